@@ -37,10 +37,10 @@ class Wald:
     """A test of several coefficients at once.
 
     Attributes:
-        statistic: F.
-        degrees_of_freedom: Of numerator and denominator; an infinite one makes it a chi-square
-            divided by the first.
-        p_value: Of a larger statistic.
+        statistic: The F statistic.
+        degrees_of_freedom: Degrees of freedom of numerator and denominator. With an infinite
+            denominator the statistic is a chi-square divided by the first.
+        p_value: Probability of a larger statistic under the null hypothesis.
     """
 
     statistic: float
@@ -251,7 +251,7 @@ def known_rule(text: object) -> Rule:
     """Return a rule by its name.
 
     Raises:
-        ValueError: if there is none of that name.
+        ValueError: if there is no rule of that name.
     """
     if text not in RULES:
         raise ValueError(f"There is no rule {text!r}; there are {', '.join(RULES)}.")

@@ -11,14 +11,14 @@ from dp_core.inference.combine import Rule
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A rule in words, with q and u of one set and m sets.
+    """A combining rule in words.
 
     Attributes:
         variance: Formula of the variance T.
         degrees_of_freedom: Formula of the degrees of freedom.
         in_words: How the sets were made.
-        covers: Which errors the intervals cover, and which not.
-        source: Paper.
+        covers: Errors that the intervals cover, and errors that they do not cover.
+        source: Reference.
     """
 
     variance: str
@@ -86,12 +86,10 @@ def rule_of(mode: str, sets: int) -> Rule:
 
 
 Origin: TypeAlias = Literal["modelled", "pulled", "drawn", "chosen", "cut", "unknown"]
-"""Where the records of a set come from.
-
-From a model of noisy numbers (`modelled`), or from one drawn towards an even table so far as to
-miss them (`pulled`); or they are what was released: private draws of records (`drawn`), private
-choices (`chosen`), or only those cells of a table that were above a threshold (`cut`). Of a method
-that this program does not have it is `unknown`."""
+"""How the records of a set were made: from a model of noisy numbers (`modelled`); from a model that
+is strongly biased towards a uniform table (`pulled`); as private draws of records (`drawn`); by
+private choices (`chosen`); from only those cells of a table that were above a threshold (`cut`); or
+by a method that this program does not have (`unknown`)."""
 ORIGINS: tuple[Origin, ...] = ("modelled", "pulled", "drawn", "chosen", "cut")
 """Every origin but `unknown`."""
 
@@ -120,7 +118,7 @@ OFF: Mapping[Origin, str] = {
 
 
 def covered(rule: Rule, origin: Origin) -> str:
-    """Return which errors the intervals cover, and which not."""
+    """Return the errors that the intervals cover, and those that they do not cover."""
     return WORDING[rule].covers if origin == "modelled" else f"Nothing: {OFF[origin]}"
 
 

@@ -1,4 +1,4 @@
-"""Which relations of an analysis no measured table covers, so that the sets do not have them.
+"""Relations of an analysis that no measured table covers, so that the sets do not have them.
 
 A model of tables learns the relation between columns from a table with all of them. Otherwise it
 assumes a relation (mostly conditional independence), and no combining rule corrects that.

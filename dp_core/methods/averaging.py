@@ -1,4 +1,4 @@
-"""Model averaging: of several models each draws its part, by weights that the spec states."""
+"""Model averaging: several models each draw a part of the records, with public weights."""
 
 from __future__ import annotations
 
@@ -12,32 +12,36 @@ import numpy as np
 from dp_core.tables.dataset import Dataset
 
 By = Literal["record", "set"]
-"""Whether every set is a mixture of the models' records, or the work of one of them."""
+"""`record`: every set mixes the records of all models. `set`: one model draws the whole set."""
 
 
 class Drawing(Protocol):
-    """What averaging needs of a model."""
+    """The interface that averaging requires of a model."""
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return so many records."""
+        """Return `rows` synthetic records; same `rng` state, same records."""
 
 
 def check_weights(models: Sequence[str], weights: Sequence[Fraction]) -> None:
-    """Refuse what is no average.
+    """Check the models and weights of an average.
+
+    Args:
+        models: Names of the methods: at least two, each once.
+        weights: One positive number per model, or none for equal weights.
 
     Raises:
-        ValueError: naming the option.
+        ValueError: if they are not as described; the message names the option.
     """
     if len(models) < 2 or len(set(models)) != len(models):
-        raise ValueError("models names at least two methods, each once.")
+        raise ValueError("models must name at least two methods, each once.")
     if weights and len(weights) != len(models):
         raise ValueError(f"weights has {len(weights)} numbers for {len(models)} models.")
     if any(weight <= 0 for weight in weights):
-        raise ValueError("weights are above 0; leave out a model that is to count nothing.")
+        raise ValueError("weights must be above 0; to give a model no weight, leave it out.")
 
 
 def parts(models: Sequence[str], weights: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    """Return each model's part, summing to exactly 1; equal parts where no weights are stated.
+    """Return each model's part, summing to exactly 1; equal parts without weights.
 
     >>> parts(("gum", "pgm"), (Fraction(3), Fraction(1)))
     (Fraction(3, 4), Fraction(1, 4))
@@ -47,7 +51,7 @@ def parts(models: Sequence[str], weights: Sequence[Fraction]) -> tuple[Fraction,
 
 
 def shares_of(rows: int, weights: Sequence[Fraction]) -> tuple[int, ...]:
-    """Return how many of `rows` records each model draws, by largest remainders.
+    """Return the number of records that each model draws, by the largest-remainder method.
 
     >>> shares_of(10, (Fraction(2, 3), Fraction(1, 3)))
     (7, 3)
@@ -68,16 +72,17 @@ def draw(
     by: By,
     rng: np.random.Generator,
 ) -> Dataset:
-    """Return records of several models, in random order.
+    """Return records drawn from several models, in random order.
 
     Args:
-        models: At least one.
-        weights: Their parts, summing to 1.
+        models: Models to draw from, at least one.
+        weights: Part of each model, summing to 1.
         rows: Number of records.
-        by: `record`: of every set each model draws its part. `set`: one model, chosen by the
-            weights, draws the whole set, so that the sets differ as the models do; Hoeting,
-            Madigan, Raftery & Volinsky (1999), where they are posterior probabilities.
-        rng: Same state, same records.
+        by: `record`: each model draws its part of the records. `set`: one model, chosen with
+            probabilities `weights`, draws all records, so that the differences between sets include
+            those between models (Hoeting, Madigan, Raftery & Volinsky 1999, where the weights are
+            posterior probabilities).
+        rng: Generator; same state, same records.
     """
     if by == "set":
         chosen = rng.choice(len(models), p=[float(weight) for weight in weights])

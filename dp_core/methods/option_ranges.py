@@ -4,14 +4,15 @@ from __future__ import annotations
 
 
 def check_ranges(options: object, **ranges: tuple[float, float | None]) -> None:
-    """Refuse options outside their ranges.
+    """Check that numeric options are within their ranges.
 
     Args:
-        options: Method whose fields are checked.
-        ranges: Least and largest value of each option; None if it has no largest.
+        options: Object, such as a method, whose attributes are checked.
+        ranges: Smallest and largest allowed value by option name; None for no upper limit.
 
     Raises:
-        ValueError: naming the option, its range and its value.
+        ValueError: if a value is out of range; the message names the option, its range and its
+            value.
 
     >>> from types import SimpleNamespace
     >>> check_ranges(SimpleNamespace(step=2.0), step=(0, 1))

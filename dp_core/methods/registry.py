@@ -29,10 +29,14 @@ def available(family: Family) -> tuple[str, ...]:
 def find(family: Family, name: str) -> Any:
     """Return the class of a method; its fields are its options.
 
+    Args:
+        family: Family of methods, a folder of `dp_core.methods`.
+        name: Name of the method, which is the name of its module.
+
     Raises:
-        UnknownMethod: if there is no such method, naming the nearest.
+        UnknownMethod: if there is no such method; the message names the most similar one.
     """
-    # Only the one asked for is imported: all of them take a second.
+    # Import only the requested module: importing all of them takes a second.
     method = _method(family, name) if name in _modules(family) else None
     if method is None:
         raise UnknownMethod(

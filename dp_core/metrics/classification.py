@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from dp_core.tables.dataset import Dataset
 
 MOST_CLASSES = 50
-"""Most codes of a column that is predicted."""
+"""Largest number of codes of a column that is predicted."""
 _MOST_NATIVE = 255
-"""Most levels that the trees treat as categories; a column with more is a number."""
+"""Largest number of levels that the trees treat as categories; larger columns are numeric."""
 
 
 def misclassification(
@@ -88,7 +88,7 @@ def svm_accuracy(
                 continue
             codes = data.column(name)
             if name in nominal and size > 2:
-                # Indices of 32 bits, which is all that the solver takes.
+                # The solver accepts 32-bit indices only.
                 ends = np.arange(data.rows + 1, dtype=np.int32)
                 levels = (np.ones(data.rows), codes.astype(np.int32), ends)
                 parts.append(sparse.csr_array(levels, shape=(data.rows, size)))

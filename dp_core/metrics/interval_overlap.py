@@ -19,10 +19,10 @@ def interval_overlap(
     interval within another has at least 1/2, however much wider the other is, so that the overlap
     does not tell a very wide synthetic interval from a moderately wide one: look at both lengths.
 
-    Disjoint intervals: the formula as it stands takes their distance for a negative length
-    (`distance`; so do Snoke, Raab, Nowok, Dibben and Slavkovic, JRSS A 2018, and the package
-    synthpop), which tells a near miss from a far one but lets one coefficient spoil an average;
-    `zero` gives all of them 0, so that every overlap lies between 0 and 1.
+    For disjoint intervals, the formula treats their distance as a negative length (`distance`; as
+    in Snoke, Raab, Nowok, Dibben and Slavkovic, JRSS A 2018, and the package synthpop). This
+    distinguishes close from distant intervals, but a single coefficient can dominate an average.
+    With `zero` disjoint intervals have overlap 0, so that every overlap is between 0 and 1.
 
     An interval of length 0 counts as covered if its point is in the other one. Otherwise the
     distance is infinitely many times its length, and the overlap minus infinity. Of an infinite

@@ -18,9 +18,9 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 
 TRIPLES = 300
-"""Most three-way tables; of more, a sample with a fixed seed is used."""
+"""Largest number of three-way tables; of more, a sample with a fixed seed is used."""
 CELL_LIMIT = 5_000_000
-"""Cells of one table above which it is left out (and counted as left out)."""
+"""Largest number of cells of a table; a larger one is left out and counted as such."""
 _BATCH_CELLS = 16_000_000
 _CHUNK_ROWS = 1 << 18
 _COMPILED_ROWS = 1 << 17
@@ -113,8 +113,8 @@ def _bincount(
 def small_cliques(domain: Domain, ways: int, *, most: int | None = None) -> tuple[Clique, ...]:
     """Return all cliques of `ways` columns, or a fixed sample of `most` of them.
 
-    The sample depends on the number of columns only, so that figures of several methods on the
-    same file compare.
+    The sample depends on the number of columns only, so that results of several methods on the same
+    file can be compared.
 
     >>> small_cliques(Domain(("a", "b", "c"), (2, 2, 2)), 2)
     (('a', 'b'), ('a', 'c'), ('b', 'c'))

@@ -19,7 +19,7 @@ class Usage:
     Attributes:
         cpu_seconds: Processor time of all threads of the process.
         seconds: Time on the clock.
-        peak_bytes: Largest resident memory of the process meanwhile, the interpreter included.
+        peak_bytes: Largest resident memory of the process in that time, including the interpreter.
     """
 
     cpu_seconds: float
@@ -28,7 +28,7 @@ class Usage:
 
 
 class Meter:
-    """Measures from its creation on.
+    """Measures time and memory from its creation on.
 
     On Linux the earlier peak is reset. Elsewhere, or if the system does not allow that, the peak is
     that of the process since its start.

@@ -1,11 +1,11 @@
 """Sign and statistical significance (SSS): whether a synthetic file gives the same conclusion.
 
-Eugenio and Liu (CIPHER, 2021), Section 3 and Table 1. Each estimate of the confidential file is
-set beside that of the synthetic ones: do the signs match, and is each of the two significant. That
-makes eight combinations and seven outcomes, since `Best` holds two of them: signs match, and both
-are significant or neither is. (The printed table has two answers in each cell of that column. Taken
-so, an analysis of noise is `Best` half of the time where the data show nothing, which is what the
-paper reports of its weakest method.)
+Eugenio and Liu (CIPHER, 2021), Section 3 and Table 1. Each estimate from the confidential file is
+compared with that from the synthetic sets: whether the signs match, and whether each is
+significant. Of the eight combinations, `Best` contains two (the signs match, and both or neither
+are significant), so that there are seven outcomes. (The printed table has two entries in each cell
+of that column. With this reading, an analysis of pure noise is `Best` half of the time if the data
+show no effect, which is what the paper reports for its weakest method.)
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ survival. With Laplace noise of scale b and a = t - c for a count c:
     E[|noise|; kept] = P(kept) (a + b)     if a > 0,   else  b - (1 - P(kept)) (|a| + b)
     E L1 = sum over cells of  (1 - P(kept)) c + E[|noise|; kept]
 
-The same for discrete noise, P(z) ~ e^(-|z|/b) on whole numbers, which is what a release draws.
+The module also has the formulas for discrete noise, P(z) proportional to e^(-|z|/b) on the
+integers, which releases use.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def expected_l1(
     counts = np.asarray(counts, dtype=np.float64)
     kept = kept_probability(counts, threshold, scale, noise)
     away = threshold - counts
-    # The mean size of noise beyond a point, given that it is beyond, grows by one for one.
+    # By the memoryless property, the mean of noise given that it exceeds a point is the point plus
+    # a constant.
     if noise == "continuous":
         beyond = np.where(away > 0, away, -away) + scale
         whole = scale

@@ -10,7 +10,7 @@ from dp_core.schema.definition import Schema
 
 
 def check_formula(formula: str, schema: Schema) -> None:
-    """Refuse a formula that cannot be compared between a file and its synthetic sets.
+    """Check that a formula can be compared between a file and its synthetic sets.
 
     Raises:
         BadInput: if it is not a formula, names an unknown column or one whose levels are chosen

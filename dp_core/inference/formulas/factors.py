@@ -1,8 +1,8 @@
 """A formula's factors, computed without Python's `eval`.
 
 patsy computes a factor by `eval`, in a frame where every builtin, and by `Q` every global, is
-within reach. The factors here go through the syntax tree instead and know the operations of
-`grammar` only: what is not on those lists has no way to be computed, checked or not.
+within reach. The factors here evaluate the syntax tree instead, with the operations of `grammar`
+only. So an operation that is not on these lists cannot be computed, even if a check misses it.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ _UNARY: dict[type[ast.unaryop], Operation] = {ast.UAdd: operator.pos, ast.USub: 
 
 
 class Factor:
-    """A factor by patsy's protocol for those that are not its own.
+    """A factor of a formula that implements patsy's factor protocol without `eval`.
 
     Attributes:
-        code: As patsy spells it.
-        origin: Where it stands, for patsy's messages.
-        columns: Names in it, those of functions too.
-        is_category: Whether it makes a category of something.
+        code: Text of the factor in patsy's spelling.
+        origin: Position in the formula, for patsy's messages.
+        columns: Names in the factor, including those of functions.
+        is_category: Whether the factor makes a column categorical.
         is_by_level: Whether it may have a coefficient for each level of its columns.
-        splines: Columns at most that a spline in it has; 1 without one.
+        splines: Largest number of design columns of a spline in the factor; 1 without a spline.
     """
 
     def __init__(self, code: str, origin: Any = None) -> None:
@@ -81,7 +81,7 @@ class Factor:
         self.splines = max(map(_width, calls), default=1)
 
     def name(self) -> str:
-        """Return what coefficients are named by."""
+        """Return the name of the factor's coefficients."""
         return self.code
 
     def __eq__(self, other: object) -> bool:
@@ -91,7 +91,7 @@ class Factor:
         return hash((Factor, self.code))
 
     def memorize_passes_needed(self, state: dict[str, Any], _eval_env: object) -> int:
-        """Return how often the rows are gone through: transforms inside others come first."""
+        """Return the number of passes over the rows; nested transforms need earlier passes."""
         import patsy
 
         passes: list[list[ast.Call]] = []
@@ -113,26 +113,26 @@ class Factor:
         return len(passes)
 
     def memorize_chunk(self, state: dict[str, Any], which_pass: int, data: Any) -> None:
-        """Let the transforms of a pass learn from rows."""
+        """Update the transforms of a pass with some rows."""
         for call in state["passes"][which_pass]:
             given, named = _Computation(state["transforms"], data).arguments(call)
             state["transforms"][call].memorize_chunk(*given, **named)
 
     def memorize_finish(self, state: dict[str, Any], which_pass: int) -> None:
-        """Let the transforms of a pass end their learning."""
+        """Finish the transforms of a pass."""
         for call in state["passes"][which_pass]:
             state["transforms"][call].memorize_finish()
 
     def eval(self, state: dict[str, Any], data: Any) -> Any:
-        """Return the factor's values on rows."""
+        """Return the factor's values for some rows."""
         return _Computation(state["transforms"], data).value(self._tree)
 
 
 class _Computation:
-    """One way through a tree, on the rows given.
+    """An evaluation of a syntax tree for given rows.
 
     Raises:
-        BadInput: at whatever is on no list.
+        BadInput: for an operation that is on no list of `grammar`.
     """
 
     def __init__(self, transforms: Mapping[ast.AST, Any], data: Any) -> None:
@@ -195,7 +195,7 @@ class _Computation:
         return C(self.value(call.args[0]), contrast, levels)
 
     def arguments(self, call: ast.Call) -> tuple[list[Any], dict[str, Any]]:
-        """Return those of a transform: rows first, then settings."""
+        """Return the arguments of a transform: values of the rows first, then settings."""
         given = [self.value(call.args[0]), *map(_setting, call.args[1:])]
         named: dict[str, Any] = {}
         for one in call.keywords:
@@ -206,7 +206,7 @@ class _Computation:
 
 
 def _bounded(value: Any) -> Any:
-    """Return a whole number as a float, which has a greatest; a text, which can grow, is none.
+    """Return an integer as a float, whose size is bounded; refuse a text, which could grow.
 
     >>> _bounded(9)
     9.0
@@ -227,7 +227,7 @@ def _width(call: ast.Call) -> int:
         for node in ast.walk(option)
         if isinstance(node, ast.Constant) and type(node.value) is int
     ]
-    # Of df, or of knots with a degree and ends.
+    # The width follows from df, or from the knots with degree and bounds.
     return max(*[number for number in numbers if number <= MAX_SPLINE], len(numbers) + 12, 12)
 
 

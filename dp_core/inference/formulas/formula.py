@@ -1,4 +1,4 @@
-"""A formula as it was typed: parsed, its columns found, every mistake one sentence."""
+"""Reading of formulas: parsing, finding the columns, and an error message for every mistake."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from dp_core.inference.formulas.grammar import (
 
 MAX_TERMS = 2_000
 MAX_FACTORS = 8
-"""Of one interaction: patsy looks at each of its subsets."""
+"""Largest number of columns of one interaction, because patsy examines all its subsets."""
 
 _HOW = "write it as in 'income ~ age + C(sex)', in quotes"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Formula:
-    """A formula that names columns there are.
+    """A formula whose columns all exist.
 
     Attributes:
-        text: As it is fitted.
-        outcome: Left side, as patsy spells it.
-        outcome_columns: Columns in it.
+        text: The formula as it is fitted.
+        outcome: Left side in patsy's spelling.
+        outcome_columns: Columns of the left side.
         terms: Columns of each term of the right side; none for the intercept.
-        by_level: Columns that stand by themselves: if categories, with something for each level.
-        description: patsy's `ModelDesc`, of factors that are computed without `eval`.
-        learns: Functions in it that learn from the rows they are given.
+        by_level: Columns that are used directly; a categorical one has a coefficient per level.
+        description: patsy's `ModelDesc`, with factors that are computed without `eval`.
+        learns: Functions in the formula that estimate something from the rows, such as a mean.
     """
 
     text: str
@@ -65,11 +65,12 @@ def read_formula(text: str, columns: Sequence[str]) -> Formula:
     R's `factor(x)`, names in backticks and the dot for all other columns are understood.
 
     Args:
-        text: As typed.
-        columns: Those of the synthetic sets.
+        text: The formula as typed.
+        columns: Columns of the synthetic sets.
 
     Raises:
-        BadInput: if it does not parse, says what is not in `grammar`, or names what is not there.
+        BadInput: if it does not parse, uses anything that `grammar` does not list, or names an
+            unknown column.
     """
     # privacy: a spec's formula meets the file, so it is read as a formula and never run as Python.
     _check_size(text)
@@ -115,14 +116,14 @@ def read_formula(text: str, columns: Sequence[str]) -> Formula:
 
 
 def check_factors(formula: Formula, columns: Sequence[str]) -> None:
-    """Refuse a formula, however it was made, that says what is not in `grammar`.
+    """Check, before it is computed, that a formula uses only what `grammar` lists.
 
     Args:
-        formula: About to be computed.
-        columns: Of the rows it will be computed on.
+        formula: Formula from any source.
+        columns: Columns of the rows that it will be computed on.
 
     Raises:
-        BadInput: at the first factor that does.
+        BadInput: for the first factor that uses anything else.
     """
     for factor in _factors(formula.description):
         if not isinstance(factor, Factor):
@@ -131,14 +132,14 @@ def check_factors(formula: Formula, columns: Sequence[str]) -> None:
 
 
 def check_levels(formula: Formula, levels: Mapping[str, Sequence[str]]) -> None:
-    """Refuse comparisons of a category with what is no level of it: they hold in no row.
+    """Check that categories are compared with existing levels only; others occur in no row.
 
     Args:
-        formula: As read.
-        levels: Of each category.
+        formula: A formula from `read_formula`.
+        levels: Levels of each categorical column.
 
     Raises:
-        BadInput: naming the nearest level.
+        BadInput: for an unknown level; the message names the most similar one.
     """
     for code in {factor.code for factor in _factors(formula.description)}:
         for node in ast.walk(parse(code, formula.text)):
@@ -158,7 +159,7 @@ def check_levels(formula: Formula, levels: Mapping[str, Sequence[str]]) -> None:
 
 
 def _name_of(node: ast.expr) -> str:
-    """Return the column that an expression is, nothing if it is none."""
+    """Return the name of the column if an expression is one, otherwise an empty text."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Call) and function_of(node) == "Q":
@@ -182,7 +183,7 @@ def _learning(description: Any) -> tuple[str, ...]:
 
 
 def _computed_here(description: Any) -> Any:
-    """Return patsy's description with our factors instead of those that it would `eval`."""
+    """Return patsy's description with `Factor` objects in place of factors that it would `eval`."""
     from patsy import ModelDesc, Term
 
     def ours(terms: Sequence[Any]) -> list[Any]:
@@ -192,7 +193,7 @@ def _computed_here(description: Any) -> Any:
 
 
 def _check_size(text: str) -> None:
-    """Refuse what would keep a parser busy, before there is one."""
+    """Raise BadInput for a text that is too long or too deeply nested to parse."""
     if len(text) > MAX_LENGTH:
         raise BadInput(
             f"The formula has {len(text):,} characters; {MAX_LENGTH:,} are the most. '.' stands for"
@@ -215,7 +216,7 @@ def _described(text: str) -> Any:
     """Return patsy's `ModelDesc` of a formula whose terms can be counted.
 
     Raises:
-        BadInput: if there are none, or too many.
+        BadInput: if there are no terms, or too many.
     """
     from patsy import ModelDesc, PatsyError
     from patsy.parse_formula import parse_formula
@@ -240,7 +241,7 @@ def _described(text: str) -> Any:
 
 
 def _size(tree: Any) -> tuple[int, int]:
-    """Return how many terms patsy would make of a tree, and of how many factors, at most.
+    """Return bounds on the number of terms that patsy makes of a tree, and of their factors.
 
     >>> from patsy.parse_formula import parse_formula
     >>> _size(parse_formula("y ~ (a + b + c)**2"))
@@ -252,7 +253,7 @@ def _size(tree: Any) -> tuple[int, int]:
         count, factors = _size(tree.args[0])
         number = tree.args[1].token.extra if not tree.args[1].args else None
         power = min(int(number), count) if number and number.isdigit() else 1
-        # Sums of binomials: the same term twice is one.
+        # Sums of binomial coefficients, because repeated terms are merged.
         terms = 0
         for size in range(1, power + 1):
             terms += math.comb(count, size)
@@ -274,7 +275,7 @@ def _size(tree: Any) -> tuple[int, int]:
 
 
 def _in_patsys_words(text: str, columns: Sequence[str]) -> str:
-    for quote in ("'", '"'):  # quotes that the shell left
+    for quote in ("'", '"'):  # quotes that the shell did not remove
         if len(text) > 1 and text[0] == text[-1] == quote and text.count(quote) == 2:
             text = text[1:-1].strip()
     text = re.sub(r"`([^`]+)`", lambda found: f"Q({found.group(1)!r})", text)

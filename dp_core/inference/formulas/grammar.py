@@ -1,8 +1,8 @@
-"""What a formula may say: a closed list of expressions, so that no formula is a program.
+"""The grammar of formulas: a closed list of expressions, so that no formula can run code.
 
 A formula comes from a release's spec or a command line, and is computed on the confidential side
-too. What is not listed here is refused before anything is computed; `factors` computes nothing
-that is not listed either.
+too. Anything that is not listed here is refused before anything is computed, and `factors` can
+compute listed operations only.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dp_core.errors import BadInput, nearest
 MAX_LENGTH = 2_000
 """Characters of a formula, as typed."""
 MAX_DEPTH = 60
-"""Brackets or operations inside one another."""
+"""Largest depth of nested brackets or operations."""
 MAX_NUMBER = 1e15
 MAX_EXPONENT = 100
 MAX_SPLINE = 100
-"""Degrees of freedom, or knots, of a spline."""
+"""Largest number of degrees of freedom, or of knots, of a spline."""
 MAX_LEVELS = 1_000
-"""Levels listed in one call; a formula of the greatest length has fewer."""
+"""Largest number of levels listed in one call; the longest formula has fewer."""
 
 ELEMENTWISE: dict[str, tuple[int, int]] = {
     **{
@@ -39,8 +39,8 @@ ELEMENTWISE: dict[str, tuple[int, int]] = {
     "clip": (3, 3),
     "round": (1, 2),
 }
-"""Functions of np that give a row's value from that row's alone, and least and most arguments: one
-more would be where NumPy writes its answer. A formula may leave out the `np.` of `BARE`."""
+"""NumPy functions that compute each row's value from that row alone, with the smallest and largest
+number of arguments; one more would be NumPy's output array. The `np.` of `BARE` may be omitted."""
 BARE = frozenset(
     {
         *("log", "log2", "log10", "log1p", "exp", "expm1", "sqrt", "abs", "floor", "ceil", "round"),
@@ -48,7 +48,7 @@ BARE = frozenset(
     }
 )
 LEARNING = frozenset({"center", "standardize", "scale", "bs", "cr", "cc"})
-"""patsy's transforms that take a mean, a deviation or knots from the rows they are given."""
+"""patsy's transforms that estimate a mean, a deviation or knots from the rows."""
 CONTRASTS: dict[str, str] = {
     "Treatment": "reference",
     "Sum": "omit",
@@ -80,12 +80,12 @@ def read_factor(code: str, columns: Sequence[str], text: str) -> tuple[ast.expr,
     """Return what a factor of a formula computes, and the columns it uses.
 
     Args:
-        code: The factor.
-        columns: There are.
+        code: Text of the factor.
+        columns: Existing columns.
         text: The whole formula, for the message.
 
     Raises:
-        BadInput: if it says anything that is not on the lists above, or names no column there is.
+        BadInput: if it uses anything that is not on the lists above, or an unknown column.
     """
     tree = parse(code, text)
     reader = _Reader(code, columns)
@@ -97,11 +97,11 @@ def parse(code: str, text: str) -> ast.expr:
     """Return a factor's syntax tree, unchecked.
 
     Raises:
-        BadInput: if it has none.
+        BadInput: if it does not parse.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd escapes in a text
+            warnings.simplefilter("ignore")  # warnings about invalid escapes in a text
             return ast.parse(code, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise BadInput(
@@ -111,7 +111,7 @@ def parse(code: str, text: str) -> ast.expr:
 
 
 def function_of(call: ast.Call) -> str:
-    """Return the name of what is called, without `np.`; nothing if it is on no list."""
+    """Return the name of the called function without `np.`; empty if it is on no list."""
     called = call.func
     if isinstance(called, ast.Name):
         known = BARE | LEARNING | CONTRASTS.keys() | {"C", "I", "Q"}
@@ -127,7 +127,7 @@ def function_of(call: ast.Call) -> str:
 
 
 def text_of(call: ast.Call) -> str | None:
-    """Return the name in `Q('name')`, None if it is anything else than one text."""
+    """Return the name in `Q('name')`, or None if the argument is not a single text."""
     if len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Constant):
         value = call.args[0].value
         return value if isinstance(value, str) else None
@@ -135,7 +135,7 @@ def text_of(call: ast.Call) -> str | None:
 
 
 def number_of(node: ast.expr) -> float | None:
-    """Return a number that is written out, with its sign; None if it is none."""
+    """Return a literal number with its sign, or None for any other expression."""
     sign = 1.0
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, UNARY):
         sign, node = (-1.0 if isinstance(node.op, ast.USub) else 1.0), node.operand
@@ -148,10 +148,10 @@ def number_of(node: ast.expr) -> float | None:
 
 
 def column_named(name: str, columns: Sequence[str]) -> str:
-    """Return a column's name.
+    """Return `name` if it is a column.
 
     Raises:
-        BadInput: if there is none of that name.
+        BadInput: if there is no column of that name.
     """
     if name in columns:
         return name
@@ -163,7 +163,7 @@ def column_named(name: str, columns: Sequence[str]) -> str:
 
 
 class _Reader:
-    """Goes through one factor; `found` are the columns it met."""
+    """Checks the syntax tree of one factor; `found` collects its columns."""
 
     def __init__(self, code: str, columns: Sequence[str]) -> None:
         self.code = code
@@ -178,10 +178,10 @@ class _Reader:
 
         Args:
             node: The expression.
-            depth: Of operations that it stands in.
-            word: Whether it may be a text: one side of a comparison, a choice of `where`.
+            depth: Number of operations around it.
+            word: Whether it may be a text, as one side of a comparison or a choice of `where`.
         """
-        # privacy: a kind of expression that is not named here is refused.
+        # privacy: every kind of expression that is not listed here is refused.
         if depth > MAX_DEPTH:
             raise self.refuse(f"more than {MAX_DEPTH} operations stand inside one another")
         match node:
@@ -252,7 +252,7 @@ class _Reader:
         self.value(node.comparators[0], depth, word=True)
 
     def _call(self, node: ast.Call, depth: int) -> None:
-        # privacy: a name that is called is on a list, whatever columns are called.
+        # privacy: a called name must be on a list, whatever the names of columns are.
         name = function_of(node)
         if not name:
             self._no_function(node.func)

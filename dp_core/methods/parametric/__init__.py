@@ -1,4 +1,4 @@
-"""Methods that release statistics or records instead of tables. One method, one file.
+"""Methods that release statistics or records instead of tables. One file per method.
 
 Read `synthesizer` first (the base classes), then `adapters`, which lets the pipeline run a
 parametric method as a selection and a reconstruction. `regressions` serves two methods.

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring(Selector):
-    """The confidential half: releases statistics or records, under the measuring budget.
+    """The confidential half of a method: releases statistics or records.
+
+    The measuring budget pays for everything.
 
     Attributes:
         method: The method with its options.
@@ -140,12 +142,12 @@ def measuring(method: Synthesizer, variables: Variables, records: int | None) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modelling:
-    """The public half: models the released results.
+    """The public half of a method: fits its model to the released results.
 
     Attributes:
         method: The method with its options.
         variables: All columns.
-        positions: Positions of the grid, as stated in the spec.
+        positions: Number of grid positions of a numeric column, as stated in the spec.
     """
 
     method: Synthesizer
@@ -158,7 +160,7 @@ class Modelling:
         """Accept any domain; the method has already checked it."""
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
-        # Codes, and a few numbers for each value while a set is drawn.
+        # The codes, and a few numbers per value while a set is drawn.
         return 24 * len(domain) * rows + (64 << 20)
 
     def fit(

@@ -1,4 +1,4 @@
-"""Several parametric methods, each with its part of the budget and of the records."""
+"""An average of parametric methods; each gets a part of the budget and of the records."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 ROUNDS = 1000
-"""Rounds that one model may ask in; those of the second begin after them."""
+"""Number of rounds reserved for each model; the second model's rounds follow the first's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AverageOfMethods(ParametricModel):
-    """Models of the same records.
+    """An average of models of the same file.
 
     Attributes:
         variables: All columns.
         rows: Estimated number of records.
         zeros: Impossible cells.
-        models: Each by itself.
-        weights: Parts of each, summing to 1.
-        by: Whether every set mixes all models, or each set has one; see `Average`.
+        models: The fitted models.
+        weights: Part of each model, summing to 1.
+        by: Whether every set mixes all models (`record`) or is drawn from one (`set`).
     """
 
     variables: Variables
@@ -56,13 +56,14 @@ class AverageOfMethods(ParametricModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Average(Synthesizer):
-    """Average parametric models; each releases its own statistics, so the budget is shared.
+    """Average parametric models; each releases its own statistics for its part of the budget.
 
     Attributes:
-        models: Parametric methods whose questions are known beforehand, with their own default
-            options. Each gets its weight's part of the budget.
-        weights: What each counts, in proportion; equally if none are stated. Public.
-        by: `record`: every set is a mixture. `set`: every set is the work of one model.
+        models: Names of at least two parametric methods whose questions are known beforehand; each
+            runs with its default options.
+        weights: Relative weights of the models, also in the budget; equal if empty. Public.
+        by: `record`: every set is a mixture of all models. `set`: one model, chosen at random
+            with the weights, draws each set.
     """
 
     models: tuple[str, ...]
@@ -72,19 +73,19 @@ class Average(Synthesizer):
     def __post_init__(self) -> None:
         check_weights(self.models, self.weights)
         if "average" in self.models:
-            raise ValueError("models are averaged once; name the models of an average themselves.")
+            raise ValueError("An average cannot contain another average; name its models directly.")
 
     @property
     def by_bins(self) -> bool:
         return any(method.by_bins for method in self._methods())
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:
-        """Refuse what a model refuses, and models that draw records or make private choices."""
+        """Raise BadInput if a model refuses the columns, draws records or makes private choices."""
         for name, method in zip(self.models, self._methods(), strict=True):
             if method.draws or method.chooses:
                 raise BadInput(
-                    f"{name} {'draws records' if method.draws else 'makes choices'}; an average is"
-                    " of methods that release sums and counts, such as modips."
+                    f"{name} {'draws records' if method.draws else 'makes choices'}; an average"
+                    " needs methods that release sums and counts, such as modips."
                 )
             method.check(variables, neighbours)
 
@@ -107,7 +108,7 @@ class Average(Synthesizer):
         rng: np.random.Generator,
         replicate: int = 0,
     ) -> tuple[Released, ...]:
-        """Let each model ask in rounds of its own, which identify its statistics."""
+        """Return the statistics of all models; the round numbers tell the models apart."""
         released: list[Released] = []
         for number, (method, part) in enumerate(zip(self._methods(), self._parts, strict=True), 1):
             released += method.measure(
@@ -129,7 +130,7 @@ class Average(Synthesizer):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> AverageOfMethods:
-        # What the plan measured for all, such as the number of rows, is of no round.
+        # What the plan measured for all models, such as the number of rows, belongs to no round.
         models = tuple(
             method.fit(
                 variables,
@@ -153,7 +154,7 @@ class Average(Synthesizer):
 
 
 class InRounds:
-    """The curator, for one model of several: what it asks is of that model's rounds."""
+    """A view of the curator for one model, which shifts round numbers to that model's own."""
 
     def __init__(self, curator: Curator, number: int) -> None:
         self._curator = curator
@@ -161,7 +162,7 @@ class InRounds:
 
     @property
     def domain(self) -> Domain:
-        """As of the curator, and so what follows."""
+        """The curator's domain; the other properties are the curator's too."""
         return self._curator.domain
 
     @property
@@ -216,7 +217,7 @@ class InRounds:
 
 
 def _own(released: Sequence[Released], number: int) -> list[Released]:
-    """Return what a model asked for, in its own rounds, and what the plan measured for all."""
+    """Return the results of a model's own rounds, and what the plan measured for all models."""
     found: list[Released] = []
     for item in released:
         if isinstance(item, Records):

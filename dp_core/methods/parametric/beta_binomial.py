@@ -1,4 +1,4 @@
-"""Beta-binomial of McClure & Reiter: each binary column drawn at a proportion with a prior."""
+"""Beta-binomial synthesis of binary columns (McClure & Reiter 2012)."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetaBinomial(Synthesizer):
-    """Draw binary columns, each at the posterior mean of its proportion under a prior.
+    """Draw each binary column independently, with the posterior mean of its proportion.
 
     McClure & Reiter (2012), section 3.2.1 of Bowen & Liu (2020): k values, each 1 with probability
-    (n_1 + a)/(n + 2a), a = 1/(e^(epsilon/k) - 1), exactly epsilon. The paper's data are one column;
-    p columns have epsilon/p each, and are independent in the sets. The prior is no option: less of
-    it is not private, and more spends less than the budget. It is about k/epsilon, so that a
-    proportion is pulled to 1/2 by 2/(2 + epsilon) of its distance from it, whatever n is.
+    (n_1 + a)/(n + 2a), a = 1/(e^(epsilon/k) - 1), exactly epsilon. The paper has one column; here
+    each of p columns gets epsilon/p, and columns are independent in the sets. The prior is not an
+    option: a smaller one is not private, and a larger one spends less than the budget. It is about
+    k/epsilon, so with k = n a proportion moves towards 1/2 by 2/(2 + epsilon) of its distance,
+    whatever n is.
 
     Attributes:
-        records: Values drawn of each column, k; as many as a set holds if not stated. Fewer are
-            pulled less, and the sets repeat them.
+        records: Number of values drawn per column, k; by default the number of records of a set.
+            Fewer values are less biased towards 1/2, and the sets repeat them.
     """
 
     records: int | None = None
@@ -54,11 +55,11 @@ class BetaBinomial(Synthesizer):
                 what = "is numeric" if variable.numeric else f"has {codes}"
                 raise BadInput(
                     f"beta_binomial draws columns of two levels, and {variable.name!r} {what};"
-                    " leave it out, or take multinomial_dirichlet or smoothed_histogram."
+                    " leave it out, or use multinomial_dirichlet or smoothed_histogram."
                 )
 
     def asks(self, variables: Variables) -> tuple[Ask, ...]:  # noqa: ARG002
-        """Return nothing: records are drawn, no statistic is released."""
+        """Return nothing: the method releases records and no statistics."""
         return ()
 
     def evenness(
@@ -69,7 +70,7 @@ class BetaBinomial(Synthesizer):
         rows: int,
         max_rows: int = 1,
     ) -> float:
-        """Return the part of each column that tells nothing of a file of `rows`."""
+        """Return the part of each drawn column that is independent of a file of `rows` records."""
         each = cost / len(variables)
         virtual = 2 * float(currency.draws_event(each, self.records or rows, max_rows).scale)
         return virtual / (virtual + rows)
@@ -91,7 +92,7 @@ class BetaBinomial(Synthesizer):
                 "measure",
                 f"column-{number}",
                 (name,),
-                # privacy: p columns of the same records, each a p-th of the budget.
+                # privacy: p columns of the same records compose; each gets 1/p of the budget.
                 cost / len(variables),
                 records=records,
                 kind="independent",

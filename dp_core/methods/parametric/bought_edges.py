@@ -1,4 +1,4 @@
-"""Bin edges of numeric columns, chosen privately near quantiles of the file at a charge."""
+"""Privately chosen bin edges of numeric columns, near quantiles of the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def number_bought(variable: Variable, wanted: int) -> int:
-    """Return how many edges are bought of a column: as many as wanted, if there are positions."""
+    """Return the number of edges to choose: `wanted`, or fewer if the column has few positions."""
     return min(wanted, variable.positions - 1) if variable.numeric else 0
 
 
@@ -26,27 +26,27 @@ def buy_edges(
     *,
     replicate: int,
 ) -> tuple[int, ...]:
-    """Return positions that cut a column's records into parts of about equal numbers.
+    """Return positions that divide a column's records into parts of about equal size.
 
-    The column is cut at its median, each side at its own and so on (Kaplan, Schnapp & Stemmer
-    2022): so the edges ascend and differ, and a cut errs by no more records than the range has that
-    it cuts. Where one side has too few positions for its edges, the other gets them: a value that
-    many records share takes one edge and not all.
+    The column is cut at its median, each side at its own median and so on (Kaplan, Schnapp &
+    Stemmer 2022). So the edges are distinct, and the error of a cut is at most the number of
+    records of the range that it cuts. If one side has too few positions for its edges, the other
+    side gets them: a value that many records share takes one edge and not all.
 
     Args:
         curator: Chooses each cut by the exponential mechanism.
         step: Name, unique within the release's stage and replicate.
-        variable: Of numbers; missing ones count for no cut.
-        number: Edges to buy, as of `number_bought`.
-        cost: Budget of all of them together.
-        replicate: As of `Curator.measure`.
+        variable: A numeric column; missing values are ignored.
+        number: Number of edges to choose, from `number_bought`.
+        cost: Budget of all edges together, in the release's currency.
+        replicate: Index of the independent measurement, 0 if shared.
 
     Returns:
         Positions between 1 and `positions` - 1, ascending.
 
     Privacy:
-        `number` choices of cost/number each. (Ranges that were cut apart share no record, so their
-        choices could be charged together; they are not, which costs accuracy only.)
+        `number` choices of cost/number each. (Disjoint ranges share no record, so their choices
+        could be charged in parallel. They are charged separately, which costs accuracy only.)
     """
     found: list[int] = []
     # Ranges that are still to be cut: first position, end, number of parts, place in the tree.
@@ -64,7 +64,8 @@ def buy_edges(
             "measure", f"{step}-{place}", statistic, cost / number, replicate=replicate
         )
         cut = low + 1 + chosen
-        # A part has a position at least, on either side.
+        # Every part needs at least one position, so each side gets at most as many parts as
+        # positions.
         left = min(max(left, parts - (high - cut)), cut - low)
         ranges += [(low, cut, left, 2 * place), (cut, high, parts - left, 2 * place + 1)]
         found.append(cut)

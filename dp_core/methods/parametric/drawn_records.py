@@ -1,4 +1,4 @@
-"""Bins and models of the methods that release drawn records."""
+"""Bins, base class and model of methods whose release is a set of drawn records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 BINS = 10
-"""Equal bins of a numeric column for which neither schema nor spec states any."""
+"""Default number of equal bins of a numeric column if neither schema nor spec states bins."""
 
 
 def edges_of(variables: Variables, bins: int | None) -> tuple[tuple[int, ...] | None, ...]:
@@ -31,11 +31,11 @@ def edges_of(variables: Variables, bins: int | None) -> tuple[tuple[int, ...] | 
 
     Args:
         variables: All columns.
-        bins: Equal bins of every numeric column, as far as its positions allow; None for those of
-            the schema.
+        bins: Number of equal bins of every numeric column, as far as its positions allow; None for
+            the schema's bins.
 
     Returns:
-        None for a column whose codes are levels. Missing is a bin of its own.
+        One entry per column; None for a column of levels. Missing is a bin of its own.
     """
     return tuple(_edges(variable, bins) if variable.numeric else None for variable in variables)
 
@@ -50,7 +50,7 @@ def _edges(variable: Variable, bins: int | None) -> tuple[int, ...]:
 
 
 def number_of_cells(variables: Variables, bins: int | None) -> int:
-    """Return the cells of the table over all columns, numeric ones by their bins."""
+    """Return the number of cells of the table of all columns, with numeric columns in bins."""
     return math.prod(
         variable.size if edges is None else len(edges) - 1
         for variable, edges in zip(variables, edges_of(variables, bins), strict=True)
@@ -58,17 +58,21 @@ def number_of_cells(variables: Variables, bins: int | None) -> int:
 
 
 def number_of_records(stated: int | None, rows: int | None) -> int:
-    """Return how many records are drawn: as stated, or as many as a set holds.
+    """Return the number of records to draw: the stated one, by default the size of a set.
+
+    Args:
+        stated: Option `records` of the method, or None.
+        rows: Number of records of a set; None only if `stated` is given.
 
     Raises:
-        BadInput: if that is none: without a record there is nothing to draw, or to charge for.
+        BadInput: if the number is 0, because there would be nothing to draw or to charge for.
     """
     records = stated or rows
     assert records is not None
     if not records:
         raise BadInput(
-            "As many records are drawn as a set holds, and a set of this file would hold none; the"
-            " file has no rows: check that it is the right one, or state synthesize.rows."
+            "A set of this file would have no records, because the file has no rows; check that it"
+            " is the right file, or state synthesize.rows."
         )
     return records
 
@@ -76,7 +80,7 @@ def number_of_records(stated: int | None, rows: int | None) -> int:
 def in_place(
     variables: Variables, drawn: Dataset, edges: Sequence[tuple[int, ...] | None]
 ) -> Dataset:
-    """Return drawn records with the first position of each bin for its number."""
+    """Return drawn records with each bin number replaced by the bin's first position."""
     codes = [
         column if each is None else np.array(each[:-1], dtype=np.uint16)[column]
         for column, each in zip(drawn.codes, edges, strict=True)
@@ -89,13 +93,15 @@ class TableDraws(Synthesizer):
     """Draw records from one table of all columns, with virtual records in every cell.
 
     Attributes:
-        kind: How they are drawn, of those that the curator offers.
-        records: Records drawn, k; as many as a set holds if not stated. Fewer are less even, by as
-            much as if epsilon were that much larger, and the sets repeat them.
-        bins: Equal bins of each numeric column, instead of the schema's. Fewer are less even and
-            coarser: within a bin positions are drawn evenly, or as the schema's own bins are where
-            these were chosen privately.
-        max_cells: Largest table of all columns attempted, its numeric columns by their bins.
+        kind: How the curator draws the records: `independent` of each other, or from an `urn`.
+        records: Number of records drawn, k; by default the size of a set. With fewer records the
+            virtual records have less weight, as if epsilon were larger by the same factor, and the
+            sets repeat the drawn records.
+        bins: Number of equal bins of each numeric column, instead of the schema's bins. With fewer
+            bins the virtual records have less weight, but values are coarser: positions within a
+            bin are drawn uniformly, or with the weights of privately chosen bins of the schema.
+        max_cells: Largest number of cells of the table of all columns, with numeric columns in
+            bins.
     """
 
     records: int | None = None
@@ -116,17 +122,17 @@ class TableDraws(Synthesizer):
         return True
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
-        """Refuse a table of which drawn records would tell nothing."""
+        """Raise BadInput if the table has so many cells that virtual records would dominate it."""
         cells = number_of_cells(variables, self.bins)
         if cells > self.max_cells:
             raise BadInput(
                 f"Records would be drawn from one table of all columns, here of {cells:,} cells,"
-                f" more than max_cells, {self.max_cells:,}: beside the virtual records in every"
-                " cell the real ones would hardly count; take fewer columns or bins, or privsyn."
+                f" more than max_cells, {self.max_cells:,}: the virtual records in every cell would"
+                " outweigh the real ones; use fewer columns or bins, or privsyn."
             )
 
     def asks(self, variables: Variables) -> tuple[Ask, ...]:  # noqa: ARG002
-        """Return nothing: records are drawn, no statistic is released."""
+        """Return nothing: the method releases records and no statistics."""
         return ()
 
     def evenness(
@@ -137,9 +143,14 @@ class TableDraws(Synthesizer):
         rows: int,
         max_rows: int = 1,
     ) -> float:
-        """Return the part of the records that tells nothing of a file of `rows`. Public.
+        """Return the part of the drawn records that is independent of a file of `rows`. Public.
 
-        Of each person there may be `max_rows`.
+        Args:
+            variables: All columns.
+            currency: Currency of the release.
+            cost: Budget of the draws.
+            rows: Number of records of the file.
+            max_rows: Largest number of records of one person, 1 by default.
         """
         records = self.records or rows
         event = (
@@ -188,16 +199,16 @@ class TableDraws(Synthesizer):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnRecords(ParametricModel):
-    """Records of which sets are made; positions are drawn within their bins.
+    """Released records from which sets are made; positions are drawn within their bins.
 
     Attributes:
         variables: All columns.
-        rows: Records of a set, where the spec does not say.
+        rows: Number of records of a set if the spec does not state it.
         zeros: Impossible cells.
-        data: The records; of a numeric column the first position of a bin.
-        edges: As of `edges_of`.
-        whole: Whether a set is these records, each as often as any other; otherwise it is drawn
-            from them with replacement.
+        data: The released records; a numeric column has the first position of a bin.
+        edges: Bin edges of each column, see `edges_of`.
+        whole: Whether a set consists of these records, each used equally often; otherwise it is
+            drawn from them with replacement.
     """
 
     variables: Variables
@@ -230,7 +241,7 @@ def fitted(
     zeros: StructuralZeros,
     bins: int | None = None,
 ) -> DrawnRecords:
-    """Return the model of records that were drawn."""
+    """Return the model of released records."""
     (records,) = (item for item in released if isinstance(item, Records))
     if rows is None:
         counted = [int(table.values) for table in tables_of(released) if not table.clique]
@@ -241,6 +252,6 @@ def fitted(
         zeros,
         records.dataset,
         edges_of(variables, bins),
-        # One release for all sets (number 0): as they stand they would all be the same.
+        # Replicate 0 serves all sets, which would be identical if they were these records.
         whole=records.replicate > 0,
     )

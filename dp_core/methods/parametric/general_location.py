@@ -1,4 +1,4 @@
-"""The general location model: cells of levels, and numbers that are normal within each."""
+"""The general location model: cells of categorical columns, and normal numbers within each cell."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 
 EMPTY = 1.0
-"""Records: a cell with fewer, by the noisy counts, has no mean of its own."""
+"""Smallest noisy count, in records, of a cell with a mean of its own."""
 _CHUNK = 2**18  # records drawn at a time
-_TRIES = 100  # draws of a record before it is moved to the bounds after all
+_TRIES = 100  # draws of a record before its numbers are moved to the bounds
 _LEAST_VARIANCE = 1 / 3
-"""Of rounding to a grid, half steps squared: less says that there is only noise."""
+"""Variance of rounding to a grid, in half steps squared; a smaller variance can only be noise."""
 _LEAST_PART = 1e-6
-"""Least eigenvalue of a correlation matrix."""
+"""Smallest eigenvalue of a correlation matrix."""
 
 
 def covariance_of(noisy: NDArray[np.float64], reach: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a positive definite covariance near a noisy one, and possible within the ranges.
+    """Return a positive definite covariance near a noisy one that the ranges allow.
 
-    Variances are moved between that of rounding and that of two halves at the ends of the range
-    (Bowen & Liu 2020, section 4.2: boundary-inflated). Correlations are moved into [-1, 1], their
-    matrix's negative eigenvalues are set to (nearly) zero, and its diagonal is scaled back to 1:
-    the variances stay as they are.
+    Variances are limited from below by that of rounding and from above by that of half the mass at
+    each end of the range (Bowen & Liu 2020, section 4.2: boundary-inflated). Correlations are
+    limited to [-1, 1], eigenvalues of their matrix are raised to a small positive number, and its
+    diagonal is scaled back to 1, so that the variances do not change.
 
     Args:
-        noisy: Symmetric, shape (numbers, numbers), half steps squared.
-        reach: Half the width of each range, half steps.
+        noisy: Noisy covariance matrix, symmetric, shape (numbers, numbers), in half steps squared.
+        reach: Half the width of each range, shape (numbers,), in half steps.
     """
     if not noisy.size:
         return noisy
@@ -53,10 +53,10 @@ def covariance_of(noisy: NDArray[np.float64], reach: NDArray[np.float64]) -> NDA
 
 
 def freedom_of(records: float, groups: int, numbers: int) -> float:
-    """Return the degrees of freedom of the covariance's posterior, at least the number of numbers.
+    """Return the degrees of freedom of the covariance's posterior, at least `numbers`.
 
-    With the prior 1/|Sigma| (section 4.3.1) they are n - K + 1 - p for K cells and p numbers: n - 1
-    for one number in one cell.
+    With the prior 1/|Sigma| (section 4.3.1) they are n - K + 1 - p for n records, K cells and p
+    numeric columns; for one column in one cell n - 1.
     """
     return max(records - groups + 1 - numbers, float(numbers))
 
@@ -64,7 +64,7 @@ def freedom_of(records: float, groups: int, numbers: int) -> float:
 def draw_proportions(
     concentration: NDArray[np.float64], *, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return one draw of a Dirichlet distribution; entries of 0 stay so."""
+    """Return one draw of a Dirichlet distribution; entries of 0 stay 0."""
     drawn = rng.standard_gamma(concentration)
     return np.asarray(drawn / drawn.sum())
 
@@ -72,15 +72,15 @@ def draw_proportions(
 def draw_covariance(
     scale: NDArray[np.float64], freedom: float, *, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return B, so that B'B is one draw of an inverse Wishart distribution.
+    """Return a matrix B such that B'B is one draw of an inverse Wishart distribution.
 
     Args:
-        scale: Of the distribution, positive definite: n times a covariance.
-        freedom: Above the number of rows less 1.
-        rng: For the draw.
+        scale: Scale matrix of the distribution, positive definite: n times a covariance.
+        freedom: Degrees of freedom, more than the number of rows of `scale` minus 1.
+        rng: Generator of the draw.
 
-    Bartlett: with A A' of a Wishart distribution of scale 1, L (A A')^-1 L' is one of the inverse
-    with scale L L'.
+    By Bartlett's decomposition, if A A' has a Wishart distribution with identity scale, then L (A
+    A')^-1 L' has an inverse Wishart distribution with scale L L'.
     """
     size = len(scale)
     lower = np.tril(rng.standard_normal((size, size)), -1)
@@ -90,13 +90,13 @@ def draw_covariance(
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which columns make the cells, and which are numbers. Public.
+    """Which columns define the cells, and which are numeric. Public.
 
     Attributes:
         by: Categorical columns.
-        sizes: Numbers of levels of each.
+        sizes: Number of levels of each categorical column.
         numbers: Numeric columns.
-        gaps: Those of them that may be missing.
+        gaps: Numeric columns that may have missing values.
     """
 
     by: tuple[str, ...]
@@ -121,12 +121,12 @@ class Layout:
 
     @property
     def entries(self) -> int:
-        """Number of counts: cells times patterns of what is missing."""
+        """Number of counts: cells times patterns of missing numbers."""
         return self.cells << len(self.gaps)
 
     @property
     def present(self) -> NDArray[np.float64]:
-        """Which numbers a pattern has: 0 or 1, shape (patterns, numbers)."""
+        """Whether each pattern has each number: 1 or 0, shape (patterns, numbers)."""
         found = np.ones((1 << len(self.gaps), len(self.numbers)))
         missing = np.indices((2,) * len(self.gaps)).reshape(len(self.gaps), len(found))
         for variable, pattern in zip(self.gaps, missing, strict=True):
@@ -137,13 +137,13 @@ class Layout:
         """Return which counts are 0 by rule, shape (cells, patterns)."""
         mask = zeros.mask(Domain(self.by, self.sizes)).reshape(-1, 1)
         if mask.all():
-            # Nothing can be: the repair of the records says so.
+            # Everything is impossible; repairing the records will raise the error.
             mask = ~mask
         return np.repeat(mask, 1 << len(self.gaps), axis=1)
 
     @property
     def counts(self) -> CellCounts | tuple[str, ...]:
-        """Return the question for the counts: a table where no number can be missing."""
+        """Return the question for the counts; if no number can be missing, it is a table."""
         if not self.gaps:
             return self.by
         return CellCounts(
@@ -175,20 +175,23 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class GeneralLocation(ParametricModel):
-    """The general location model, as its noisy statistics know it.
+    """The general location model estimated from noisy statistics.
 
-    Numbers are about the middle of their ranges, in half steps of their grids.
+    Numbers are measured from the middle of their ranges, in half steps of their grids.
 
     Attributes:
-        variables, rows, zeros: As of every model.
-        alpha: Prior records of each cell, 0 where no record can be, shape (cells, patterns).
-        counts: Records, shape (cells, patterns of what is missing), not negative.
-        present: Records that have each number, shape (cells, numbers).
-        means: Of each number, shape (cells, numbers).
-        covariance: Within the cells, shape (numbers, numbers), positive definite.
-        records: That it rests on.
-        freedom: Degrees of freedom of its posterior.
-        redraw: Whether a record out of the ranges is drawn again.
+        variables: All columns.
+        rows: Estimated number of records.
+        zeros: Impossible cells.
+        alpha: Prior records of each cell, 0 in impossible ones, shape (cells, patterns).
+        counts: Estimated records, nonnegative, shape (cells, patterns of missing numbers).
+        present: Estimated records that have each number, shape (cells, numbers).
+        means: Mean of each number in each cell, shape (cells, numbers).
+        covariance: Covariance within the cells, positive definite, shape (numbers, numbers).
+        records: Number of records that the covariance is estimated from.
+        freedom: Degrees of freedom of the covariance's posterior.
+        redraw: Whether a record outside the ranges is drawn again; otherwise its numbers are moved
+            to the bounds.
     """
 
     variables: Variables

@@ -1,4 +1,4 @@
-"""Laplace sanitizer and perturbed histogram: noisy counts of the table of all columns, by bins."""
+"""Laplace sanitizer and perturbed histogram: noisy counts of the table of all columns in bins."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 Edges = tuple[tuple[int, ...] | None, ...]
-"""For each column the first code of every bin and the number of codes; None for levels."""
+"""For each column the first code of every bin, then the number of codes; None for levels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaplaceSanitizer(Synthesizer):
-    """Count the cells of all columns with noise, and draw records from them (Bowen & Liu 2020).
+    """Measure the table of all columns with noise, and draw records from it (Bowen & Liu 2020).
 
-    Section 3.1.1 calls it the Laplace sanitizer where columns are levels, section 3.1.2 (eqn 5) the
-    perturbed histogram where they are numbers, which are uniform within their bins. Where there are
-    both, simulation 3 has a table of the levels by itself beside it: `categories`. The bins are
-    public, or public ones with bought edges between them. (The paper's, by Scott's rule on the
-    file's own standard deviation, tell of the file and are not offered.)
+    For categorical columns this is the Laplace sanitizer (section 3.1.1); for numeric columns it is
+    the perturbed histogram (section 3.1.2, eqn 5), with uniform values within bins. With both kinds
+    of columns, simulation 3 also measures a table of the categorical columns alone (`categories`).
+    Bins are public, or public bins with privately chosen edges between them. (The paper's bins, by
+    Scott's rule with the file's own standard deviation, disclose information and are not offered.)
 
     Attributes:
-        bins: Equal public bins of each numeric column, instead of the schema's; 1 leaves all to
-            what is bought.
-        bought: Further edges of each numeric column, near quantiles of its records, each a private
-            choice.
-        buying: Part of the budget for them, if there are any.
-        categories: Part of the rest for the table of the columns of levels alone, if there are
-            numbers too; the paper has 1/2.
-        negative: Whether counts become the `nearest` that are not negative and agree with each
-            other and the number of records, or those below 0 become `zero` and the others are
-            scaled, as in the paper.
-        draw: Whether every cell gets its share of a set, to within a record (`rounded`), or each
-            record is drawn by itself (`multinomial`), as in the paper.
-        max_cells: Largest table attempted.
+        bins: Number of equal public bins of each numeric column, instead of the schema's bins; with
+            1 only the privately chosen edges divide the column.
+        bought: Number of further edges of each numeric column, each chosen privately near a
+            quantile of its records.
+        buying: Part of the budget for these edges, if there are any.
+        categories: Part of the rest for the table of the categorical columns alone, if there are
+            numeric columns too; the paper has 1/2.
+        negative: Treatment of negative counts. `nearest`: the nearest nonnegative counts that
+            agree with each other and with the number of records. `zero`: negative counts are set
+            to 0 and the others scaled, as in the paper.
+        draw: `rounded`: every cell gets its share of a set to within one record. `multinomial`:
+            each record is drawn independently, as in the paper.
+        max_cells: Largest number of cells of the table.
     """
 
     bins: int | None = None
@@ -83,7 +83,7 @@ class LaplaceSanitizer(Synthesizer):
 
     @property
     def chooses(self) -> bool:  # type: ignore[override]
-        """Whether edges are bought."""
+        """Whether edges are chosen privately."""
         return self.bought > 0
 
     @property
@@ -91,7 +91,7 @@ class LaplaceSanitizer(Synthesizer):
         return True
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
-        """Refuse a table that would be nearly all noise, or does not fit."""
+        """Raise BadInput if the table has more than `max_cells` cells."""
         cells = math.prod(_shape(variables, self._stand_in(variables)))
         if cells > self.max_cells:
             raise BadInput(
@@ -101,7 +101,7 @@ class LaplaceSanitizer(Synthesizer):
             )
 
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
-        """Return the tables; in place of edges that will be bought there are others, as many."""
+        """Return the tables to measure; placeholders stand for edges that are not chosen yet."""
         left = 1 - (self.buying if self._number_bought(variables) else Fraction(0))
         return self._tables(variables, self._stand_in(variables), left)
 
@@ -163,7 +163,8 @@ class LaplaceSanitizer(Synthesizer):
             grant=counted.grant,
         )
         known = _by_bins(zeros, domain, counted.of.edges)
-        # The number of records, and tables of levels; numbers are in bins here.
+        # Tables of numeric columns do not have these bins, so only the number of records and tables
+        # of categorical columns are used besides.
         levels = {variable.name for variable in variables.categorical}
         measured = [whole, *(each for each in tables_of(released) if levels >= {*each.clique})]
         brought = _nearest if self.negative == "nearest" else _cut_at_zero
@@ -173,7 +174,7 @@ class LaplaceSanitizer(Synthesizer):
         )
 
     def _tables(self, variables: Variables, edges: Edges, left: Fraction) -> tuple[Ask, ...]:
-        """Return the tables with given edges, which share what is left of the budget."""
+        """Return the tables with given edges; they share the rest of the budget."""
         levels = tuple(variable.name for variable in variables.categorical)
         part = self.categories if levels and variables.numeric else Fraction(0)
         cells = BinnedCounts(
@@ -183,7 +184,7 @@ class LaplaceSanitizer(Synthesizer):
         return (*asks, Ask("categories", levels, left * part)) if part else asks
 
     def _stand_in(self, variables: Variables) -> Edges:
-        """Return edges as they may be: the public ones, and one more for each that is bought."""
+        """Return placeholder edges: the public ones, and one more for each that will be chosen."""
         public = edges_of(variables, self.bins)
         return tuple(
             None if each is None else _with_more(each, number_bought(variable, self.bought))
@@ -196,15 +197,16 @@ class LaplaceSanitizer(Synthesizer):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellsToRecords(ParametricModel):
-    """Records from one table of all columns; positions are drawn within their bins.
+    """A model that draws records from one table of all columns, and positions within their bins.
 
     Attributes:
         variables: All columns.
-        rows: Estimated number of records, which the table sums to.
+        rows: Estimated number of records, the sum of the table.
         zeros: Impossible cells.
-        table: Table of all columns, numeric ones by bins; impossible cells are 0.
-        edges: The bins.
-        rounded: Whether each cell gets its share of a set, to within a record.
+        table: Table of all columns, with numeric columns in bins; impossible cells are 0.
+        edges: Bin edges of each column; None for a column of levels.
+        rounded: Whether each cell gets its share of a set to within one record; otherwise records
+            are drawn independently.
     """
 
     variables: Variables
@@ -227,7 +229,7 @@ class CellsToRecords(ParametricModel):
             if each is not None:
                 codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)
         drawn = Dataset(self.domain, np.ascontiguousarray(codes))
-        # A cell that is impossible in part only has records in all of it until here.
+        # A cell of bins can be impossible in part; records drawn there are repaired.
         return self.zeros.repair(drawn, rng=rng)
 
 
@@ -239,7 +241,7 @@ def _shape(variables: Sequence[Variable], edges: Edges) -> tuple[int, ...]:
 
 
 def _with_more(edges: tuple[int, ...], number: int) -> tuple[int, ...]:
-    """Return edges with the widest bins halved, as often as there are more edges."""
+    """Return the edges and `number` more, each of which halves the widest bin."""
     found = list(edges)
     for _ in range(number):
         widest = max(range(len(found) - 1), key=lambda bin: found[bin + 1] - found[bin])
@@ -249,7 +251,7 @@ def _with_more(edges: tuple[int, ...], number: int) -> tuple[int, ...]:
 
 
 def _by_bins(zeros: StructuralZeros, domain: Domain, edges: Edges) -> StructuralZeros:
-    """Return the rules in bins: a bin counts as impossible where all of its codes do."""
+    """Return the rules for bins: a bin is impossible if all of its codes are."""
     rules = []
     for rule in zeros.rules:
         codes = []
@@ -271,10 +273,10 @@ def _by_bins(zeros: StructuralZeros, domain: Domain, edges: Edges) -> Structural
 def _nearest(
     domain: Domain, measured: Sequence[Measurement], rows: int | None, zeros: StructuralZeros
 ) -> tuple[Table, int]:
-    """Return the nearest table that agrees with the others and is not negative, and its total.
+    """Return the nearest nonnegative table that agrees with the other tables, and its total.
 
-    Where there is a table of the levels, what it says of a cell is what the bins in that cell have
-    together: one projection of the whole table would draw all cells towards those of most bins.
+    If the table of the categorical columns was measured, it fixes the total of the bins in each of
+    its cells. A single projection of the whole table would favour cells with many bins.
     """
     estimates, subsets, total = overlapping(domain, measured, rows=rows, zeros=zeros)
     reconcile(estimates, subsets, total=float(total))
@@ -299,7 +301,7 @@ def _nearest(
 def _cut_at_zero(
     domain: Domain, measured: Sequence[Measurement], rows: int | None, zeros: StructuralZeros
 ) -> tuple[Table, int]:
-    """Return the table with what is negative moved to 0, scaled, and the number of records."""
+    """Return the scaled table with negative counts set to 0, and the number of records."""
     estimates, _, total = overlapping(domain, measured, rows=rows, zeros=zeros)
     cut = {each.clique: np.maximum(each.values, 0.0) for each in estimates}
     possible = ~zeros.mask(domain)
@@ -317,7 +319,7 @@ def _scaled(
     wanted: NDArray[np.float64],
     possible: NDArray[np.bool_],
 ) -> NDArray[np.float64]:
-    """Return a table scaled to its sums over some columns; even where it has nothing to scale."""
+    """Return a table scaled to given sums over some columns; uniform where it has no mass."""
     sums = margin(Table(domain, values), clique)
     away = others(domain.columns, clique)
     empty = np.expand_dims(sums == 0, away)

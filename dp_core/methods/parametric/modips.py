@@ -1,4 +1,4 @@
-"""MODIPS: noisy counts, sums and products of a model, and draws from its posterior."""
+"""MODIPS: draws from the posterior of a model given noisy counts, sums and products."""
 
 from __future__ import annotations
 
@@ -30,38 +30,41 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 MOST_CELLS = 2**20
-"""Cells of the categorical columns (and of what is missing): each is a group with its own means."""
+"""Largest number of cells of the categorical columns and patterns of missing numbers."""
 MOST_NUMBERS = 30
-"""Numeric columns: with J of them there are J (J + 1)/2 products to pay for."""
+"""Largest number of numeric columns; J columns have J (J + 1)/2 products to pay for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modips(Synthesizer):
     """Model-based synthesis (Liu 2016; Bowen & Liu 2020, sections 3.2.2 and 4).
 
-    Without numbers the model is a multinomial distribution of the cells, without categories a
-    normal one, and with both the general location model: in each cell of the categorical columns
-    the numbers are normal, with means of the cell's own and one covariance for all.
+    With categorical columns only, the model is a multinomial distribution of the cells; with
+    numeric columns only, a multivariate normal one; with both, the general location model: in each
+    cell of the categorical columns the numbers are normal, with the cell's own means and one
+    covariance for all cells.
 
-    Released are the counts of the cells, the sums of each number by cell, and the squares and
-    products of the numbers, all about the middle of public ranges or the cells' means: their
-    sensitivities depend on the ranges alone. (The paper's, (c1 - c0)/n_k of a cell's mean, uses the
-    private n_k and is no bound.) Whatever is divided is divided by noisy counts.
+    The method releases the counts of the cells, the sums of each number by cell, and the squares
+    and products of the numbers. Deviations are from the middle of public ranges or from the cells'
+    noisy means, so that sensitivities depend on the ranges alone. (The paper's sensitivity of a
+    cell's mean, (c1 - c0)/n_k, uses the private n_k and is not a bound.) All divisions are by noisy
+    counts.
 
-    A missing number is a category of its own: which numbers of a record are missing is a part of
-    its cell, but the means do not depend on it.
+    The pattern of missing numbers of a record is part of its cell, but the means do not depend on
+    it.
 
     Attributes:
-        alpha: Records that the Dirichlet prior has in every possible cell.
-        weights: Relative parts of the budget of the counts, of each number's sums, of each number's
-            squares and of the products of each two numbers. The paper has equal ones.
-        about: What squares and products are about: the `middle` of the ranges, or the means of the
-            `cells`; `auto`: the middle where there is one cell and no part of a product is missing.
-            The middle takes an eighth to half of the noise, and is up to four times nearer where
-            cells have many records. But the squares of the cells' noisy means are taken off: those
-            of small cells are mostly noise, and leave variances that are too small.
-        outside: Whether a number out of its range is moved to the `bound`, as in the paper, or the
-            record drawn again (`redraw`).
+        alpha: Prior records of the Dirichlet prior in every possible cell.
+        weights: Relative parts of the budget for the counts, each number's sums, each number's
+            squares and each pair's products. The paper has equal parts.
+        about: Centre of squares and products: the `middle` of the ranges, or the noisy means of the
+            `cells`. `auto` (the default) is the middle if there is one cell and no number of a
+            product can be missing. The middle has an eighth to half of the noise, and is up to four
+            times as accurate if cells have many records. But it requires subtracting the squares of
+            the cells' noisy means, which are mostly noise in small cells and make variances too
+            small.
+        outside: Treatment of a drawn number outside its range: moved to the `bound`, as in the
+            paper, or the record is drawn again (`redraw`).
     """
 
     alpha: float = 0.5
@@ -119,7 +122,7 @@ class Modips(Synthesizer):
     ) -> tuple[Released, ...]:
         asks = self.asks(variables)
         if Layout.of(variables).counts == () and curator.neighbours == "replace-one":
-            # The number of records is public: its part goes to the others.
+            # The number of records is public, so its part of the budget goes to the others.
             asks = asks[1:]
         whole = sum((ask.share for ask in asks), Fraction(0))
         released: list[Released] = []
@@ -151,7 +154,7 @@ class Modips(Synthesizer):
         between = np.zeros(len(layout.numbers))
         for number, item in enumerate(sums):
             means[:, number] = _means(item, present[:, number], reach[number])
-            # What the means' noise adds to their squares is taken off again.
+            # Subtract what the noise of the means adds to their squares.
             many = present[:, number] >= EMPTY
             square = means[many, number] ** 2 - item.variance / present[many, number] ** 2
             between[number] = max(float(present[many, number] @ square), 0.0)
@@ -187,7 +190,8 @@ class Modips(Synthesizer):
         """Return the question for the products of two numbers, or for the squares of one."""
         about = self.about
         if about == "auto":
-            # Where one of two numbers may be missing, the others' means are not of both.
+            # If one of two numbers may be missing, cell means are not over the records that have
+            # both.
             whole = first == second or not (first.missing or second.missing)
             about = "middle" if layout.cells == 1 and whole else "cells"
         return layout.products(first, second, about)
@@ -196,7 +200,7 @@ class Modips(Synthesizer):
 def _counts(
     layout: Layout, released: Sequence[Released], rows: int | None, zeros: StructuralZeros
 ) -> NDArray[np.float64]:
-    """Return counts that are not negative and agree with the number of records, if it is known."""
+    """Return nonnegative counts that agree with the number of records if it is known."""
     counts, table_noise = np.zeros(layout.entries), float("inf")
     total, noise = 0.0, float("inf")
     for item in released:
@@ -205,7 +209,7 @@ def _counts(
         elif isinstance(item, Measurement) and layout.by and item.clique == layout.by:
             counts, table_noise = item.values.astype(np.float64).ravel(), item.variance
         elif isinstance(item, Measurement) and not item.clique:
-            # The number of records, which may have been measured more than once.
+            # Average repeated measurements of the number of records by precision.
             weight = 1 / (1 + item.variance / noise) if noise < float("inf") else 1.0
             total += weight * (float(item.values.item()) - total)
             noise = 1 / (1 / item.variance + 1 / noise)
@@ -214,17 +218,17 @@ def _counts(
     elif table_noise < float("inf"):
         spread = table_noise * counts.size
         total = (total * spread + float(counts.sum()) * noise) / (spread + noise)
-    # A whole number, so that the model is the same when it is made again with its own rows.
+    # A whole number, so that restoring the model with its own `rows` gives the same model.
     known = float(max(1, round(total) if rows is None else rows))
     if table_noise == float("inf"):
-        # No table: one cell, which has them all.
+        # Without a table there is one cell, which has all records.
         return np.full((1, 1), known)
     possible = ~layout.impossible(zeros)
     return norm_sub(counts.reshape(possible.shape), total=known, possible=possible)
 
 
 def _means(item: Totals, present: NDArray[np.float64], reach: float) -> NDArray[np.float64]:
-    """Return a number's means by cell, within its range; empty cells have the mean of all."""
+    """Return a number's mean in each cell, within its range; sparse cells get the overall mean."""
     sums = item.values.astype(np.float64)
     overall = sums.sum() / max(float(present.sum()), 1.0)
     means = np.divide(sums, present, out=np.full(sums.shape, overall), where=present >= EMPTY)

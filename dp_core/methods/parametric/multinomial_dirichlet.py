@@ -1,4 +1,4 @@
-"""Multinomial-Dirichlet: records from proportions drawn from a posterior that is private."""
+"""Multinomial-Dirichlet: records drawn from a private posterior predictive distribution."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from dp_core.methods.parametric.drawn_records import TableDraws
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultinomialDirichlet(TableDraws):
-    """Draw proportions of the cells of all columns from Dirichlet(counts + a), and records by them.
+    """Draw the proportions of all cells from Dirichlet(counts + a), and records from these.
 
     Abowd & Vilhuber (2008), section 3.2.1 of Bowen & Liu (2020). The prior a = k/(e^epsilon - 1) in
-    every cell is the least that is private for one set of k records, under both relations; what is
-    paid for is the records, not the proportions, which nobody sees and which would have no bound.
-    The paper's a, for all of epsilon, holds for one set: m sets have epsilon/m each. The prior is
-    no option: less of it is not private, and more spends less than the budget. It grows with the
-    file, so that a larger one does not help: about K/(K + e^epsilon - 1) of the records say nothing
-    of it, for K cells.
+    every cell is the smallest that makes one set of k records private, under both neighbouring
+    relations. The records are the release; the proportions, whose release would have no finite
+    epsilon, stay hidden. The paper's a uses the whole epsilon for one set; here each of m sets has
+    epsilon/m. The prior is not an option: a smaller one is not private, and a larger one spends
+    less than the budget. If k is the size of the file, the prior grows with it, so that a larger
+    file does not help: for K cells a part of about K/(K + e^epsilon - 1) of the records is
+    independent of the file.
 
     Attributes:
-        kind: All records of a set by the same hidden proportions.
-        records, bins, max_cells: As of `TableDraws`.
+        kind: `urn`: all records of a set have the same hidden proportions.
+        records: Number of records drawn, k; see `TableDraws`.
+        bins: Number of equal bins of each numeric column; see `TableDraws`.
+        max_cells: Largest number of cells of the table of all columns.
     """
 
     kind: ClassVar[Literal["independent", "urn"]] = "urn"

@@ -1,4 +1,4 @@
-"""Sequential regressions: each column by a private regression on those before it."""
+"""Sequential regressions: each column by a private regression on the columns before it."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from dp_core.methods.parametric.regressions.chained_regressions import ChainedRe
 class SequentialRegression(ChainedRegressions):
     """Regress each column on those before it, and draw records in the same order.
 
-    Bowen & Liu (2020), section 3.2.3: f(x1) f(x2|x1) and so on. Columns of numbers have linear
-    regressions with normal residuals, columns of levels logistic or multinomial ones, the first
-    column of levels a table. The paper leaves open how the regressions are made private. Here each
-    is a sum of gradients, whose sensitivity is proven whatever the data are (`ClassGradient`,
-    `NumberGradient`), or the minimiser of a penalised loss (`ClassMinimiser`). Left out are the
-    functional mechanism, which perturbs a polynomial in the loss's place, and every choice of
-    predictors or penalties by the data.
+    Bowen & Liu (2020), section 3.2.3: f(x1) f(x2|x1) and so on. Numeric columns have linear
+    regressions with normal residuals, categorical columns logistic or multinomial ones; a
+    categorical first column has a table. The paper leaves open how the regressions are made
+    private. Here each releases a sum of gradients, whose sensitivity is proven for all data
+    (`ClassGradient`, `NumberGradient`), or the minimiser of a penalised loss (`ClassMinimiser`).
+    The functional mechanism, which perturbs a polynomial approximation of the loss, and the choice
+    of predictors or penalties by the data are not offered.
 
-    Gradients are fitted with records of the model so far in the place of the predictors
-    (`fitted_regressions`), so that one noisy question for each regression is enough. Coefficients
-    of a set are drawn around the estimate from the Fisher information of the model's records,
-    which is public, and residual variances from their posterior.
+    A regression is fitted to its noisy gradient with model records as predictors
+    (`fitted_regressions`), so that one noisy question per regression is enough. For each set,
+    coefficients are drawn around the estimate with the inverse Fisher information of the (public)
+    model records as covariance, and residual variances from their posterior.
 
-    A missing number is a regression of its own: first whether it is missing, by all columns before;
-    then, where it is there, how large. As a predictor it is an indicator of missing, and the number
-    or 0 beside it. A missing level is a level.
+    A numeric column with missing values has two regressions on the columns before it: whether it is
+    missing, and its value if it is not. As a predictor it is an indicator of missing and the value,
+    or 0 if missing. A missing value of a categorical column is a level.
 
-    Options are those of `ChainedRegressions`.
+    The options are those of `ChainedRegressions`.
     """
 
 

@@ -1,4 +1,4 @@
-"""SLOMAG: numbers from a normal distribution, then levels by logistic regressions in sequence."""
+"""SLOMAG: normal numeric columns, then categorical columns by sequential logistic regressions."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from dp_core.schema.variables import Variable, Variables
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slomag(ChainedRegressions):
-    """Draw numbers from a multivariate normal distribution, and levels given the numbers.
+    """Draw numeric columns from a normal distribution, then the categorical columns.
 
     Bowen & Liu (2020), section 4.3.2: sequential logistic regressions with marginal Gaussian
-    distributions. The normal distribution is taken in its sequential form, each number linear in
-    those before it with a normal residual: the same distribution and the same statistics (sums,
-    squares and products about public middles), but always with a covariance matrix, whatever the
-    noise is. Columns of levels follow, each by a logistic or multinomial regression on all before.
+    distributions. The normal distribution is used in its sequential form: each numeric column is
+    linear in those before it, with a normal residual. That is the same distribution with the same
+    statistics (sums, squares and products of deviations from public midpoints), but its covariance
+    matrix is valid whatever the noise is. Categorical columns follow, each by a logistic or
+    multinomial regression on all columns before it.
 
-    In the paper the noise of Chaudhuri & Monteleoni (2009), which covers the exact minimiser of a
-    penalised loss, is added to a draw from the posterior. A posterior draw moves by more than the
-    minimiser does, so that this has no guarantee, and it is left out. So is noise on the sample
-    covariance by half of its sensitivity under replace-one. Here the regression is private first,
-    by sums with a proof (`ClassGradient`, or `ClassMinimiser`, that is output perturbation), and
-    coefficients are drawn around it from a public covariance.
+    Two steps of the paper are not offered because they have no guarantee. First, it adds the noise
+    of Chaudhuri & Monteleoni (2009), which is calibrated to the exact minimiser of a penalised
+    loss, to a draw from the posterior, whose sensitivity is larger. Second, it adds noise to the
+    sample covariance for half of its sensitivity under replace-one. Here the regression itself is
+    released privately (`ClassGradient`, or output perturbation by `ClassMinimiser`), and
+    coefficients are drawn around it with a public covariance.
 
-    Options are those of `ChainedRegressions`; in `order` numbers come first.
+    The options are those of `ChainedRegressions`; in `order` numeric columns come first.
     """
 
     def by_default(self, variables: Variables) -> tuple[Variable, ...]:

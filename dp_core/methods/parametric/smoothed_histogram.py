@@ -1,4 +1,4 @@
-"""Smoothed histogram: records drawn from the table of all columns, mixed with an even one."""
+"""Smoothed histogram: records drawn from the table of all columns mixed with the uniform table."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from dp_core.methods.parametric.drawn_records import TableDraws
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmoothedHistogram(TableDraws):
-    """Draw every record from (1 - lambda) times the table of all columns, plus lambda times even.
+    """Draw records from (1 - lambda) times the table of all columns plus lambda times uniform.
 
     Wasserman & Zhou (2010), eqns 6 and 7 of Bowen & Liu (2020): lambda = K/(K + n (e^(epsilon/k) -
     1)) for k records out of a table of n records and K cells. That is a = 1/(e^(epsilon/k) - 1)
-    virtual records in every cell, about k/epsilon, under both neighbouring relations. As many
-    records as the file has are drawn nearly evenly, whatever n is: lambda is then about K/(K +
-    epsilon), 20/21 for 20 cells at epsilon 1.
+    virtual records in every cell, about k/epsilon, under both neighbouring relations. If k = n,
+    records are drawn nearly uniformly whatever n is: lambda is about K/(K + epsilon), which is
+    20/21 for 20 cells at epsilon 1.
 
     Attributes:
-        kind: Every record by itself.
-        records, bins, max_cells: As of `TableDraws`.
+        kind: `independent`: every record is drawn independently.
+        records: Number of records drawn, k; see `TableDraws`.
+        bins: Number of equal bins of each numeric column; see `TableDraws`.
+        max_cells: Largest number of cells of the table of all columns.
     """
 
     kind: ClassVar[Literal["independent", "urn"]] = "independent"

@@ -1,8 +1,8 @@
 """Base classes of parametric methods and their models.
 
-A method has two halves. `measure` is on the confidential side and asks the curator only; `fit`
-and the model it returns are on the public side and know nothing but what was released. Where the
-drawn records are themselves the mechanism (a posterior predictive draw), `measure` releases them.
+A method has two halves. `measure` is on the confidential side and asks the curator only; `fit` and
+the model it returns are on the public side and receive released results only. If drawing records is
+the mechanism itself (a posterior predictive draw), `measure` releases the records.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Synthesizer(ABC):
 
     Attributes:
         chooses: Whether it calls the curator's `choose`; that limits the currency of the release.
-        draws: Whether it releases records drawn by exact counts; the release
-            then pays in pure epsilon.
+        draws: Whether it releases records drawn from exact counts; the release then pays in pure
+            epsilon.
         needs_rows: Whether it must know the number of records per set before it measures.
     """
 
@@ -69,7 +69,7 @@ class Synthesizer(ABC):
 
     @abstractmethod
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
-        """Return the statistics to release, as far as they are known beforehand; shares sum to 1.
+        """Return the statistics to release as far as they are known beforehand; shares sum to 1.
 
         The plan states their noise. A method that only draws records, or whose later questions
         depend on answers, returns what it knows, possibly nothing.
@@ -108,7 +108,7 @@ class Synthesizer(ABC):
         tables = [(ask.what, cost * ask.share) for ask in asks if isinstance(ask.what, tuple)]
         released: list[Released] = []
         if tables:
-            # One batch: what is drawn together is charged together, under one name.
+            # One batch: noise that is drawn together is charged together, under one step name.
             cliques, costs = zip(*tables, strict=True)
             released += curator.measure("measure", cliques, costs, replicate=replicate)
         for ask in asks:

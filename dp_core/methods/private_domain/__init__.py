@@ -1,4 +1,4 @@
-"""Privately chosen bins and levels: the questions about the data, and the resulting cuts.
+"""Privately chosen bins and levels: the questions about the data, and the bins that follow.
 
 Read `questions` first.
 """

@@ -1,9 +1,9 @@
 """Distribution of records within chosen bins, from the noisy counts that chose them.
 
-A group of positions is taken apart where the noise cannot make its parts as uneven as they are;
-otherwise its records are spread evenly over it. The rule is that of Mallows' Cp: the squared error
-of even parts is then expected to be larger than that of the noisy ones. Every step is of elementary
-operations in a fixed order, as those of `quantile_tree`.
+A group of positions is split if its parts are more uneven than the noise explains; otherwise its
+records are spread evenly over it. The criterion is that of Mallows' Cp: a group is split if the
+expected squared error of equal parts exceeds that of the noisy parts. All computations are
+elementary operations in a fixed order, as in `quantile_tree`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from dp_core.methods.private_domain.quantile_tree import group_edges, widths
 from dp_core.schema.bin_pieces import Pieces
 
 _CLEAR = 2.0
-"""Parts differ from even ones by the noise and by what is there. Squared and summed, the noise is
-expected to be its variance times their number less 1: twice as much says there is as much besides.
+"""Splitting threshold. The expected sum of squares of the noise alone is its variance times the
+number of parts minus 1; at twice that, signal and noise are expected to be equal.
 """
 _UNIT = 1000  # weights are thousandths of a record
 
 
 def pieces_of(records: Sequence[float], cuts: Sequence[int], variance: float) -> Pieces:
-    """Return the pieces of bins within which values are to be spread evenly, and their weights.
+    """Return the pieces of bins within which values are spread evenly, and their weights.
 
     Args:
-        records: Estimated at each position, none negative; as of `quantile_tree.estimate`.
-        cuts: Between bins, as of `quantile_tree.equal_cuts`.
-        variance: Noise variance of the count of a group of any width.
+        records: Estimated records at each position, nonnegative, from `quantile_tree.estimate`.
+        cuts: First positions of the bins after the first, from `quantile_tree.equal_cuts`.
+        variance: Noise variance of the count of a group of any width, in records squared.
 
     Returns:
-        Of every bin at least one of weight; next to one another not two of none.
+        First position and weight of each piece. Every bin has a piece of positive weight, and no
+        two adjacent pieces of a bin have weight 0.
     """
     positions = len(records)
     below = [0.0, *accumulate(records)]
@@ -58,7 +59,7 @@ def pieces_of(records: Sequence[float], cuts: Sequence[int], variance: float) ->
 
 
 def _groups(below: Sequence[float], variance: float) -> Iterator[tuple[int, int]]:
-    """Yield the groups over which records are spread evenly, in order: from and up to a position.
+    """Yield the first position and the end of each group with evenly spread records, in order.
 
     Args:
         below: Records before each cut.

@@ -2,9 +2,9 @@
 
 Positions of the column's public grid are counted in groups of 1, `BRANCHING`, `BRANCHING` squared
 and so on: the levels of a tree (Hay, Rastogi, Miklau & Suciu 2010; that about 16 branches are best
-is from Qardaji, Yang & Li 2013). All that follows from the noisy counts is here, and looks at
-nothing else. Every step is of elementary operations in a fixed order, so that whoever has the
-counts gets the same edges on any machine.
+is from Qardaji, Yang & Li 2013). This module computes everything that follows from the noisy
+counts, and uses nothing else. All computations are elementary operations in a fixed order, so that
+the same counts give the same edges on any machine.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 BRANCHING = 16
 EVEN = 1e-3
-"""Part of the records taken to be spread evenly: where the counts say nothing, widths do."""
+"""Part of the records assumed to be spread evenly over positions; it decides where counts are 0."""
 
 
 def widths(positions: int) -> tuple[int, ...]:
-    """Return how many positions a group has at each level, from the coarsest to single ones.
+    """Return the number of positions per group at each level, from the coarsest level to 1.
 
     >>> widths(4096), widths(81), widths(7)
     ((256, 16, 1), (16, 1), (1,))
@@ -39,16 +39,16 @@ def group_edges(positions: int, width: int) -> tuple[int, ...]:
 
 
 def estimate(levels: Sequence[Sequence[float]]) -> list[float]:
-    """Return estimated records at each position, none negative.
+    """Return the estimated number of records at each position, nonnegative.
 
-    First the least-squares estimate that agrees over all levels (Hay et al. 2010, Section 4, for
-    nodes of any number of children); then, from the top down, the children of a group get the
-    nonnegative counts nearest to theirs that add up to the group's.
+    The first step is the least-squares estimate that is consistent over all levels (Hay et al.
+    2010, Section 4, for nodes with any number of children). Then, from the top down, the children
+    of a group get the nearest nonnegative counts that sum to the group's.
 
     Args:
-        levels: Noisy counts of the groups of each level, as of `widths`, all of equal variance.
+        levels: Noisy counts of the groups of each level of `widths`, all with the same variance.
     """
-    # From single positions up: the best estimate of a group from itself and what is below it.
+    # From single positions up: the best estimate of a group from its own count and those below it.
     best: list[list[tuple[float, float]]] = [[(float(count), 1.0) for count in levels[-1]]]
     for counts in reversed(levels[:-1]):
         found = []
@@ -72,17 +72,17 @@ def estimate(levels: Sequence[Sequence[float]]) -> list[float]:
 
 
 def equal_cuts(records: Sequence[float], bins: int) -> tuple[int, ...]:
-    """Return the cuts between positions by which bins hold numbers of records as equal as can be.
+    """Return the cuts that make the bins' numbers of records as equal as possible.
 
-    The sum of the squares of the bins' records is least. A value that many records share gets a bin
-    of its own, and the others share the rest evenly.
+    The cuts minimise the sum of squares of the bins' records. So a value that many records share
+    gets a bin of its own, and the other bins share the rest evenly.
 
     Args:
-        records: At each position, none negative.
+        records: Number of records at each position, nonnegative.
         bins: Number of bins, at most the number of positions.
 
     Returns:
-        `bins` - 1 cuts, ascending and all different, from 1 to the number of positions - 1: a cut c
+        `bins` - 1 distinct cuts in ascending order, from 1 to the number of positions - 1; a cut c
         lies before position c.
     """
     positions = len(records)
@@ -90,7 +90,7 @@ def equal_cuts(records: Sequence[float], bins: int) -> tuple[int, ...]:
         raise ValueError(f"{positions} positions are not cut into {bins} bins.")
     even = max(math.fsum(records) * EVEN, 1.0) / positions
     below = np.array([0.0, *accumulate(count + even for count in records)])
-    least = below * below  # of the first c positions in one bin
+    least = below * below  # smallest sum for the first c positions in one bin
     came_from: list[NDArray[np.int64]] = []
     for made in range(2, bins + 1):
         least, before = _one_more(least, below, made)
@@ -104,20 +104,22 @@ def equal_cuts(records: Sequence[float], bins: int) -> tuple[int, ...]:
 def _one_more(
     least: NDArray[np.float64], below: NDArray[np.float64], made: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the least sums with one bin more, for every end, and where that bin begins.
+    """Return the smallest sums with one more bin, for every end, and where that bin begins.
 
-    The later a range ends, the later its last bin begins: so ends are settled in the order of a
-    bisection, each within what its neighbours allow, all of one depth at once.
+    The start of the last bin does not decrease with the end of the range. So ends are processed in
+    the order of a bisection, all of one depth together, and each search is limited by the results
+    of its neighbours.
 
     Args:
-        least: With one bin less, by the end of the range.
-        below: Records before each cut.
-        made: Number of bins by then; an end has at least so many positions before it.
+        least: Smallest sums with one bin fewer, by the end of the range.
+        below: Number of records before each cut.
+        made: Number of bins including the new one; an end has at least that many positions before
+            it.
     """
     last = len(below) - 1
     found = np.full(last + 1, np.inf)
     begins = np.zeros(last + 1, dtype=np.int64)
-    # Ranges of ends still to settle, and where their last bin may begin.
+    # Ranges of ends still to process, and the range in which their last bin may begin.
     ranges = np.array([[made, last, made - 1, last - 1]], dtype=np.int64)
     while ranges.size:
         end = (ranges[:, 0] + ranges[:, 1]) // 2
@@ -146,12 +148,12 @@ def _families(
 
 
 def _sum(children: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    # Exactly rounded, so that the order and the version of Python do not matter.
+    # `fsum` rounds exactly, so that neither the order nor the version of Python matters.
     return math.fsum(value for value, _ in children), math.fsum(part for _, part in children)
 
 
 def _nonnegative(values: Sequence[float], total: float) -> list[float]:
-    """Return the numbers of at least 0 with that sum that are nearest to `values`."""
+    """Return the nonnegative numbers nearest to `values` that sum to `total`."""
     if total <= 0.0:
         return [0.0] * len(values)
     ordered = sorted(values, reverse=True)

@@ -1,9 +1,10 @@
-"""The questions of the stage `domain`: noisy counts, all known beforehand.
+"""The questions of the stage `domain`: noisy counts that are all planned beforehand.
 
 Bins of a number: counts of its positions in groups of several widths (`quantile_tree`). Levels: one
-count of each. All are tables of counts in which a record is in one cell, so their sensitivities are
-those of a histogram, every currency pays for them, and the release states its losses exactly. Which
-questions come later depends on the answers; how many, of how many cells and at what cost does not.
+count per level. In each table of counts a record is in one cell, so the sensitivities are those of
+a histogram, every currency can pay for them, and the release states its losses exactly. The answers
+decide which bins and levels later stages ask about, but not the number of their questions and
+cells, nor their cost.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
     from dp_core.wall.released import Totals
 
 SHARE = Fraction(1, 20)
-"""Of the budget, where a spec does not say otherwise."""
+"""Default share of the budget."""
 _BIN_ERROR = 1.75
-"""Standard deviation of the error of a bin, in those of one count times the root of the number of
-widths, where there are several: the largest of `benchmarks/private_bins.py --error`, rounded up."""
+"""Standard deviation of a bin's error if there are several widths, relative to that of one count
+times the root of the number of widths. It is the largest value of `benchmarks/private_bins.py
+--error`, rounded up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,9 @@ class Question:
     """One table of counts about a column.
 
     Attributes:
-        column: Its name.
+        column: Name of the column.
         step: Name of the charge; unique, and part of a file name.
-        what: The counts.
+        what: The counts to release.
         share: Part of the stage's budget.
     """
 
@@ -48,7 +50,7 @@ class Question:
 
 
 def questions(schema: Schema) -> tuple[Question, ...]:
-    """Return everything the stage asks, in its order; nothing if nothing is chosen privately."""
+    """Return all questions of the stage in order; empty if nothing is chosen privately."""
     found = []
     for number, column in enumerate(schema.private, start=1):
         asked = _counts(column)
@@ -61,7 +63,7 @@ def questions(schema: Schema) -> tuple[Question, ...]:
 
 
 def ask(curator: Curator, schema: Schema, cost: Fraction) -> tuple[Totals, ...]:
-    """Return the noisy answers to all questions; asked again, it gives back what was paid for.
+    """Return the noisy answers to all questions; a repeated call returns the paid answers.
 
     Args:
         curator: Curator for the codes of `Schema.stored`.
@@ -69,7 +71,7 @@ def ask(curator: Curator, schema: Schema, cost: Fraction) -> tuple[Totals, ...]:
         cost: Budget of the stage, spent exactly.
 
     Privacy:
-        Each is one event of exactly its part of `cost`, through the curator.
+        Each question is one event of exactly its part of `cost`, through the curator.
     """
     return tuple(
         curator.total("domain", each.step, each.what, cost * each.share)
@@ -79,16 +81,16 @@ def ask(curator: Curator, schema: Schema, cost: Fraction) -> tuple[Totals, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChoice:
-    """What is chosen privately about a column, and how exactly.
+    """The private choice of a column's bins or levels, and its expected accuracy.
 
     Attributes:
-        column: Its name.
+        column: Name of the column.
         of: `bins` or `levels`.
         number: Number of bins, or of levels kept.
-        among: Positions of the grid, or levels.
-        cost: Budget of the choice.
+        among: Number of grid positions, or of levels to choose from.
+        cost: Budget of the choice, in the release's currency.
         noise: Noise of each count.
-        within: Half width of the central 95 % range of a bin's or of a level's number of rows.
+        within: Half the width of the central 95 % range of the number of rows of a bin or level.
     """
 
     column: str
@@ -100,7 +102,7 @@ class PlannedChoice:
     within: float
 
     def in_words(self) -> str:
-        """Return what the plan says of it."""
+        """Return the plan's description of the choice."""
         rows = f"about {_rounded(self.within):,} rows"
         if self.of == "levels":
             number = "" if self.number == 1 else f"{self.number} "
@@ -117,7 +119,7 @@ class PlannedChoice:
 def planned_choices(
     schema: Schema, currency: Currency, cost: Fraction, *, l1: int, l2_squared: int
 ) -> tuple[PlannedChoice, ...]:
-    """Return what will be chosen, and how exactly.
+    """Return the planned private choices and their expected accuracy.
 
     Args:
         schema: Schema of the release.
@@ -133,7 +135,7 @@ def planned_choices(
         assert column.choice is not None
         noise = currency.noise(cost * mine[0].share, l1=l1, l2_squared=l2_squared)
         levels = bool(column.levels)
-        # With one width a bin is a sum of positions, each with its own noise.
+        # With one width a bin's count is a sum over positions, each with its own noise.
         alone = math.sqrt(column.choice.among.bins / column.bins)
         spread = alone if len(mine) == 1 else _BIN_ERROR * math.sqrt(len(mine))
         within = 1.96 * spread * noise.stddev
@@ -152,7 +154,7 @@ def planned_choices(
 
 
 def ordinal(number: int) -> str:
-    """Return a part as people call it.
+    """Return the fraction 1/`number` in words.
 
     >>> ordinal(2), ordinal(12), ordinal(30)
     ('half', 'twelfth', '1/30')
@@ -165,7 +167,7 @@ def ordinal(number: int) -> str:
 
 
 def _rounded(value: float) -> int:
-    """Return a number of rows with two digits, as people say it."""
+    """Return a number of rows rounded to two digits."""
     size = int(10 ** max(0, math.floor(math.log10(max(value, 1.0))) - 1))
     return max(1, math.ceil(value / size) * size)
 
@@ -176,7 +178,7 @@ def _counts(column: Column) -> Sequence[BinnedCounts]:
     if column.levels:
         edges: list[tuple[int, ...] | None] = [None]
     else:
-        # Missing is a cell of its own at every width.
+        # Missing values have a cell of their own at every width.
         end = () if among.missing_code is None else (among.size,)
         edges = [(*group_edges(among.bins, width), *end) for width in widths(among.bins)]
     return [

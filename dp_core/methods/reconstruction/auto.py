@@ -1,8 +1,8 @@
-"""A graphical model if it is small, otherwise records moved to match the tables.
+"""Reconstruction by `pgm` if the graphical model is small enough, otherwise by `gum`.
 
-A graphical model is the distribution of largest entropy that has the tables, so what was not
-measured follows from what was; but it has to hold the columns of whole cliques together. Where they
-have too many cells, GUM moves records until they have the tables.
+A graphical model is the maximum-entropy distribution with the given tables, so it determines every
+unmeasured table from the measured ones. However, it needs the joint table of each clique of its
+junction tree. If these have too many cells, GUM changes records until they match the tables.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind, Table, interactions_of, tables_of
 
 _EVENED = 3  # the default of `pgm`
-_MOST_VISITS = 2**24  # cells times tables, beyond which moving records is faster and as near
+_MOST_VISITS = 2**24  # cells times tables; beyond it GUM is faster and as accurate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoReconstruction:
-    """Fit a graphical model if it is small enough, and move records otherwise.
+    """Fit a graphical model (`pgm`) if it is small enough, otherwise use `gum`.
 
     Attributes:
-        most_cells: Most cells of a graphical model's cliques together.
-        shrink: Option of `gum` and `pgm`.
-        together: Option of `gum` and `pgm`.
-        smoothing: Option of `pgm`.
-        cleared: Whether drawn records are cleared of chance: `implied` of `gum`, `evened` of `pgm`.
+        most_cells: Largest total number of cells in the cliques of a graphical model.
+        shrink: Option `shrink` of `gum` and `pgm`.
+        together: Option `together` of `gum` and `pgm`.
+        smoothing: Option `smoothing` of `pgm`.
+        cleared: Whether the sampling noise of the draw is removed from the records (options
+            `implied` of `gum` and `evened` of `pgm`).
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
@@ -59,11 +60,11 @@ class AutoReconstruction:
         check_ranges(self, most_cells=(0, None), smoothing=(0, None))
 
     def check(self, domain: Domain) -> None:
-        """Every domain fits."""
+        """Accept any domain."""
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
-        # Which it will be is known once there are tables: what the larger of the two may need.
-        # Of the graphical one: numbers of cells of each table, the cells, what it needs at least.
+        # The method is known only once tables are selected, so this is the larger of the two needs.
+        # For the graphical model: cell numbers in each table, the cells, and a fixed minimum.
         most = min(rows, piece_rows(domain))
         pgm = (4 * len(domain) + 40) * most + 4 * _MOST_VISITS + 60 * self.most_cells + (64 << 20)
         gum: Reconstructor = registry.find("reconstruction", "gum")()
@@ -99,7 +100,7 @@ class AutoReconstruction:
         cliques: Sequence[Clique],
         zeros: StructuralZeros = StructuralZeros(),  # noqa: B008 (empty, and never changed)
     ) -> Reconstructor:
-        """Return the method for these tables; it depends on the tables' columns only."""
+        """Return the method to use for tables of these columns; counts do not influence it."""
         cells = JunctionTree.of(domain, [*cliques, *(rule.columns for rule in zeros.rules)]).cells
         if cells <= self.most_cells and cells * len(cliques) <= _MOST_VISITS:
             name, own = (
@@ -118,7 +119,7 @@ class AutoReconstruction:
 
 
 def _cliques(released: Sequence[Released]) -> list[Clique]:
-    """Return what was measured."""
+    """Return the cliques that were measured."""
     interactions = [item.of.clique for item in interactions_of(released)]
     return [*(table.clique for table in tables_of(released)), *interactions]
 

@@ -1,4 +1,4 @@
-"""Several reconstructions of the same tables, each drawing its part of the records."""
+"""Averages of several reconstructions of the same tables; each draws a part of the records."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from dp_core.wall.released import Released, ReleasedKind, Table
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AverageModel:
-    """Models of the same tables.
+    """An average of models that were fitted to the same tables.
 
     Attributes:
         domain: All columns.
-        models: Each by itself.
-        weights: Parts of each, summing to 1.
+        models: The fitted models.
+        weights: Part of each model, summing to 1.
         rows: Estimated number of records.
-        by: Whether every set mixes all models, or each set has one; see `Average`.
+        by: Whether every set mixes all models (`record`) or is drawn from one (`set`).
     """
 
     domain: Domain
@@ -47,17 +47,17 @@ class AverageModel:
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """Those of all models; the number of rows, twice, begins each."""
+        """Tables of all models in order; each model's begin with its number of rows, twice."""
         rows = Table(self.domain.project(()), np.array(float(self.rows)))
         return tuple(table for model in self.models for table in (rows, rows, *model.tables))
 
     @property
     def streams(self) -> bool:
-        # A set of one model is whole only if it is drawn at once.
+        # With `by: set` one draw chooses the model, so the whole set must be drawn at once.
         return self.by == "record" and all(model.streams for model in self.models)
 
     def series(self, number: int) -> Sequence[AverageSeries]:
-        """Return chains of pieces of a large set: mixtures of the models' own chains."""
+        """Return `number` samplers for pieces of a large set; each mixes samplers of all models."""
         chains = [in_series(model, number) for model in self.models]
         return [AverageSeries(each, self.weights) for each in zip(*chains, strict=True)]
 
@@ -74,31 +74,32 @@ class AverageModel:
 
 @dataclass(frozen=True, slots=True)
 class AverageSeries:
-    """Pieces of a large set; every model draws its part of each piece.
+    """A sampler for pieces of a large set; each model draws its part of every piece.
 
     Attributes:
-        chains: Samplers of each model.
-        weights: Parts of each, summing to 1.
+        chains: One sampler per model.
+        weights: Part of each model, summing to 1.
     """
 
     chains: Sequence[Sampler]
     weights: tuple[Fraction, ...]
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return the next records."""
+        """Return the next `rows` records of the set."""
         return averaging.draw(self.chains, self.weights, rows, by="record", rng=rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Average:
-    """Average several models of the same tables; the measurements are paid for once.
+    """Average several models that are fitted to the same tables, which are paid for once.
 
     Attributes:
-        models: Reconstructions, each with its own default options.
-        weights: What each counts, in proportion; equally if none are stated. They are public: a
-            weight that is fitted to the confidential file would have to be paid for.
-        by: `record`: every set is a mixture. `set`: every set is the work of one model, so that
-            the spread between sets shows how much the models disagree.
+        models: Names of reconstruction methods, at least two; each runs with its default options.
+        weights: Relative weights of the models; equal if empty. They must be public: weights
+            fitted to the confidential file would have to be paid for.
+        by: `record`: every set is a mixture of all models. `set`: one model, chosen at random
+            with the weights, draws each set, so that the spread between sets includes the
+            differences between models.
     """
 
     models: tuple[str, ...] = ("gum", "pgm")
@@ -113,10 +114,10 @@ class Average:
     def __post_init__(self) -> None:
         check_weights(self.models, self.weights)
         if "average" in self.models:
-            raise ValueError("models are averaged once; name the models of an average themselves.")
+            raise ValueError("An average cannot contain another average; name its models directly.")
 
     def check(self, domain: Domain) -> None:
-        """Refuse a domain that a model refuses, and models that cannot use tables."""
+        """Raise BadInput if a model refuses the domain or does not use tables."""
         for name, method in zip(self.models, self._methods(), strict=True):
             if not self.takes <= method.takes:
                 raise BadInput(f"{name} has no use for tables, which are what is averaged here.")
@@ -126,7 +127,7 @@ class Average:
         needed = sum(method.memory(domain, cliques, rows) for method in self._methods())
         if self.by == "record":
             return needed
-        # One of them draws a whole set at once.
+        # With `by: set` a model draws a whole set at once.
         return needed + (4 * len(domain) + 40) * max(rows - piece_rows(domain), 0)
 
     def fit(
@@ -160,7 +161,8 @@ class Average:
         groups: list[list[Table]] = []
         position = 0
         while position < len(tables):
-            # Two totals in a row: no model has its number of rows twice.
+            # Two consecutive totals mark the start of a model: no model stores its number of rows
+            # twice.
             pair = tables[position : position + 2]
             if len(pair) == 2 and not any(table.clique for table in pair):
                 groups.append([])

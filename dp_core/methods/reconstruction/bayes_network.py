@@ -1,8 +1,9 @@
-"""A Bayesian network of the measured tables: each column is drawn given earlier ones.
+"""A Bayesian network over the measured tables: each column is drawn conditionally on earlier ones.
 
 PrivBayes (Zhang, Cormode, Procopiuc, Srivastava and Xiao, ACM TODS 2017, Algorithm 1) measures one
-table for each column and its parents and draws records along the network. Here the tables may be
-any: what a table says of columns not drawn yet is drawn given those of its columns that are.
+table for each column and its parents and draws records along the network. Here the tables are
+arbitrary: the columns of a table that are not drawn yet are drawn conditionally on those of its
+columns that are.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from dp_core.wall.released import Measurement, Released, ReleasedKind, Table, ta
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One step of the drawing: some columns, given others.
+    """One step of the draw: the conditional distribution of some columns given others.
 
     Attributes:
-        table: Position of the table that says how.
-        given: Its columns that are drawn already.
-        drawn: Its columns that this step draws.
+        table: Index of the table that gives the conditional distribution.
+        given: Columns of the table that earlier steps have drawn.
+        drawn: Columns of the table that this step draws.
     """
 
     table: int
@@ -48,14 +49,15 @@ class Factor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BayesNetworkModel(FittedTables):
-    """Tables, and the order in which they say what is drawn.
+    """Tables that cover all columns, and the order in which records are drawn from them.
 
-    Every column is in a table. The tables need not agree: what a table says of columns that were
-    drawn before is not used.
+    The tables need not agree: a table's distribution of columns that are drawn before it is not
+    used.
 
     Attributes:
-        factors: Steps of the drawing; each column is drawn in exactly one.
-        conditionals: Of each step, what its table says of the columns it draws given the others.
+        factors: Steps of the draw; each column is drawn in exactly one.
+        conditionals: One table per step, the conditional distribution of the columns that it
+            draws given its other columns.
     """
 
     factors: tuple[Factor, ...]
@@ -85,12 +87,13 @@ class BayesNetworkModel(FittedTables):
 
 
 def network(cliques: Sequence[Clique]) -> tuple[Factor, ...]:
-    """Return the order in which tables are drawn from, and the columns each adds.
+    """Return the steps in which columns are drawn from the tables.
 
-    The next table is the one that adds fewest columns to some that are drawn; of these the one
-    that is given most; of these the first. So the tables of a Bayesian network, in its order, give
-    that network, and the edges of a tree give the tree. Where nothing touches what is drawn, the
-    first table is next that is more than a column of another one.
+    The next table is the one that shares columns with those drawn and adds the fewest new ones;
+    ties go to the table with the most drawn columns, then to the first. So the tables of a Bayesian
+    network, in its order, give that network, and the edges of a tree give the tree. If no remaining
+    table shares a drawn column, the next one is the first that is not a single column of another
+    table.
 
     Args:
         cliques: Columns of each table.
@@ -103,7 +106,7 @@ def network(cliques: Sequence[Clique]) -> tuple[Factor, ...]:
     done: set[str] = set()
 
     def alone(index: int) -> bool:
-        """Whether it is a single column that a larger table holds too."""
+        """Return whether the table has a single column that a larger table contains too."""
         clique = set(cliques[index])
         return len(clique) == 1 and any(clique < set(other) for other in cliques)
 
@@ -130,10 +133,11 @@ def network(cliques: Sequence[Clique]) -> tuple[Factor, ...]:
 
 
 def conditional(table: Table, step: Factor, zeros: StructuralZeros) -> Table:
-    """Return what a table says of the columns a step draws, for each state of those given first.
+    """Return the conditional distribution of a step's drawn columns given its other columns.
 
-    A state of which the table holds nothing takes what the table says whatever the state; where
-    that is impossible in it, everything possible alike.
+    A state of the given columns with no mass in the table gets the table's marginal distribution of
+    the drawn columns; if all of that is impossible in the state, it gets the uniform distribution
+    over what is possible.
     """
     order = (*step.given, *step.drawn)
     drawn = table.domain.size(step.drawn)
@@ -146,7 +150,7 @@ def conditional(table: Table, step: Factor, zeros: StructuralZeros) -> Table:
         weights[empty] = weights.sum(axis=0) * possible
         still = empty[weights[empty].sum(axis=1) <= 0]
         weights[still] = possible[np.isin(empty, still)]
-        # No record reaches a state in which nothing is possible; the rules mend it if one does.
+        # No record should reach a state in which nothing is possible; if one does, it is repaired.
         weights[empty[weights[empty].sum(axis=1) <= 0]] = 1.0
     of = table.domain.project(order)
     return Table(of, weights.reshape(of.sizes))
@@ -154,13 +158,13 @@ def conditional(table: Table, step: Factor, zeros: StructuralZeros) -> Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BayesNetwork:
-    """Draw each column given those before it, by the measured tables in their order.
+    """Draw each column conditionally on earlier ones, from the measured tables.
 
     Attributes:
-        tables: What is done with the noisy tables first. `clip`: negative cells become zero, each
-            table by itself, as in the paper. `agree`: the tables are averaged where they overlap,
-            and made nonnegative. `shrink`: they are besides drawn towards what smaller tables say
-            of them, as much as the noise warrants.
+        tables: Preparation of the noisy tables. `clip`: negative cells of each table are set to
+            zero, as in the paper. `agree`: overlapping tables are averaged so that they agree, and
+            made nonnegative. `shrink`: in addition, they are shrunk towards the estimate from
+            smaller tables, by an amount that depends on the noise.
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
@@ -173,8 +177,8 @@ class BayesNetwork:
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         cells = sum(domain.size(clique) for clique in cliques)
-        # Records and their copy while impossible ones are mended, state and cell of each; tables
-        # with the mixture of the largest ones, and their conditionals.
+        # Records, their copy while impossible ones are repaired, and each one's state and cell; the
+        # tables, the mixture of the largest ones, and their conditionals.
         return (4 * len(domain) + 40) * rows + 250 * cells + (32 << 20)
 
     def fit(
@@ -217,10 +221,10 @@ def clipped(
     rows: int | None,
     zeros: StructuralZeros,
 ) -> tuple[tuple[Table, ...], int]:
-    """Return each measured table with negative cells at zero, and the number of records.
+    """Return each measured table with negative cells set to zero, and the number of records.
 
-    Every table is scaled to that number; one in which nothing is left is even over what is
-    possible. The empty clique counts for the number of records only.
+    Every table is scaled to that number. A table without a positive cell becomes uniform over its
+    possible cells. The empty clique is used for the number of records only.
     """
     merged = estimates(domain, measurements, zeros=zeros)
     total = whole_rows(merged, rows)

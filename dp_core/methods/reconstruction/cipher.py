@@ -1,4 +1,4 @@
-"""CIPHER: the joint table from smaller tables, adding one column at a time.
+"""CIPHER: the joint table, built from smaller tables by adding one column at a time.
 
 Eugenio and Liu, "Construction of Differentially Private Empirical Distributions from a low-order
 Marginals Set through Solving Linear Equations with l2 Regularization", Algorithm 1.
@@ -44,37 +44,38 @@ _Tables: TypeAlias = dict[Clique, NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cipher(JointTable):
-    """Build the tables of more and more columns, each from the tables with one column less.
+    """Build tables of more and more columns, each from the tables with one column fewer.
 
-    A set that was measured keeps its table; one that a measured table holds is its margin, the
-    mean if several hold it; a column of which nothing is known is uniform. Every other set gets
-    the solution of the linear equations of `cipher_equations`.
+    A set of columns that was measured keeps its table. A subset of measured sets gets the mean of
+    their margins, and an unmeasured column is uniform. The table of every other set is the solution
+    of the linear equations of `cipher_equations`.
 
-    The defaults are what came nearest to the data in measurements (`benchmarks/papers/README.md`),
-    except where noise drowns everything: there `correct: scale`, which stays nearer to even, loses
-    less. The paper's form is `weight: even`, `pivot: random`, `agree: false`,
-    `clip: false`, `correct: scale`. Proportional fitting (`reconstruct: dense`) comes as near as
-    the defaults, from the same tables, on larger domains and in less time.
+    The defaults were the most accurate in benchmarks (`benchmarks/papers/README.md`), except with
+    very large noise, where `correct: scale`, which stays closer to uniform, was more accurate. The
+    paper's form is `weight: even`, `pivot: random`, `agree: false`, `clip: false`, `correct:
+    scale`. Proportional fitting (`reconstruct: dense`) is as accurate as the defaults from the same
+    tables, and handles larger domains in less time.
 
     Attributes:
-        form: Whether the equations are of conditional probabilities, as in the paper, or each is
-            multiplied by that of its condition (`joint`), which near-zero denominators cannot
-            upset; once tables agree, the first is nearer.
-        weight: Among all solutions the one of the least sum of z**2 (`even`, the paper's), or of
-            P z**2 (`prob`), which is nearer to independence.
-        pivot: Column that is solved for: the `last` or `first` of a set, a `random` one (the
-            paper's), or the mean of the results of `all`.
-        drop: Level of the pivot that gets what the others leave.
-        agree: Whether tables are first made to agree by least squares; otherwise the equations do
-            so in part.
-        clip: Whether negative cells are corrected in the measured tables and in every table on
-            the way, and not only at the end.
-        correct: How: the nearest table without negative cells (`subtract`), or zero in their
-            place and the rest in proportion (`scale`, the paper's).
-        ridge: Lambda of the equations, at most 1e-4; 0: the shortest least-squares solution.
-        max_unknowns: Largest system of equations that is attempted: the cells of all columns but
-            one. 1024 are 11 columns of 2 levels (about a minute of one core with `pivot: all`, a
-            few seconds with another), 7 of 3, or 5 of 5.
+        form: Form of the equations. `conditional`: in conditional probabilities, as in the paper;
+            more accurate if the tables agree. `joint`: each equation is multiplied by the
+            probability of its condition, which avoids near-zero denominators.
+        weight: Which solution is taken if there are several: that with the smallest sum of z**2
+            (`even`, as in the paper), or of P z**2 (`prob`), which is closer to independence.
+        pivot: Column that is solved for: the `last` or `first` of a set, a `random` one (as in
+            the paper), or each in turn with the mean of the results (`all`).
+        drop: Level of the pivot whose probability is 1 minus that of the others.
+        agree: Whether tables are first made to agree by least squares; otherwise the equations
+            reconcile them only in part.
+        clip: Whether negative cells are corrected in the measured tables and in every
+            intermediate table as well as in the result.
+        correct: How negative cells are corrected: `subtract` takes the nearest nonnegative table;
+            `scale` sets them to zero and scales the others, as in the paper.
+        ridge: Ridge penalty (lambda) of the equations, from 0 to 1e-4; 0 gives the least-squares
+            solution of smallest norm.
+        max_unknowns: Largest number of unknowns of the system of equations, which is the number
+            of cells of all columns but one. 1024 corresponds to 11 columns of 2 levels (about a
+            minute on one core with `pivot: all`, a few seconds otherwise), 7 of 3, or 5 of 5.
     """
 
     form: Form = "conditional"
@@ -135,7 +136,7 @@ class Cipher(JointTable):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> tuple[Mapping[Clique, NDArray[np.float64]], int]:
-        """Return the tables to start from, records, and the number of records."""
+        """Return the tables to start from, in records, and the number of records."""
         if self.agree and self.clip:
             tables, total = consistent(domain, measurements, rows=rows, zeros=zeros)
             return {table.clique: table.values for table in tables}, total
@@ -154,8 +155,8 @@ class Cipher(JointTable):
         zeros: StructuralZeros,
         rng: np.random.Generator,
     ) -> NDArray[np.float64]:
-        """Return the table of all columns, proportions, before the last correction."""
-        # A column of one level says nothing; its tables are those without it.
+        """Return the joint table of all columns, in proportions, before the last correction."""
+        # A column with one level carries no information, so tables are taken without it.
         columns = tuple(
             name for name, size in zip(domain.columns, domain.sizes, strict=True) if size > 1
         )
@@ -181,7 +182,7 @@ class Cipher(JointTable):
         possible: NDArray[np.bool_],
         rng: np.random.Generator,
     ) -> NDArray[np.float64]:
-        """Return the table of a set of columns that no given table holds."""
+        """Return the table of a set of columns that no given table contains."""
         if len(clique) == 1:
             return possible / max(int(possible.sum()), 1)
         faces = [smaller[clique[:k] + clique[k + 1 :]] for k in range(len(clique))]
@@ -210,7 +211,7 @@ class Cipher(JointTable):
 def _covered(
     clique: Clique, known: Mapping[Clique, NDArray[np.float64]]
 ) -> NDArray[np.float64] | None:
-    """Return a set's own table, or the mean of the margins of those that hold it, or None."""
+    """Return a set's own table, or the mean of its margins in larger tables, or None."""
     if clique in known:
         return known[clique]
     margins = [
@@ -224,7 +225,7 @@ def _covered(
 def _without_single_levels(
     given: Mapping[Clique, NDArray[np.float64]], columns: Clique
 ) -> Mapping[Clique, NDArray[np.float64]]:
-    """Return tables over some columns only, the mean of those that become the same."""
+    """Return the tables over `columns` only; those that then have equal columns are averaged."""
     grouped: dict[Clique, list[NDArray[np.float64]]] = {}
     for clique, values in given.items():
         kept = tuple(name for name in clique if name in columns)

@@ -21,15 +21,16 @@ from dp_core.wall.released import Released, ReleasedKind, Table, tables_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dense(JointTable):
-    """Fit the joint table: the noisy one if it was measured, otherwise that of largest entropy.
+    """Fit the joint table: the measured one if there is one, otherwise the maximum-entropy table.
 
-    A measured joint table is made nonnegative and used as it is. From smaller tables iterative
-    proportional fitting gives the joint table of largest entropy that has them; from one-way
-    tables that is their product.
+    A measured joint table is only made nonnegative. From smaller tables, iterative proportional
+    fitting gives the maximum-entropy joint table with these margins; for one-way tables that is
+    their product.
 
     Attributes:
-        max_cells: Largest joint table that is attempted.
-        rounds: Largest number of fitting rounds; it stops when no cell moves by 0.01 records.
+        max_cells: Largest number of cells of the joint table.
+        rounds: Largest number of fitting rounds. Fitting stops earlier if no cell changes by more
+            than 0.01 records.
     """
 
     max_cells: int = 2**22
@@ -68,7 +69,7 @@ class Dense(JointTable):
     def _proportional(
         self, domain: Domain, tables: Sequence[Table], rows: int, zeros: StructuralZeros
     ) -> NDArray[np.float64]:
-        """Return the joint table of largest entropy with the given (agreeing) tables."""
+        """Return the maximum-entropy joint table with the given tables, which must agree."""
         joint = (~zeros.mask(domain)).astype(np.float64)
         joint *= rows / max(joint.sum(), 1.0)
         margins: list[Margin] = [((), np.asarray(float(rows)))]

@@ -1,9 +1,10 @@
-"""Hashed Gibbs sampler: records from thresholded tables of each column with a few others.
+"""Hashed Gibbs sampler: draws records from thresholded tables of each column with a few others.
 
-Li, Karwa, Slavkovic & Steorts (2018), Algorithm 2, read as it must be: a proposed value is
-*rejected* where it leads to a conditional of which no cell was kept (Remark 3.3; the branches of
-lines 14-18 are exchanged), the columns to look at in line 13 are those whose conditional the
-changed column is in, with the *proposed* value, and a conditional is that of the current values.
+Li, Karwa, Slavkovic & Steorts (2018), Algorithm 2, with three corrections of the printed algorithm.
+A proposed value is *rejected* if it leads to a conditional distribution without a kept cell (Remark
+3.3; the branches of lines 14-18 are exchanged). Line 13 checks the columns whose conditional
+depends on the changed column, at the *proposed* value. Conditional distributions are taken at the
+current values.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from dp_core.wall.released import Released, ReleasedKind, SparseTable, Table
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GibbsModel(FittedTables):
-    """One conditional for each column, given a few others, from the cells that were kept.
+    """One conditional distribution per column given a few others, estimated from the kept cells.
 
-    The tables are those of each column, in the domain's order.
+    `tables` holds one one-way table per column, in the domain's order.
 
     Attributes:
         kept: For each column, in the domain's order, the kept cells of its table.
-        conditionals: The same as conditional distributions.
-        asked_by: For each column the columns whose conditional it is in.
-        states: Records that are in every table, shape (states, columns).
-        chances: Probability to begin at each, shape (states,).
+        conditionals: For each column, the conditional distribution that its kept cells define.
+        asked_by: For each column, the columns whose conditional depends on it.
+        states: Start records, which lie in a kept cell of every table, shape (states, columns).
+        chances: Probability of each start record, shape (states,).
         sweeps: Number of times each column of a record is drawn.
     """
 
@@ -64,11 +65,11 @@ class GibbsModel(FittedTables):
         zeros: StructuralZeros,
         sweeps: int,
     ) -> GibbsModel:
-        """Return the model of one table for each column.
+        """Return the model of thresholded tables, one per column.
 
         Raises:
             BadInput: if a column has no table.
-            StageFailed: if the tables leave no record to begin with.
+            StageFailed: if no cell was kept, or no record lies in a kept cell of every table.
         """
         kept = tuple(_cells_of(domain, name, given, zeros) for name in domain.columns)
         if not all(len(cells.weights) for cells in kept):
@@ -128,10 +129,11 @@ class GibbsModel(FittedTables):
         conditional: KeptConditional,
         rng: np.random.Generator,
     ) -> None:
-        """Draw one column of every record given the others, in place."""
+        """Draw one column of every record conditionally on the others, in place."""
         before = codes[column].copy()
         codes[column] = conditional.draw(conditional.group(codes), rng=rng)
-        # Every conditional holds a cell before; a value after which one would not is rejected.
+        # Every conditional has a kept cell before the step; a value that would leave one without is
+        # # rejected.
         stuck = np.zeros(codes.shape[1], dtype=bool)
         for other in self.asked_by[column]:
             stuck |= self.conditionals[other].group(codes) < 0
@@ -140,7 +142,7 @@ class GibbsModel(FittedTables):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gibbs(MadeAnew[GibbsModel]):
-    """Draw each record by a Gibbs sampler over the tables that passed the threshold (SBHG).
+    """Draw each record by a Gibbs sampler over the thresholded tables of SBHG.
 
     Attributes:
         sweeps: Number of times each column of a record is drawn, at least 1.
@@ -155,7 +157,8 @@ class Gibbs(MadeAnew[GibbsModel]):
             raise ValueError(f"sweeps is a number from 1, not {self.sweeps}.")
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
-        # Kept cells of each column's table, fewer than rows; the set, its copy, and what is drawn.
+        # Kept cells of each column's table, fewer than rows; the set, its copy and the drawn
+        # values.
         return (24 * len(domain) + 64) * rows + (64 << 20)
 
     def make(
@@ -171,7 +174,7 @@ class Gibbs(MadeAnew[GibbsModel]):
 def _cells_of(
     domain: Domain, name: str, given: Sequence[SparseTable], zeros: StructuralZeros
 ) -> Cells:
-    """Return the kept cells of the table that begins with a column."""
+    """Return the kept cells of the table whose first column is `name`."""
     for table in given:
         if table.clique[0] == name:
             codes, weights = possible_cells(table, zeros)

@@ -1,11 +1,11 @@
-"""GUM: records moved in small steps until they match the tables (PrivSyn, 2021, Section 5).
+"""GUM: changes records in small steps until they match the tables (PrivSyn, 2021, Section 5).
 
-Every round visits every table. Records of cells that hold too many leave; cells that hold too few
-receive them, either as a copy of a record that is there already (which keeps what that record says
-about the other columns) or by rewriting the table's columns of the leaver (which keeps what the
-leaver says about the others; the only way into an empty cell). What error that leaves is mended in
-the end, which is ours: single values are changed until no change brings the records nearer to all
-tables together.
+Every round visits every table and moves records from cells with too many to cells with too few.
+There are two ways to move a record: overwrite it with a copy of a record of the new cell (which
+keeps that record's relation to the other columns), or overwrite only the table's columns (which
+keeps the moved record's other columns, and is the only way into an empty cell). A last step, not in
+the paper, reduces the remaining error: it changes single values until no change reduces the summed
+error over all tables.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind, Table, interactions_of, tables_of
 
-_ROUNDS_BEFORE_RULES = 4  # enough for records to have about the tables
-_JOINED_CELLS = 1 << 17  # rules that share columns are reached together up to so many cells
-_RULE_ROUNDS = 50  # of raking; records are whole and reach no table better than this
-_MOST_VISITS = 10**8  # of values in all sweeps, of 8 tables each: about 20 seconds
+_ROUNDS_BEFORE_RULES = 4  # enough for records to match the tables approximately
+_JOINED_CELLS = 1 << 17  # rules that share columns get one table up to this number of cells
+_RULE_ROUNDS = 50  # of raking; whole records cannot match a table more closely
+_MOST_VISITS = 10**8  # visits of values in all sweeps, at 8 tables each: about 20 seconds
 _ROUNDS_OF_A_PIECE = 6
-_PRODUCT_SHARE = 0.01  # of a rule's table, before it is raked: the product of its columns
+_PRODUCT_SHARE = 0.01  # weight of the product of one-way tables in a rule's table before raking
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GumModel(FittedTables):
-    """Consistent tables, from which records are drawn that match them.
+    """Consistent tables; the records that the model draws match them.
 
-    The tables are one-way tables of all columns in their order, then the larger ones.
+    `tables` holds the one-way tables of all columns in the domain's order, then the larger tables.
 
     Attributes:
-        options: Options of the method.
-        in_series: Whether what a piece of a set misses is made good by the next one.
+        options: The method with its options.
+        in_series: Whether later pieces of a set correct the errors of earlier ones.
     """
 
     options: Gum
@@ -70,7 +70,7 @@ class GumModel(FittedTables):
         return margin(min(holders, key=lambda holder: holder.values.size), clique)
 
     def series(self, number: int) -> Sequence[GumSeries]:
-        """Return chains of pieces of a large set."""
+        """Return `number` samplers for pieces of a large set."""
         return [GumSeries(self) for _ in range(number)]
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
@@ -80,8 +80,8 @@ class GumModel(FittedTables):
         larger = self.tables[len(self.domain) :]
         apart = rule_cliques(self.domain, self.tables, self.zeros)
         if rows and apart:
-            # What records say of a rule's columns when they nearly have the tables is what the
-            # tables imply; without the impossible cells it is a table to reach like the others.
+            # Records that nearly match the tables estimate the joint table of a rule's columns that
+            # the tables imply. Without its impossible cells it becomes one more table to match.
             self._move(data, larger, _ROUNDS_BEFORE_RULES, rng=rng)
             larger += rule_tables(data, apart, self.tables, self.zeros)
         self._move(data, larger, self.options.rounds, rng=rng)
@@ -93,13 +93,14 @@ class GumModel(FittedTables):
         return self.zeros.repair(data, rng=rng)
 
     def _mend(self, data: Dataset, tables: Sequence[Table], *, rng: np.random.Generator) -> None:
-        """Change single values until no change helps, in place."""
+        """Change single values, in place, until no change reduces the error."""
         from dp_core.methods.reconstruction.kernels.descent import OF_A_PIECE, Effort, Gaps, descend
 
         if tables and data.rows and self.options.sweeps:
             most = _MOST_VISITS * 8 // max(8, 2 * len(tables) // len(self.domain))
             if self.in_series:
-                # However many tables: what a record has too much of, no later piece takes away.
+                # However many tables there are: later pieces cannot correct a surplus of this
+                # piece.
                 most = max(most, data.codes.size)
             descend(
                 data,
@@ -113,7 +114,7 @@ class GumModel(FittedTables):
     def _move(
         self, data: Dataset, tables: Sequence[Table], rounds: int, *, rng: np.random.Generator
     ) -> None:
-        """Move records towards tables, in place."""
+        """Change records, in place, so that their counts approach the tables."""
         from dp_core.methods.reconstruction.kernels.record_moves import Targets, update
 
         if tables and data.rows:
@@ -130,10 +131,11 @@ class GumModel(FittedTables):
 
 
 class GumSeries:
-    """Pieces of a large set, each moved towards the records that the set still lacks.
+    """A sampler for pieces of a large set; each piece is fitted to the counts that the set lacks.
 
-    A piece misses a few more records for being moved less, and the next one makes them good. Pairs
-    that no table holds are left as they come: of many records there is little chance in them.
+    A piece gets fewer rounds than a whole set and keeps a slightly larger error, which the next
+    piece corrects. Pairs that no table contains are not adjusted: in a large set their sampling
+    noise is small.
     """
 
     def __init__(self, model: GumModel) -> None:
@@ -150,7 +152,7 @@ class GumSeries:
         self._owed = Owed(model.domain, model.tables)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return the next records."""
+        """Return the next `rows` records of the set."""
         piece = replace(self._model, tables=self._owed.of(rows)).sample(rows, rng=rng)
         self._owed.add(piece)
         return piece
@@ -158,26 +160,29 @@ class GumSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gum:
-    """Make the tables consistent, then move records until they match.
+    """Make the tables consistent, then change records until they match the tables.
 
-    Large sets are drawn in pieces (`piece_rows`), each of which makes good what those before it
-    missed. There `rounds` is at most 6, sweeps end as soon as few values change, and `implied` is
-    left out.
+    Large sets are drawn in pieces (`piece_rows`), and each piece corrects the errors of earlier
+    ones. In pieces `rounds` is at most 6, sweeps end as soon as few values change, and `implied`
+    has no effect.
 
     Attributes:
         rounds: Largest number of times every table is visited.
-        step: Part of a cell's error that the first round mends, at most 1.
-        decay: Factor of the step after every round.
-        copies: Part of the received records that are copies of one already in the cell.
-        sweeps: Largest number of times every record is visited in the end, to change single values;
-            0: none, as in the paper.
-        implied: Whether in the end pairs that no table holds are cleared of chance, too: what
-            records say of them is drawn towards independence as far as chance explains it.
-        tolerance: Stop when three rounds in a row lower the summed error by less than this part.
-        shrink: Whether noisy cells are drawn towards what smaller tables say of them, as much as
-            the noise warrants; otherwise negative ones are moved to zero, as in the paper.
-        together: With `shrink`, whether pairs of columns also inform each other.
-        consistency_rounds: Without `shrink`, how often agreement and nonnegativity alternate.
+        step: Part of a cell's error that the first round corrects, at most 1.
+        decay: Factor by which `step` is multiplied after every round.
+        copies: Part of the records moved into a cell that become copies of a record in it.
+        sweeps: Largest number of final visits of every record that change single values; 0 for
+            none, as in the paper.
+        implied: Whether the final visits also adjust pairs of columns that no table contains:
+            their dependence in the records is shrunk as far as sampling noise explains it.
+        tolerance: Rounds end when three in a row each reduce the summed error by less than this
+            part.
+        shrink: Whether noisy tables are shrunk towards the estimates from smaller tables, by an
+            amount that depends on the noise; otherwise negative cells are set to zero, as in the
+            paper.
+        together: With `shrink`, whether tables of pairs also improve each other's estimates.
+        consistency_rounds: Without `shrink`, how often the steps for agreement and for
+            nonnegativity alternate.
     """
 
     rounds: int = 20
@@ -211,8 +216,8 @@ class Gum:
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         cells = sum(domain.size(clique) for clique in cliques)
-        # Records and their copy while values are mended; working arrays of a visit; tables with the
-        # mixture of the largest ones; a table of a rule's columns.
+        # Records and their copy while values are changed; working arrays of a visit; tables with
+        # the mixture of the largest ones; a table of a rule's columns.
         rule = 72 * min(domain.size(), MOST_CELLS)
         rows = min(rows, piece_rows(domain))
         return (4 * len(domain) + 24) * rows + 250 * cells + rule + (32 << 20)
@@ -261,10 +266,10 @@ class Gum:
 def rule_cliques(
     domain: Domain, tables: Sequence[Table], zeros: StructuralZeros
 ) -> tuple[Clique, ...]:
-    """Return the columns of rules that no fitted table holds together, none inside another.
+    """Return the cliques of rules that no fitted table contains; none is a subset of another.
 
-    Rules that share columns come together where few cells hold both. A rule over more than
-    `MOST_CELLS` cells is left out; it is kept by mending what is drawn.
+    Rules that share columns are joined into one clique if it has few cells. A rule over more than
+    `MOST_CELLS` cells is left out; drawn records that break it are repaired.
     """
     rules = [rule.columns for rule in zeros.rules if domain.size(rule.columns) <= MOST_CELLS]
     held = [set(table.clique) for table in tables]
@@ -281,13 +286,13 @@ def rule_cliques(
 def rule_tables(
     data: Dataset, cliques: Sequence[Clique], tables: Sequence[Table], zeros: StructuralZeros
 ) -> tuple[Table, ...]:
-    """Return what records imply for some cliques, made to agree with the rules and the tables.
+    """Return the records' tables for some cliques, raked to the fitted tables and to the rules.
 
     Args:
-        data: Records that nearly have the tables, at least one.
+        data: Records that nearly match the tables, at least one.
         cliques: Columns of each result.
-        tables: Fitted tables, among them all one-way ones.
-        zeros: Impossible cells; the results hold nothing there.
+        tables: Fitted tables, including the one-way table of every column.
+        zeros: Impossible cells; they are 0 in the results.
     """
     domain = data.domain
     found = []
@@ -296,7 +301,7 @@ def rule_tables(
         for name in clique:
             product = np.multiply.outer(product, counted(data, (name,)) / data.rows)
         seen = counted(data, clique)
-        # A little of everything possible, so that what was not drawn may be.
+        # Mix in the product of the columns, so that possible cells without records are not 0.
         mixed = (1 - _PRODUCT_SHARE) * seen / data.rows + _PRODUCT_SHARE * product
         table = possible_joint(domain, clique, tables, zeros, start=mixed, rounds=_RULE_ROUNDS)
         found.append(table)

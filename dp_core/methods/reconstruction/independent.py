@@ -22,13 +22,13 @@ from dp_core.wall.released import Released, ReleasedKind, Table, tables_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndependentModel(FittedTables):
-    """The product of one-way tables; columns that rules tie together are drawn together.
+    """The product of one-way tables; columns that share a rule are drawn from a joint table.
 
-    The tables are one for each column, in the domain's order.
+    `tables` holds one one-way table per column, in the domain's order.
 
     Attributes:
-        blocks: What is drawn independently of each other: joint tables of disjoint cliques, which
-            hold all columns.
+        blocks: Joint tables of disjoint cliques that cover all columns. Blocks are drawn
+            independently of each other.
     """
 
     blocks: tuple[Table, ...]
@@ -39,8 +39,9 @@ class IndependentModel(FittedTables):
     ) -> IndependentModel:
         """Return the model of one-way tables in the domain's order.
 
-        A block's joint table is that of largest entropy, among those without impossible cells,
-        that has its columns' tables; nearly, where these contradict the rules.
+        A block's joint table is the maximum-entropy table with these one-way margins and no mass in
+        impossible cells. If margins and rules contradict each other, the margins hold only
+        approximately.
         """
         tied = zeros.blocks(domain, most_cells=MOST_CELLS)
         alone = [
@@ -67,7 +68,7 @@ class IndependentModel(FittedTables):
         return np.asarray(product.transpose([columns.index(name) for name in clique]))
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        # Blocks too large to be held are mended; elsewhere nothing is left to mend.
+        # Only blocks whose joint table was too large can have impossible records to repair.
         return self.zeros.repair(records(self.domain, self.blocks, rows, rng=rng), rng=rng)
 
 
@@ -78,11 +79,11 @@ class Independent:
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
 
     def check(self, domain: Domain) -> None:
-        """Every domain fits."""
+        """Accept any domain."""
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         tables = sum(domain.size(clique) for clique in cliques)
-        # Records, and their copy while impossible ones are mended; cells of a block that is drawn.
+        # Records, their copy while impossible ones are repaired, and the cells of a block.
         blocks = 72 * min(domain.size(), MOST_CELLS)
         return (4 * len(domain) + 24) * rows + 24 * tables + blocks + (16 << 20)
 

@@ -1,4 +1,4 @@
-"""The joint table with the smallest largest deviation from the answers: a linear program.
+"""The joint table that minimises the largest deviation from the answers, by linear programming.
 
 Barak, Chaudhuri, Dwork, Kale, McSherry & Talwar, "Privacy, accuracy, and consistency too: a
 holistic solution to contingency table release", PODS 2007, Section 4. Public side of the wall.
@@ -26,20 +26,20 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind, Table
 
 _MOST_ENTRIES = 2**21  # 300 answers about 4,096 cells take ten seconds; more take minutes
-_NEARLY = 1e-9  # least standard deviation of an answer, as a part of all records
+_NEARLY = 1e-9  # smallest standard deviation of an answer, as a proportion of all records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearProgram(JointTable):
-    """Fit the nonnegative joint table whose largest deviation from the answers is least.
+    """Fit the nonnegative joint table that minimises the largest deviation from the answers.
 
-    Deviations are counted in standard deviations of each answer's noise. The program has a solution
-    whatever the answers are, and the solver returns a vertex of all its solutions: a table with at
-    most as many cells that are not empty as there were answers, and one. Where the data have a
-    record and the table has none, their relative entropy is infinite.
+    Deviations are measured in standard deviations of each answer's noise. The program always has a
+    solution. The solver returns a vertex of the set of solutions, which has at most one more
+    nonempty cell than there are answers. If a cell with records is empty in the table, the relative
+    entropy of the data from the table is infinite.
 
     Attributes:
-        max_cells: Largest joint table that is attempted.
+        max_cells: Largest number of cells of the joint table.
     """
 
     max_cells: int = 2**12
@@ -80,7 +80,7 @@ class LinearProgram(JointTable):
 
 
 def _least_deviation(evidence: Evidence, possible: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the joint table, summing to 1."""
+    """Return the fitted joint table, in proportions."""
     from scipy import sparse
     from scipy.optimize import linprog
 
@@ -93,7 +93,8 @@ def _least_deviation(evidence: Evidence, possible: NDArray[np.bool_]) -> NDArray
         )
     matrix = sparse.csr_array(asked.matrix()[:, cells])
     stddev = np.maximum(evidence.stddev, _NEARLY)
-    # In units of the noise: |(matrix @ p - answers) / stddev| <= worst, and worst is least.
+    # In standard deviations of the noise: minimise `worst` subject to |(matrix @ p - answers) /
+    # stddev| <= worst.
     scaled = sparse.diags_array(1 / stddev) @ matrix
     wanted = evidence.answers / stddev
     ones = np.ones((asked.length, 1))

@@ -1,4 +1,4 @@
-"""The joint table by multiplicative weights, from noisy tables and answers.
+"""The joint table fitted to noisy tables and answers by multiplicative weights.
 
 Hardt, Ligett & McSherry, "A simple and practical algorithm for differentially private data
 release", 2012. Public side of the wall.
@@ -19,7 +19,7 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
     possible_cells,
 )
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
-from dp_core.methods.reconstruction.joint.weighting import DependentColumn, Weighting
+from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Weighting
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Answers, Measurement, Released, ReleasedKind, Table
@@ -27,29 +27,30 @@ from dp_core.wall.released import Answers, Measurement, Released, ReleasedKind, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiplicativeWeights(Weighting, JointTable):
-    """Fit the joint table that the answers leave.
+    """Fit the joint table to noisy tables and answers by multiplicative weights.
 
     Attributes:
-        iterate: `last`: the table at the end; `average`: that of the tables after each answer, as
-            the paper's proof has it. The limit is the same whatever came before, so of it there is
-            only the last.
-        max_cells: Largest joint table that is attempted.
+        iterate: `last`: the final table. `average`: the mean of the tables after each answer, as in
+            the paper's proof. With `updates: limit` both mean the limit.
+        max_cells: Largest number of cells of the joint table.
     """
 
     iterate: Literal["last", "average"] = "last"
     max_cells: int = MOST_CELLS
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"tables", "answers"})
-    # In split sets, each with m times the noise, the default covered .4 where .95 was meant.
+    # In mode `split`, with m times the noise in each set, the default options covered .4 at a
+    # nominal .95.
     pulls: ClassVar[bool] = True
-    # One record of even is too little to pull; a tenth of one leaves the fit unfinished.
+    # A uniform table of one record causes negligible bias; with a tenth of one the fit does not
+    # converge.
     for_inference: ClassVar[Mapping[str, object]] = {"updates": "limit", "prior": 1.0}
 
     def check(self, domain: Domain) -> None:
         check_size(domain, self.max_cells, "reconstruct: multiplicative_weights")
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
-        # The joint table and its logarithms, gradients and copies; and what L-BFGS remembers.
+        # The joint table, its logarithms, gradients and copies, and the memory of L-BFGS.
         asked = sum(domain.size(clique) for clique in cliques)
         return 96 * domain.size() + 256 * asked + (4 * len(domain) + 24) * rows + (64 << 20)
 
@@ -64,14 +65,14 @@ class MultiplicativeWeights(Weighting, JointTable):
     ) -> DenseModel:
         self.check(domain)
         number = number_of_records(domain, released, rows=rows, zeros=zeros)
-        dependent = DependentColumn(self, domain, possible_cells(domain, zeros), number)
+        fitted = FittedJoint(self, domain, possible_cells(domain, zeros), number)
         ordered = sorted(released, key=_round)
         if self.iterate == "average" and self.updates == "steps":
-            iterates = [dependent.joint for _ in dependent.each(ordered)]
-            joint = np.mean(iterates, axis=0) if iterates else dependent.joint
+            iterates = [fitted.joint for _ in fitted.each(ordered)]
+            joint = np.mean(iterates, axis=0) if iterates else fitted.joint
         else:
-            dependent.add(ordered)
-            joint = dependent.joint
+            fitted.add(ordered)
+            joint = fitted.joint
         return DenseModel(domain, (Table(domain, joint * number),), number, zeros)
 
 

@@ -1,8 +1,8 @@
-"""A graphical model: the distribution of largest entropy that has the measured tables.
+"""A graphical model: the maximum-entropy distribution with the measured tables.
 
-Private-PGM (McKenna, Sheldon and Miklau, ICML 2019). It is held in the cliques of a junction tree,
-so it answers any small table, measured or not, without drawing a record, and what was not measured
-is independent given what was.
+Private-PGM (McKenna, Sheldon and Miklau, ICML 2019). The model is stored as the tables of a
+junction tree's cliques, so it gives any small table, measured or not, without drawing records.
+Columns without a measured relation are conditionally independent.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ from dp_core.wall.statistics.interactions import Interaction
 
 _LOG = logging.getLogger(__name__)
 _MBI_ROUNDS = 40
-_MOST_EVENED = 100  # columns; of more, the model's pairs take longer than the draw
-_RECORDS_A_CELL = 8  # of a clique that drawn records are held to as a whole
-_MOST_VISITS = 10**9  # of values and of the other columns' tables in all sweeps: about 20 seconds
+_MOST_EVENED = 100  # columns; with more, computing all pairs takes longer than the draw
+_RECORDS_A_CELL = 8  # of larger cliques than pairs, on average, to adjust records to their tables
+_MOST_VISITS = 10**9  # visits of values times tables looked up in each: about 20 seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphicalModel(FittedTables):
-    """The tables of a junction tree's cliques, in the order of the tree.
+    """A graphical model stored as the tables of a junction tree's cliques, in the tree's order.
 
     Attributes:
-        evened: Largest number of times every drawn record is visited, so that all pairs of columns
-            have the model's tables without the deviations of a draw.
+        evened: Largest number of sweeps over the drawn records that remove the sampling noise of
+            the draw from all pairs of columns; 0 for none.
     """
 
     evened: int = 0
 
     @property
     def tree(self) -> JunctionTree:
-        """How the tables hang together."""
+        """The junction tree that connects the cliques of the tables."""
         return JunctionTree.ordered(self.domain, [table.clique for table in self.tables])
 
     @property
@@ -75,7 +75,7 @@ class GraphicalModel(FittedTables):
         return Answers(self.tree, self.tables).table(clique)
 
     def series(self, number: int) -> Sequence[GraphicalSeries]:
-        """Return chains of pieces of a large set."""
+        """Return `number` samplers for pieces of a large set."""
         tables = self.held_to(piece_rows(self.domain))
         return [GraphicalSeries(self, tables) for _ in range(number)]
 
@@ -85,13 +85,13 @@ class GraphicalModel(FittedTables):
     def drawn(
         self, rows: int, tables: Sequence[Table], *, sweeps: int, rng: np.random.Generator
     ) -> Dataset:
-        """Return records of the model, brought to some tables.
+        """Return records drawn from the model and adjusted to some tables.
 
         Args:
             rows: Number of records.
-            tables: To which single values are changed until no change brings records nearer.
-            sweeps: Largest number of times every record is visited for that.
-            rng: Its state decides the records.
+            tables: Tables to match; single values are changed until no change reduces the error.
+            sweeps: Largest number of times every record is visited for these changes.
+            rng: Generator; same state, same records.
         """
         from dp_core.methods.reconstruction.kernels.descent import Gaps, descend
 
@@ -110,41 +110,41 @@ class GraphicalModel(FittedTables):
         """Return the model's tables of all columns and pairs, and of cliques with few cells.
 
         Args:
-            rows: Of the set; none are returned if its records are not brought to any.
+            rows: Number of records of the set. The result is empty if records are not adjusted.
         """
         if not rows or not self.evened or len(self.domain) > _MOST_EVENED:
             return ()
         answers = Answers(self.tree, self.tables)
         wanted: list[Clique] = [(name,) for name in self.domain.columns]
         wanted += unmeasured(self.domain, ())
-        # Larger cliques say more than their pairs, where they have records enough to say it.
+        # A larger clique tells more than its pairs if its cells have enough records.
         most = rows // _RECORDS_A_CELL
         wanted += [c for c in self.tree.cliques if len(c) > 2 and self.domain.size(c) <= most]
         tables = []
         for clique in wanted:
-            with suppress(KeyError):  # too many cells are needed on the way
+            with suppress(KeyError):  # an intermediate table would be too large
                 tables.append(Table(self.domain.project(clique), answers.table(clique)))
         return tuple(tables)
 
 
 class GraphicalSeries:
-    """Pieces of a large set, each moved towards the records that the set still lacks.
+    """A sampler for pieces of a large set; each piece is adjusted to the counts that the set lacks.
 
-    Every record is visited once: what that leaves, the next piece makes good.
+    Every record is visited once; the next piece corrects the remaining error.
     """
 
     def __init__(self, model: GraphicalModel, tables: Sequence[Table]) -> None:
-        """Begin a chain.
+        """Start a set.
 
         Args:
-            model: Draws the records.
-            tables: To which they are brought, of the whole set.
+            model: Model that draws the records.
+            tables: Tables of the whole set that the records are adjusted to.
         """
         self._model = model
         self._owed = Owed(model.domain, tables)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return the next records."""
+        """Return the next `rows` records of the set."""
         piece = self._model.drawn(rows, self._owed.of(rows), sweeps=1, rng=rng)
         self._owed.add(piece)
         return piece
@@ -155,20 +155,22 @@ class Pgm:
     """Fit a graphical model to noisy tables.
 
     Attributes:
-        max_cells: Most cells of the junction tree's cliques together. Tables for which there is no
-            room are refused, or, where they were measured already, used for what their columns say.
-        shrink: Whether noisy cells are drawn towards what smaller tables say of them beforehand, as
-            much as the noise warrants; otherwise the model's own penalty does so.
-        together: With `shrink`, whether pairs of columns also inform each other.
-        smoothing: Without `shrink`, how strongly; near 0 is the least-squares fit of the paper,
-            which takes more sweeps.
-        sweeps: Largest number of walks along the tree.
-        evened: Largest number of times every drawn record is visited in the end, so that all pairs
-            of columns have the model's tables without the deviations of a draw; once, where a large
-            set is drawn in pieces that make good what those before them missed.
-        tolerance: A sweep that moves a smaller part of all records ends the work.
-        engine: `native`, or `mbi`, the authors' package, which compiles anew for every structure;
-            it fits the noisy tables as they are, in 40 rounds of its own for each sweep.
+        max_cells: Largest total number of cells in the junction tree's cliques. Tables that do not
+            fit are refused; if they were measured already, they are used only through the margins
+            that they share with tables that fit.
+        shrink: Whether noisy tables are shrunk before the fit towards the estimates from smaller
+            tables, by an amount that depends on the noise; otherwise the model's own penalty
+            (`smoothing`) does so.
+        together: With `shrink`, whether tables of pairs also improve each other's estimates.
+        smoothing: Without `shrink`, strength of the penalty. Near 0 the fit approaches the
+            least-squares fit of the paper and takes more sweeps.
+        sweeps: Largest number of passes over the junction tree.
+        evened: Largest number of final visits of every drawn record that remove the sampling
+            noise of the draw from all pairs of columns; 0 for none. A large set that is drawn in
+            pieces has one visit, because later pieces correct the errors of earlier ones.
+        tolerance: Fitting ends after a sweep that changes a smaller part of all records.
+        engine: `native`, or `mbi`, the authors' package. `mbi` compiles its code anew for every
+            structure and fits the noisy tables as they are, with 40 rounds per sweep.
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
@@ -218,7 +220,8 @@ class Pgm:
                 f" the {self.max_cells:,} that `reconstruct: pgm` holds; use `reconstruct: gum`,"
                 " or fewer tables."
             )
-        # Of a cell: its number in each table that its clique holds, tables, their working copies.
+        # Per cell: its number in each table that its clique contains, the tables, and working
+        # copies.
         rows = min(rows, piece_rows(domain))
         return (4 * len(domain) + 40) * rows + (4 * len(cliques) + 60) * cells + (64 << 20)
 
@@ -286,7 +289,7 @@ class Pgm:
         if JunctionTree.of(domain, cliques).cells <= self.max_cells:
             return cliques
         held = within(domain, cliques, most_cells=self.max_cells)
-        # They are paid for, so a model without them is better than none.
+        # The tables are already paid for, so a model without some of them is better than none.
         _LOG.warning(
             "%d of %d tables have no room in the graphical model (max_cells: %d).",
             len(cliques) - len(held),
@@ -297,7 +300,7 @@ class Pgm:
 
 
 def _as_tables(wanted: Sequence[Target], released: Sequence[Released]) -> list[Measurement]:
-    """Return what interactions are once they are drawn in, for a package that knows tables only."""
+    """Return interactions as tables, for a package that accepts tables only."""
     found = []
     for item in interactions_of(released):
         assert isinstance(item.of, Interaction)
@@ -322,7 +325,7 @@ def _as_tables(wanted: Sequence[Target], released: Sequence[Released]) -> list[M
 def within_rules(
     domain: Domain, cliques: Sequence[Clique], zeros: StructuralZeros, *, most_cells: int
 ) -> list[Clique]:
-    """Return cliques and, as far as there is room, the columns of rules of impossible cells."""
+    """Return the cliques, and those of rules for impossible cells as far as `most_cells` allows."""
     rules = sorted((rule.columns for rule in zeros.rules), key=domain.size)
     return within(domain, [*cliques, *rules], most_cells=most_cells)
 

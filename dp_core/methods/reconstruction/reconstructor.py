@@ -39,7 +39,7 @@ class Model(Sampler, Protocol):
 
     @property
     def rows(self) -> int:
-        """Estimated number of records, what `rows: same` means; at least 1."""
+        """Estimated number of records, at least 1; the size of a set with `rows: same`."""
 
     @property
     def streams(self) -> bool:
@@ -48,7 +48,7 @@ class Model(Sampler, Protocol):
     def project(self, clique: Clique) -> NDArray[np.float64]:
         """Return the model's expected counts over a clique, records, axes in the clique's order.
 
-        It knows every column, and every clique that it was fitted to.
+        Every model gives the table of each column and of each clique that it was fitted to.
 
         Raises:
             KeyError: for another clique, if the model cannot give its table without sampling.
@@ -82,9 +82,9 @@ class FittedTables:
 
     Attributes:
         domain: All columns.
-        tables: Tables it was fitted to, with the same total; enough to restore it.
+        tables: Fitted tables, all with the same total; they are enough to restore the model.
         rows: Estimated number of records.
-        zeros: Impossible combinations, which no drawn record has.
+        zeros: Impossible cells; no drawn record lies in one.
     """
 
     domain: Domain
@@ -104,7 +104,7 @@ class Reconstructor(Protocol):
     """A frozen dataclass whose fields are the method's options in the spec.
 
     Attributes:
-        takes: Kinds of results that it can use.
+        takes: Kinds of released results that the method can use.
     """
 
     takes: ClassVar[frozenset[ReleasedKind]]
@@ -124,16 +124,16 @@ class Reconstructor(Protocol):
         zeros: StructuralZeros,
         rng: np.random.Generator,
     ) -> Model:
-        """Return the model fitted to the released results.
+        """Return a model fitted to the released results.
 
         Args:
             domain: All columns.
-            released: What was measured, at least one of what it takes, of one replicate. Noisy
-                tables may overlap, repeat a clique (also with its columns in another order), leave
-                columns out, and hold the empty clique, which is the number of rows.
-            rows: Number of records where it is public, otherwise None: estimate it.
+            released: Results of one replicate, at least one of a kind in `takes`. Noisy tables may
+                overlap, repeat a clique (also with its columns in another order) and leave columns
+                out. A table of the empty clique is the number of rows.
+            rows: Number of records if it is public; None to estimate it.
             zeros: Impossible cells; they get no mass.
-            rng: For ties and starts; fitting is otherwise deterministic.
+            rng: Generator for ties and start values; fitting is otherwise deterministic.
         """
 
     def restore(
@@ -145,14 +145,14 @@ class Reconstructor(Protocol):
         zeros: StructuralZeros,
         released: Sequence[Released] = (),
     ) -> Model:
-        """Return the model a fit stored as `tables` and `rows`, without fitting again.
+        """Return the model of an earlier fit from its stored `tables` and `rows`.
 
         Args:
             domain: All columns.
             tables: Stored `Model.tables`.
             rows: Stored `Model.rows`.
             zeros: Impossible cells, the same as for `fit`.
-            released: Results it was fitted to, for a model that needs more than its tables.
+            released: Results that the model was fitted to, for models that need more than `tables`.
         """
 
 
@@ -160,9 +160,10 @@ AnyModel = TypeVar("AnyModel", bound=Model)
 
 
 class MadeAnew(ABC, Generic[AnyModel]):
-    """A reconstruction without a fit: restoring its model makes it again.
+    """Base class of reconstructions that have no fit: `restore` builds the model again.
 
-    It takes every domain, because it stores the released results and no table of its own.
+    The model depends on the released results only and stores no tables of its own, so that every
+    domain is accepted.
     """
 
     __slots__ = ()
@@ -175,10 +176,10 @@ class MadeAnew(ABC, Generic[AnyModel]):
 
     @abstractmethod
     def number(self, domain: Domain, released: Sequence[Released]) -> int:
-        """Return the estimated number of records if it is not public and no table is released."""
+        """Return an estimate of the number of records if it is neither public nor measured."""
 
     def check(self, domain: Domain) -> None:
-        """Every domain fits."""
+        """Accept any domain."""
 
     def fit(
         self,

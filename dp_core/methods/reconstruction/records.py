@@ -1,6 +1,6 @@
-"""Records made by the selection, drawn with replacement.
+"""Draws with replacement from the records that a selection method made.
 
-DualQuery releases a few hundred records and nothing else: their proportions are its estimates.
+DualQuery releases a few hundred records and nothing else; their proportions are its estimates.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from dp_core.wall.released import Records, Released, ReleasedKind, Table
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordsModel(FittedTables):
-    """Records, each as likely as any other.
+    """The uniform distribution over a list of records.
 
-    The tables are those of each column, in the domain's order.
+    `tables` holds one one-way table per column, in the domain's order.
 
     Attributes:
         data: The records, at least one.
@@ -34,7 +34,7 @@ class RecordsModel(FittedTables):
 
     @classmethod
     def build(cls, data: Dataset, rows: int, zeros: StructuralZeros) -> RecordsModel:
-        """Return the model of some records."""
+        """Return the model that draws from `data`."""
         tables = tuple(
             Table(data.domain.project((name,)), table(data, (name,)) * (rows / data.rows))
             for name in data.domain.columns
@@ -55,12 +55,12 @@ class RecordsModel(FittedTables):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsAgain(MadeAnew[RecordsModel]):
-    """Draw from the records that the selection made, with replacement."""
+    """Draw with replacement from the records that the selection made."""
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"records"})
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
-        # The set, its copy while impossible records are mended, and what is drawn for each row.
+        # The set, its copy while impossible records are repaired, and the index drawn for each row.
         return (4 * len(domain) + 16) * rows + (64 << 20)
 
     def make(
@@ -69,12 +69,12 @@ class RecordsAgain(MadeAnew[RecordsModel]):
         return RecordsModel.build(records_of(domain, released), rows, zeros)
 
     def number(self, domain: Domain, released: Sequence[Released]) -> int:
-        """Return the number of records made."""
+        """Return the number of records that the selection made."""
         return records_of(domain, released).rows
 
 
 def records_of(domain: Domain, released: Sequence[Released]) -> Dataset:
-    """Return all records among what was released, in the domain's order of columns.
+    """Return all released records, with columns in the domain's order.
 
     Raises:
         BadInput: if there are none.

@@ -1,4 +1,4 @@
-"""Records drawn from the kept cells of a thresholded table of all columns."""
+"""Draws records from the kept cells of a thresholded table of all columns."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from dp_core.wall.released import Released, ReleasedKind, SparseTable, Table
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseModel(FittedTables):
-    """The kept cells with probabilities proportional to their noisy counts.
+    """A distribution over the kept cells, proportional to their noisy counts.
 
-    The tables are those of each column, in the domain's order.
+    `tables` holds one one-way table per column, in the domain's order.
 
     Attributes:
-        cells: Codes of the kept cells that can occur, shape (cells, columns).
+        cells: Codes of the kept cells that are possible, shape (cells, columns).
         weights: Their noisy counts, all positive, shape (cells,).
     """
 
@@ -41,10 +41,10 @@ class SparseModel(FittedTables):
     def build(
         cls, domain: Domain, table: SparseTable, rows: int, zeros: StructuralZeros
     ) -> SparseModel:
-        """Return the model of a table of all columns.
+        """Return the model of a thresholded table of all columns.
 
         Raises:
-            StageFailed: if nothing is left.
+            StageFailed: if no possible cell was kept.
         """
         cells, weights = possible_cells(table, zeros)
         if not len(weights):
@@ -78,12 +78,12 @@ class SparseModel(FittedTables):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sparse(MadeAnew[SparseModel]):
-    """Draw records from the cells that passed the threshold (SBA)."""
+    """Draw records from the cells that passed the threshold of SBA."""
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"sparse"})
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
-        # Kept cells are fewer than rows: codes, weights and alias of each, and the set with a copy.
+        # Codes, weights and alias table of the kept cells, fewer than rows; the set and its copy.
         return (8 * len(domain) + 64) * rows + (32 << 20)
 
     def make(

@@ -1,8 +1,8 @@
-"""Newton's method for the numbers nearest to given ones with given sums. Public side of the wall.
+"""Newton's method for the nearest numbers with given linear sums. Public side of the wall.
 
-The dual of such a problem has one unknown for each sum, is convex, and its second derivative is
-known. A slack for each sum says how little it costs to miss it: without one, sums that contradict
-each other, or that cannot be had, would drive the unknowns to infinity.
+The dual problem is convex, has one unknown per sum and a known second derivative. Each sum has a
+slack, which sets the cost of missing it. Without slack, sums that contradict each other or cannot
+be met would make the unknowns diverge.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
 
-_ROUNDS = 60  # it takes four to fifteen
-_SUFFICIENT = 1e-4  # part of the promised descent that a step must bring (Armijo)
-_SMALLEST = 1e-8  # of a step; beyond it rounding decides
+_ROUNDS = 60  # four to fifteen are usual
+_SUFFICIENT = 1e-4  # part of the predicted descent that a step must achieve (Armijo)
+_SMALLEST = 1e-8  # step length below which rounding errors dominate
 
 
 def with_sums(
@@ -28,18 +28,19 @@ def with_sums(
     *,
     tolerance: float,
 ) -> Floats:
-    """Return the numbers nearest to what a method starts from that have given sums, nearly.
+    """Return the nearest numbers to a method's start values that (nearly) have given sums.
 
     Args:
-        equations: Shape (equations, numbers); those of zeros only are left out.
-        sums: Shape (equations,).
-        slack: Positive, in squares of the sums: how far a sum may be missed for a unit of distance.
-        primal: Of `equations' u`, shape (numbers,), the numbers that belong to it, the part of the
-            dual that follows from them, and the derivative of each number.
+        equations: Coefficients of the sums, shape (equations, numbers); rows of zeros are ignored.
+        sums: Required values, shape (equations,).
+        slack: Slack of each sum, positive, in squared units of the sums, shape (equations,). A
+            larger slack makes missing the sum cheaper.
+        primal: Function of `equations' u`, shape (numbers,), that returns the numbers for this
+            dual point, their term of the dual, and the derivative of each number.
         tolerance: Largest error of a sum, with equations scaled to length 1.
 
     Returns:
-        Shape (numbers,).
+        The numbers, shape (numbers,).
     """
     length = np.sqrt(np.einsum("ij,ij->i", equations, equations))
     kept = length > 0
@@ -57,7 +58,7 @@ def with_sums(
         if float(np.abs(slope).max(initial=0.0)) < tolerance:
             break
         curve = (a * growth) @ a.T
-        # Twice the slack: a step errs on the short side where equations repeat one another.
+        # Twice the slack makes steps shorter if equations are redundant.
         curve[np.diag_indices_from(curve)] += 2 * ease
         step = -np.linalg.solve(curve, slope)
         size, gain = 1.0, float(slope @ step)

@@ -1,17 +1,17 @@
 """Nonnegative tables with the moments of noisy ones. Public side of the wall.
 
-No set has a negative count. Where many cells hold little, cutting negative ones off moves the tails
-of a table up and the rest down, and whatever hangs on the tails with them: a slope, a mean within a
-group. So noisy tables are brought to nonnegative ones here by moving their cells as little as
-possible (in squares) while these stay as they are:
+No set has a negative count. In a table with many nearly empty cells, setting negative counts to
+zero increases the tails and decreases the rest, which biases estimates that depend on the tails,
+such as slopes and group means. So noisy tables are replaced here by the nearest nonnegative tables
+(in squares) that keep:
 
-- of a column of numbers its total, its mean and its variance, and how many are missing;
-- of a number and a level, the mean of the number among the records of that level;
-- of two numbers, the sum of their products.
+- for each numeric column, the total, mean, variance and number of missing values;
+- for each numeric column and level of another column, the mean of the number in that level;
+- for each pair of numeric columns, the sum of products.
 
-They are what the estimating equations of regressions see (the sufficient statistics of a linear, a
-logistic or a Poisson regression with one predictor; of a linear one with any): the equations have
-the solution that they would have with the negative counts left in, which only the noise has moved.
+These are the sufficient statistics of a linear, logistic or Poisson regression with one predictor,
+and of a linear regression with any number. So the estimating equations have the same solution as
+with the negative counts, which differs from the true one by noise only.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Table, tables_of
 
 MOST_ENTRIES = 1 << 23
-"""Numbers in the equations of a table; of a larger one only negative counts are moved."""
-_CLEAR = 2.0  # standard errors of noise from which on a level has a mean that is worth keeping
-_SLACK = 1e-6  # how little it costs to miss equations that contradict each other
+"""Largest number of coefficients in a table's equations; larger ones are only made nonnegative."""
+_CLEAR = 2.0  # smallest count of a level, in standard errors of its noise, for its mean to be kept
+_SLACK = 1e-6  # slack of the equations, for those that contradict each other
 _TOLERANCE = 1e-7
 
 
@@ -59,18 +59,18 @@ class Points:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        """Which codes are numbers, of a column of numbers."""
+        """Whether each code of a numeric column has a value (is not missing)."""
         assert self.numbers is not None
         return ~np.isnan(self.numbers)
 
 
 def points_of(schema: Schema) -> Mapping[str, Points]:
-    """Return what the codes of each column are: for a number the mean of its bin's values."""
+    """Return the values of each column's codes; for a number, the mean of the bin's values."""
     return {column.name: _points(column) for column in schema.columns}
 
 
 def has_numbers(released: Sequence[Released], points: Mapping[str, Points]) -> bool:
-    """Return whether a noisy table holds a column of numbers: only these have moments."""
+    """Return whether a noisy table contains a numeric column; only these have moments."""
     tables = tables_of(released)
     return any(points[name].numbers is not None for table in tables for name in table.clique)
 
@@ -82,18 +82,18 @@ def keep_moments(
     *,
     zeros: StructuralZeros,
 ) -> tuple[Released, ...]:
-    """Return noisy tables as nonnegative ones that agree and have the noisy ones' moments.
+    """Return nonnegative tables that agree with each other and keep the noisy tables' moments.
 
-    Where no table holds a column of numbers they are returned as they are.
+    If no table contains a numeric column, everything is returned unchanged.
 
     Args:
         domain: All columns.
-        released: Noisy tables, and whatever else, which is returned as it is.
+        released: Noisy tables; results of other kinds are returned unchanged.
         points: Values of the codes of every column.
-        zeros: Impossible cells; they hold nothing.
+        zeros: Impossible cells; they are 0 in the results.
 
     Returns:
-        In the order given. Tables of the same columns are equal.
+        The results in the order of `released`. Tables of the same columns are equal.
     """
     if not has_numbers(released, points):
         return tuple(released)
@@ -111,16 +111,15 @@ def nearest(
     equations: Floats,
     sums: Floats,
 ) -> Floats:
-    """Return the nonnegative numbers nearest to `values` in squares that have given sums.
+    """Return the nonnegative numbers nearest to `values` in squares that have the given sums.
 
-    They are `max(0, values + equations' u)` for some u, which Newton's method finds on the dual.
-    Equations that contradict each other, or that no nonnegative numbers meet, are met as nearly as
-    squares allow.
+    They are `max(0, values + equations' u)` for some u, which Newton's method finds on the dual. If
+    no nonnegative numbers satisfy all equations, the equations hold in the least-squares sense.
 
     Args:
-        values: Shape (cells,).
-        equations: Shape (equations, cells).
-        sums: Shape (equations,).
+        values: Noisy counts, shape (cells,).
+        equations: Coefficients of the sums, shape (equations, cells).
+        sums: Required sums, shape (equations,).
     """
     scale = max(1.0, float(np.abs(sums).max(initial=0.0)))
 
@@ -137,7 +136,7 @@ def _names(tables: Sequence[Estimate]) -> list[str]:
 
 
 def _column(name: str, tables: Sequence[Estimate], points: Points, total: float) -> Floats:
-    """Return the table of one column: nonnegative, with its total, and a number's two moments."""
+    """Return a column's nonnegative table with its total and, for a number, mean and variance."""
     holder = next(table for table in tables if name in table.clique)
     noisy, cells = holder.project((name,))
     possible = cells > 0
@@ -153,7 +152,7 @@ def _column(name: str, tables: Sequence[Estimate], points: Points, total: float)
     if count > 0:
         centred = _centred(points, float(noisy[known] @ points.numbers[known]) / count) * known
         second = float(noisy @ centred**2)
-        # Of the records there are: a noisy number of missing ones may be below 0.
+        # Relative to the known records; the noisy number of missing values may be negative.
         part = (sums[0] - (sums[1] if len(sums) > 1 else 0.0)) / count
         rows.append(centred)
         sums.append(0.0)
@@ -165,7 +164,7 @@ def _column(name: str, tables: Sequence[Estimate], points: Points, total: float)
 
 
 def _settle(table: Estimate, columns: Mapping[str, Floats], points: Mapping[str, Points]) -> Floats:
-    """Return a nonnegative table with the columns' own tables and the moments of each pair."""
+    """Return a nonnegative table with the given one-way tables and the moments of each pair."""
     if len(table.clique) == 1:
         return columns[table.clique[0]]
     total = float(columns[table.clique[0]].sum())
@@ -188,20 +187,20 @@ def _settle(table: Estimate, columns: Mapping[str, Floats], points: Mapping[str,
 
 
 def has_few_cells(domain: Domain) -> bool:
-    """Return whether the equations of a table, one for each level or so, may be written down."""
+    """Return whether a table's equations, about one per level, fit within the size limit."""
     return domain.size() * sum(domain.sizes) * 2 <= MOST_ENTRIES
 
 
 def moments_of_column(points: Points, counts: Floats) -> Floats:
-    """Return what is kept of a column of numbers, as equations over its codes.
+    """Return the kept moments of a numeric column as equations over its codes.
 
     Args:
         points: Values of the codes of the column.
-        counts: Shape (codes,).
+        counts: Counts of the codes, shape (codes,).
 
     Returns:
-        Shape (equations, codes): all records, those whose number is missing (where that can be),
-        the numbers about their mean, and their squares.
+        Coefficients, shape (equations, codes): of the number of records, the number of missing
+        values (if there can be any), the deviations from the mean, and their squares.
     """
     centred = _about_mean(points, counts)
     assert centred is not None
@@ -216,17 +215,17 @@ def moments_of(
     *,
     variance: float,
 ) -> list[tuple[Floats, float]]:
-    """Return what is kept of every pair of a table's columns, as equations over its cells.
+    """Return the kept moments of every pair of a table's columns as equations over its cells.
 
     Args:
         table: Counts of records.
-        columns: The columns' own tables that it is to agree with.
+        columns: One-way tables of its columns, with which it must agree.
         points: Values of the codes of every column.
-        variance: Of each cell; the mean of a number in a level that does not stand out of it is
-            left out.
+        variance: Noise variance of each cell, in records squared. The mean in a level is left out
+            if the level's count does not exceed its noise.
 
     Returns:
-        For each equation its row, shape (cells,), and what it sums to.
+        For each equation its coefficients, shape (cells,), and the required sum.
     """
     pairs = itertools.combinations(range(len(table.clique)), 2)
     return [
@@ -254,7 +253,7 @@ def _pair_moments(
         known = points[table.clique[number]].known.astype(float)
         rest = tuple(axis for axis in range(table.values.ndim) if axis != level)
         own, noisy = columns[table.clique[level]], table.values.sum(axis=rest)
-        # A standard error of the number of known values in a level.
+        # Standard error of the number of known values in a level.
         error = math.sqrt(variance * table.values.size / table.domain.sizes[level])
         for mask in _levels(points[table.clique[level]], table.domain.sizes[level]):
             count = float(_row(table, {number: known, level: mask}) @ table.values.ravel())
@@ -271,7 +270,7 @@ def _pair_moments(
 
 
 def _levels(points: Points, size: int) -> list[Floats]:
-    """Return what tells levels apart: each level; of a number, whether it is missing."""
+    """Return an indicator of each level; for a numeric column, of missing values."""
     if points.numbers is None:
         return list(np.eye(size))
     missing = ~points.known
@@ -279,7 +278,7 @@ def _levels(points: Points, size: int) -> list[Floats]:
 
 
 def _about_mean(points: Points, counts: Floats) -> Floats | None:
-    """Return a column's numbers about their mean, at most 1 in size; 0 where missing."""
+    """Return a column's deviations from its mean, scaled to at most 1 in size; 0 if missing."""
     if points.numbers is None:
         return None
     known = points.known
@@ -295,7 +294,7 @@ def _centred(points: Points, mean: float) -> Floats:
 
 
 def _row(table: Table, factors: Mapping[int, Floats]) -> Floats:
-    """Return, over the cells of a table, the product of factors of some of its axes."""
+    """Return the product of factors along some axes, for every cell of a table."""
     product = np.ones(table.domain.sizes)
     for axis, factor in factors.items():
         shape = [1] * product.ndim
@@ -305,7 +304,7 @@ def _row(table: Table, factors: Mapping[int, Floats]) -> Floats:
 
 
 def _replaced(domain: Domain, item: Released, settled: Mapping[Clique, Floats]) -> Released:
-    """Return a measurement with the settled values of its columns, in its own order of them."""
+    """Return a measurement with the adjusted values of its clique, axes in its own order."""
     if not isinstance(item, Measurement) or not item.clique:
         return item
     clique = tuple(name for name in domain.columns if name in item.clique)
@@ -317,13 +316,13 @@ def _replaced(domain: Domain, item: Released, settled: Mapping[Clique, Floats]) 
 def _points(column: Column) -> Points:
     if column.levels:
         return Points(None)
-    # A whole number or a day lies between its bin's edge and the last one below the next.
+    # The largest integer or day of a bin is one below the next edge.
     less = Fraction(0) if column.kind == "number" else Fraction(1)
     edges, places = column.edges, np.arange(column.bins)
     weights = np.ones(column.bins)
     choice = column.choice
     if choice is not None and choice.codes is not None:
-        # The set's values are not spread evenly within the bin (`codec.decode`).
+        # Decoding draws values within the bin with these weights, not uniformly (`codec.decode`).
         starts = [start for start, _ in choice.pieces]
         edges = tuple(choice.among.edges[place] for place in (*starts, choice.among.bins))
         places = np.searchsorted(choice.codes, starts, side="right")

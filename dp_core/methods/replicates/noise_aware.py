@@ -1,13 +1,14 @@
 """Noise-aware sets: the noisy tables that each set is fitted to. Public side of the wall.
 
-With a flat prior the true tables are, given the noisy ones, spread about these as these are about
-the true ones. So what is fitted to the published tables with fresh noise of the same kind and scale
-is a draw of what the file may have been, and m such sets are multiple imputations of the file:
-Rubin's rule (1987) holds, T = W + (1 + 1/m) B, with sampling in W and noise in B.
+With a flat prior, the distribution of the true tables given the noisy ones is that of the noisy
+tables plus fresh noise. So a model fitted to the published tables with fresh noise of the same kind
+and scale is a draw from the posterior distribution of the file's tables. m such sets are multiple
+imputations of the file, and Rubin's rule (1987) holds: T = W + (1 + 1/m) B, where W contains the
+sampling variance and B the noise variance.
 
-The m draws of a number's noise are made together. They are centred, because what they have in
-common would be an error of every set alike, and shortened by sqrt(m/(m + 1)), so that (1 + 1/m) B,
-and not B, has the variance of the noise in expectation.
+The m noise values of a cell are drawn together. They are centred, because their mean would be a
+common error of all sets, and scaled by sqrt(m/(m + 1)), so that (1 + 1/m) B instead of B has the
+variance of the noise in expectation.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from dp_core.wall.released import Answers, Measurement, Released, Totals
 from dp_core.wall.statistics.interactions import Interaction
 
 SETS = 20
-"""How many to make: the noise's part of an interval is within 7 % of what ever more sets give."""
+"""Default number of sets: intervals from noise alone are within 7 % of the width for many sets."""
 
-_PIECE = 1 << 16  # cells whose noise is held for all sets at a time
+_PIECE = 1 << 16  # number of cells whose noise is drawn for all sets at once
 
 _Method = TypeVar("_Method")
 
@@ -35,24 +36,25 @@ _Method = TypeVar("_Method")
 def redraw(
     released: Sequence[Released], *, number: int, sets: int, rng: np.random.Generator
 ) -> tuple[Released, ...]:
-    """Return what one set is fitted to: what was released, with noise added once more.
+    """Return the results that one set is fitted to: the released ones with fresh noise added.
 
     Args:
         released: Noisy tables, answers and interactions.
         number: Number of the set, 1..`sets`.
         sets: Number of sets, at least 2.
-        rng: In the same state for every set of a release, since their noise is drawn together. It
-            protects nothing: it only shows what is not known.
+        rng: Generator, in the same state for every set of a release because their noise is drawn
+            together. This noise protects nothing; it represents the uncertainty of the tables.
 
     Raises:
-        TypeError: for what was released by a threshold, a choice or a draw: what its noise may have
-            been is not known from it alone.
+        ValueError: if there is one set only.
+        TypeError: for a result of a threshold, a private choice or a private draw, because its
+            noise distribution does not follow from the result alone.
     """
     if not 1 <= number <= sets or sets < 2:
         raise ValueError(f"Set {number} of {sets}; noise shows in how at least 2 sets differ.")
     drawn: list[Released] = []
     for item in released:
-        # The noise of an interaction is that of its entries, and small in their steps.
+        # The noise of an interaction is that of its entries, which are integers in fine steps.
         if not isinstance(item, Measurement | Answers | Totals) or (
             isinstance(item, Totals) and not isinstance(item.of, Interaction)
         ):
@@ -64,12 +66,11 @@ def redraw(
 
 
 def unshrunk(method: _Method) -> _Method:
-    """Return a method that does not draw noisy tables towards what it takes for likely.
+    """Return a method with its options for inference, which do not shrink noisy tables.
 
-    What is drawn towards something is nearer to the truth on the whole and wrong in one direction
-    everywhere, which no interval covers. A method says in `for_inference` which of its options do
-    so, and what they are without; a selection says so of what is measured best only if it is drawn
-    in afterwards.
+    Shrinkage makes tables more accurate on average but biases them systematically, and no interval
+    covers that bias. A method's `for_inference` gives the values of the options concerned. A
+    selection's `for_inference` excludes measurements that are useful only with shrinkage.
     """
     options: Mapping[str, Any] = getattr(method, "for_inference", {})
     return dataclasses.replace(method, **options)  # type: ignore[type-var]
@@ -83,9 +84,10 @@ def _centred(
     sets: int,
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Return one of `sets` draws that sum to 0, each of the noise's variance times m - 1 in m + 1.
+    """Return one of `sets` draws that sum to 0, with (m - 1)/(m + 1) of the noise variance.
 
-    That is (1 - 1/m) for the mean that is taken off, and m/(m + 1) for the rule's 1 + 1/m.
+    The factor is (1 - 1/m), from subtracting the mean, times m/(m + 1), for the 1 + 1/m of the
+    rule.
     """
     found = np.empty(math.prod(shape))
     for start in range(0, found.size, _PIECE):
@@ -99,9 +101,9 @@ def _noise(
     kind: Noise, scale: float, shape: tuple[int, ...], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     if kind == "laplace":
-        # The difference of two geometric numbers is a discrete Laplace one.
+        # The difference of two geometric variables has the discrete Laplace distribution.
         q = -math.expm1(-1 / scale)
         difference = rng.geometric(q, shape) - rng.geometric(q, shape)
         return np.asarray(difference, dtype=np.float64)
-    # A whole draw is not needed: it is rounded once it is centred.
+    # The draw need not be an integer, because it is rounded after centring.
     return np.asarray(rng.normal(0.0, scale, shape), dtype=np.float64)

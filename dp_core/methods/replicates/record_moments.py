@@ -1,11 +1,11 @@
 """Records with the moments of given tables. Public side of the wall.
 
-A model of many noisy tables has each of them nearly: tables that were made nonnegative one by one
-belong to no one file, and what a model misses of a tail it misses in one direction. So the records
-drawn from it are weighted, as little as possible, until they have the columns' tables and the
-moments that `dp_core.methods.replicates.kept_moments` speaks of, and drawn anew by these weights.
-That is calibration as survey statisticians know it (raking: Deville and Särndal 1992), of synthetic
-records to noisy tables.
+A model of many noisy tables matches each table only approximately: tables that were made
+nonnegative separately are not exactly consistent, and the model's errors in the tails are
+systematic. So the records drawn from it get weights, as close to 1 as possible, with which they
+have the one-way tables and the moments of `dp_core.methods.replicates.kept_moments`. The set is
+then drawn from the weighted records. This is survey calibration (raking: Deville and Särndal 1992),
+of synthetic records to noisy tables.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Measurement, Table
 
 MOST_ENTRIES = 1 << 24
-"""Numbers in the equations of one piece of the records; each piece has the tables by itself."""
+"""Largest number of coefficients in the equations of a piece; pieces are calibrated separately."""
 MOST_EQUATIONS = 600
-"""More are not solved: one round takes as many cubed operations. Half are for columns' own."""
+"""Largest number of equations, half of them for columns; a round takes its cube in operations."""
 _MISSES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
-"""How far sums may be missed, in parts of their noise's variance; the first that leaves enough."""
+"""Slack of the sums as parts of their noise variance; the first that leaves enough is used."""
 _ENOUGH = 0.5
-"""Part of the records that weighted ones must be worth (Kish's effective sample size): to meet much
-noise, few records would be given extreme weights, and a set be some of them many times over."""
-_LEAST_MISS = 1e-4  # in squared records, where a sum has little noise
-_LARGEST = 20.0  # logarithm of a weight; beyond it sums would overflow
+"""Smallest effective sample size (Kish) of weighted records, as a part of their number. To match
+sums with much noise exactly, a few records would get extreme weights and be repeated many times."""
+_LEAST_MISS = 1e-4  # smallest slack, in records squared, for sums with little noise
+_LARGEST = 20.0  # largest logarithm of a weight; with larger ones sums would overflow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelWithMoments:
-    """A model whose records have the moments of given tables.
+    """A model whose drawn records are calibrated to the moments of given tables.
 
     Attributes:
-        model: Draws the records.
-        settled: Nonnegative tables that agree
-            (`dp_core.methods.replicates.kept_moments.keep_moments`).
+        model: Model that draws the records.
+        settled: Nonnegative tables that agree, from
+            `dp_core.methods.replicates.kept_moments.keep_moments`.
         points: Values of the codes of every column.
     """
 
@@ -76,8 +76,8 @@ class ModelWithMoments:
     @property
     def streams(self) -> bool:
         """Whether a large set may be drawn in pieces."""
-        # Records are drawn anew by weights, so what a series has counted is not what there is; and
-        # pieces that are rounded alike would add up their errors.
+        # Records are resampled with weights, so the counts kept by a series would be wrong; and the
+        # rounding errors of pieces would add up.
         return self.model.streams and not isinstance(self.model, DrawnInSeries)
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
@@ -85,7 +85,7 @@ class ModelWithMoments:
         return self.model.project(clique)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return records; every impossible one is left out, as by the model."""
+        """Return `rows` calibrated records; none is impossible, as for the model."""
         drawn = self.model.sample(rows, rng=rng)
         return with_moments(drawn, self.settled, self.points, rng=rng)
 
@@ -97,13 +97,13 @@ def with_moments(
     *,
     rng: np.random.Generator,
 ) -> Dataset:
-    """Return as many records, drawn from those given by weights that bring them to the tables.
+    """Return equally many records, drawn from `data` with weights that calibrate it to the tables.
 
     Args:
         data: Records of a model, in random order.
-        tables: Nonnegative and in agreement, as `keep_moments` returns them.
+        tables: Nonnegative tables that agree, from `keep_moments`.
         points: Values of the codes of every column.
-        rng: Its state decides which records are drawn.
+        rng: Generator; same state, same records.
     """
     tables = [table for table in tables if table.clique]
     equations = _equations(tables, points)
@@ -117,7 +117,8 @@ def with_moments(
         piece = Dataset(data.domain, data.codes[:, start : start + size])
         part = piece.rows / total
         values = np.concatenate([each.rows[:, _cells(piece, each.clique)] for each in equations])
-        # Sets are drawn side by side: threads of the linear algebra would wait for each other.
+        # Several sets are drawn in parallel, and linear-algebra threads would compete for the
+        # cores.
         with threadpool_limits(limits=1, user_api="blas"):
             weights = _weights(values, sums * part, variances * part**2)
         pieces.append(_drawn(piece, weights, rng=rng))
@@ -127,12 +128,12 @@ def with_moments(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Equations:
-    """What is to hold of records, by their cells in a table.
+    """Equations for the weighted records, in terms of their cells in a table.
 
     Attributes:
         clique: Columns of the table.
-        rows: Shape (equations, cells).
-        sums: Sums of the records' values, shape (equations,).
+        rows: Value of a record in each cell, shape (equations, cells).
+        sums: Required sums of the records' values, shape (equations,).
         variances: Noise variances of the sums, shape (equations,).
     """
 
@@ -145,7 +146,7 @@ class _Equations:
 def _equations(
     tables: Sequence[Measurement], points: Mapping[str, Points]
 ) -> tuple[_Equations, ...]:
-    """Return as many equations as there may be: first of columns, the small ones before others."""
+    """Return the equations, up to the limit: those of columns first, small groups before large."""
     columns: dict[str, tuple[Floats, float]] = {}
     for table in tables:
         for axis, name in enumerate(table.clique):
@@ -174,7 +175,7 @@ def _equations(
 def _of_columns(
     columns: Mapping[str, tuple[Floats, float]], points: Mapping[str, Points]
 ) -> Iterator[_Equations]:
-    """Yield each column's equations: of levels every count, of numbers what their moments are."""
+    """Yield each column's equations: the count of every level, or the moments of a number."""
     for name in sorted(columns, key=lambda name: columns[name][0].size):
         own, variance = columns[name]
         if points[name].numbers is not None:
@@ -195,11 +196,11 @@ def _cells(data: Dataset, clique: Clique) -> NDArray[np.int64]:
 
 
 def _weights(values: Floats, sums: Floats, variances: Floats) -> Floats:
-    """Return positive weights with which the values have given sums, nearest to 1 in entropy.
+    """Return positive weights, nearest to 1 in entropy, with which the values have given sums.
 
     Args:
-        values: Shape (equations, rows).
-        sums: Shape (equations,).
+        values: Values of the records in each equation, shape (equations, rows).
+        sums: Required sums, shape (equations,).
         variances: Noise variances of the sums, shape (equations,).
     """
 
@@ -218,10 +219,10 @@ def _weights(values: Floats, sums: Floats, variances: Floats) -> Floats:
 
 
 def _drawn(data: Dataset, weights: Floats, *, rng: np.random.Generator) -> NDArray[np.uint16]:
-    """Return as many records, each so often as its weight says but for a fraction.
+    """Return equally many records, each in proportion to its weight, rounded up or down.
 
-    Drawn at equal distances along the records in the order of their values, so that every group of
-    like records gets its weight to within one record.
+    Systematic sampling along the records in the order of their values, so that every group of equal
+    records gets its weight to within one record.
     """
     order = np.lexsort(data.codes[::-1])
     reached = np.cumsum(weights[order])

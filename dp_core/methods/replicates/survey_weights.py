@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from dp_core.schema.definition import Column, Margin, Schema
 
 ROUNDS = 2_000
-"""Most rounds of raking; a margin is met once in each."""
+"""Largest number of rounds of raking; a round scales the weights to every margin once."""
 EXACT = 1e-12
-"""Relative deviation from every total at which raking is finished."""
+"""Raking ends if the relative deviation from every total is at most this."""
 _PATIENCE = 50
 
 
 class Calibrator:
-    """Rakes the weights of one synthetic set, piece by piece: `add` all, `settle`, then `apply`."""
+    """Rakes the survey weights of a synthetic set in pieces: `add` all, `settle`, then `apply`."""
 
     def __init__(self, schema: Schema) -> None:
-        """Prepare for a schema that has weights and states totals."""
+        """Start a set; the schema must have a weight column and state totals."""
         weight = schema.weight
         assert weight is not None
         self._weight = weight.name
@@ -39,14 +39,14 @@ class Calibrator:
         self._factors = np.empty(0)
 
     def add(self, records: pa.Table) -> None:
-        """Add up the weights of some rows of the set."""
+        """Add the weights of a piece of the set."""
         cells, place = np.unique(self._cells(records), return_inverse=True)
         sums = np.bincount(place, weights=self._weights(records), minlength=cells.size)
         for cell, total in zip(cells.tolist(), sums.tolist(), strict=True):
             self._sums[cell] = self._sums.get(cell, 0.0) + total
 
     def settle(self) -> float:
-        """Rake, and return the largest relative deviation from a stated total that is left."""
+        """Rake, and return the largest remaining relative deviation from a stated total."""
         self._keys = np.array(sorted(self._sums), dtype=np.int64)
         sums = np.array([self._sums[key] for key in self._keys.tolist()])
         members, targets = self._members()
@@ -55,14 +55,14 @@ class Calibrator:
         return deviation(raked, members, targets)
 
     def apply(self, records: pa.Table) -> pa.Table:
-        """Return rows with their calibrated weights."""
+        """Return a piece of the set with calibrated weights."""
         place = np.searchsorted(self._keys, self._cells(records))
         weights = self._weights(records) * self._factors[place]
         axis = records.schema.get_field_index(self._weight)
         return records.set_column(axis, self._weight, pa.array(weights, pa.float64()))
 
     def deviation(self) -> float:
-        """Return the largest relative deviation of the weights as they were added."""
+        """Return the largest relative deviation from a total before raking."""
         self._keys = np.array(sorted(self._sums), dtype=np.int64)
         sums = np.array([self._sums[key] for key in self._keys.tolist()])
         return deviation(sums, *self._members())
@@ -72,7 +72,7 @@ class Calibrator:
         return weights
 
     def _cells(self, records: pa.Table) -> NDArray[np.int64]:
-        """Return for each row the place of its cell in the table of all columns of the margins."""
+        """Return for each row its cell in the table of all columns of the margins."""
         cells = np.zeros(records.num_rows, dtype=np.int64)
         for column in self._columns:
             cells = cells * column.size + _codes(
@@ -81,7 +81,7 @@ class Calibrator:
         return cells
 
     def _members(self) -> tuple[list[NDArray[np.int64]], list[NDArray[np.float64]]]:
-        """Return for each margin the place of every cell among its totals (-1: none), and these."""
+        """Return for each margin the index of every cell's total (-1 for none), and the totals."""
         codes: dict[str, NDArray[np.int64]] = {}
         left = self._keys
         for column in reversed(self._columns):
@@ -103,14 +103,15 @@ def rake(
 ) -> NDArray[np.float64]:
     """Return weights of cells whose sums meet the targets, by iterative proportional fitting.
 
-    A total that no weight stands for cannot be met; the others of its margin take it over, in
-    proportion, as far as the margins without such a total let them, which are met last. Margins
-    that contradict each other leave a deviation; raking ends when a round gains nothing.
+    A total of cells without weight cannot be met; the other totals of its margin are increased in
+    proportion, as far as the margins without such a total allow, which are scaled last. Margins
+    that contradict each other leave a deviation; raking ends when a round does not reduce it.
 
     Args:
         weights: Weight of each cell, at least 0, shape (cells,).
-        members: For each margin the total that each cell counts to, -1 for none, shape (cells,).
-        targets: For each margin its totals.
+        members: For each margin the index of the total that each cell counts towards, -1 for none,
+            shape (cells,).
+        targets: For each margin its totals, shape (totals,).
     """
     weights = weights.astype(np.float64, copy=True)
     margins, whole = [], []
@@ -131,7 +132,7 @@ def _rounds(
     weights: NDArray[np.float64],
     margins: Sequence[tuple[NDArray[np.int64], NDArray[np.float64]]],
 ) -> None:
-    """Meet one margin after the other, again and again, in place."""
+    """Scale the weights to one margin after the other, repeatedly, in place."""
     best, waited = math.inf, 0
     for _ in range(ROUNDS):
         for place, wanted in margins:
@@ -151,7 +152,7 @@ def deviation(
     members: Sequence[NDArray[np.int64]],
     targets: Sequence[NDArray[np.float64]],
 ) -> float:
-    """Return the largest relative deviation from a target; 1 for one that has no weight at all."""
+    """Return the largest relative deviation from a target; 1 for a target without any weight."""
     pairs = zip(members, targets, strict=True)
     return max((_deviation(weights, *pair, empty=True) for pair in pairs), default=0.0)
 
@@ -170,13 +171,13 @@ def _deviation(
 
 
 def _sums(weights: NDArray[np.float64], place: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    # Those that count to none come last, and are cut off.
+    # Cells that count towards no total get an extra last index, which is dropped.
     where = np.where(place < 0, size, place)
     return np.bincount(where, weights=weights, minlength=size + 1)[:size].astype(np.float64)
 
 
 def in_words(margin: Margin) -> str:
-    """Return what a margin's totals are of, for people."""
+    """Return a description of a margin's totals in words."""
     total = math.fsum(float(value) for _, value in margin.totals)
     if not margin.columns:
         return f"the total of all weights, {total:.12g}"
@@ -185,7 +186,7 @@ def in_words(margin: Margin) -> str:
 
 
 def _codes(column: Column, values: pa.Array) -> NDArray[np.int64]:
-    """Return the codes of a category's labels, as they stand in a synthetic set."""
+    """Return the codes of the labels of a categorical column of a synthetic set."""
     labels = pa.array([level.label for level in column.levels], pa.string())
     missing = column.bins if column.missing_code is not None else 0
     if pa.types.is_dictionary(values.type):

@@ -1,5 +1,6 @@
-"""Which tables to measure. One method, one file, found by its name.
+"""Methods that choose the tables to measure. One file per method, found by its name.
 
 Read `selector` first (the base classes), then `one_way`, the shortest method. `budget` divides the
-measuring budget and `candidates` lists and scores what can be chosen; both serve several methods.
+measuring budget among tables; `candidates` lists and scores the tables or records that a method can
+choose.
 """

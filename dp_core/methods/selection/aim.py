@@ -1,4 +1,4 @@
-"""AIM: choose and measure tables one by one, each the one with the largest model error.
+"""AIM: repeatedly choose and measure the table with the largest model error.
 
 McKenna, Mullins, Sheldon and Miklau, AIM: An Adaptive and Iterative Mechanism for Differentially
 Private Synthetic Data, VLDB 2022, Algorithm 4.
@@ -33,18 +33,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim(Selector):
-    """Repeatedly measure the table with the largest error, weighted by use and less its noise.
+    """Repeatedly measure the table with the largest weighted model error beyond its expected noise.
 
-    Both budgets are spent at the same pace. If a measurement moves the model by no more than its
-    noise would have, the next rounds spend more of both, with half the noise.
+    Each round spends the same part of the selection and of the measuring budget. If a measurement
+    changes the model by no more than its noise explains, later rounds spend more of both and have
+    half the noise.
 
     Attributes:
         order: Number of columns of the tables in the workload; smaller tables are candidates too.
-        most: Most tables of that order; with more, the order is lowered (to 2 at
-            least), because every round answers all of them.
-        pace: Number of rounds per column of the domain at a constant pace.
-        max_cells: Most cells of the graphical model's junction tree (the paper's capacity).
-        first: Part of the measuring budget for the one-way tables measured first.
+        most: Largest number of tables of that order. With more, the order is lowered (to at least
+            2), because every round answers all of them.
+        pace: Number of rounds per column of the domain if the noise is never halved.
+        max_cells: Largest number of cells of the graphical model's junction tree (the paper's
+            capacity).
+        first: Part of the measuring budget for the one-way tables, which are measured first.
     """
 
     chooses: ClassVar[bool] = True
@@ -95,7 +97,8 @@ class Aim(Selector):
         left_to_measure = (1 - self.first) * measure_cost
         model.refit([*before, *found])
 
-        # privacy: parts of both budgets; the last round takes exactly what is left of each.
+        # privacy: every round spends the same part of both budgets; the last takes exactly the
+        # rest.
         part, left = Fraction(1, self.pace * len(domain)), Fraction(1)
         faster = 2 if curator.currency.kind == "pure" else 4
         number, steps = 0, []

@@ -1,9 +1,9 @@
-"""Single columns, pairs and triples, measured so that the expected error is least.
+"""Division of the budget among columns, pairs and triples that minimises the expected error.
 
-From the schema, the noisy one-way tables and a noisy vector of all pairs' dependence it forecasts
-the error of each division of the budget, and chooses the one with the least error:
-single columns only if noise would hide everything else, some pairs, all pairs, or also triples
-if the budget allows. All inputs of the choice are public or charged.
+The method forecasts the error of a division of the budget from the schema, the noisy one-way tables
+and a noisy vector of all pairs' dependence. It minimises this forecast: it measures single columns
+only if noise would hide everything else, otherwise some or all pairs, and also triples if the
+budget allows. All inputs of the choice are public or charged.
 """
 
 from __future__ import annotations
@@ -40,28 +40,30 @@ from dp_core.wall.statistics.interactions import MOST_ENTRIES, Interaction
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
-_TRIPLE_PART = 0.05  # what a triple adds to its pairs, beside the mean of these
-_LEAST_PART = 0.1  # of a pair's deviation is more than chance in any case
+_TRIPLE_PART = 0.05  # a triple's own deviation, relative to the mean of its pairs
+_LEAST_PART = 0.1  # smallest part of a pair's deviation that is not ascribed to sampling
 _MOST_CELLS = 2**26  # of any table
 _MOST_TRIPLES = 700
-_MOST_LISTED = 60_000  # triples that are weighed against each other
-_TABLE_FROM = 0.3  # a pair of which more than this part is its own is measured with its margins
-_SMALL = 1000  # parts in which the budget is thought to be spent, to see what one costs
-_TOTAL_UNKNOWN = 0.1  # part of the records; known worse, columns tell how many there are
-_COLUMN_FROM = 0.95  # likewise a column, whose margin is the number of records
+_MOST_LISTED = 60_000  # triples that are compared with each other
+# A pair of p x q levels is measured with its margins if (1 - 1/p)(1 - 1/q) is above `_TABLE_FROM`;
+# a column of p levels, whose margin is the number of records, if 1 - 1/p is above `_COLUMN_FROM`.
+_TABLE_FROM = 0.3
+_COLUMN_FROM = 0.95
+_SMALL = 1000  # number of equal parts of the budget for which noise is computed
+_TOTAL_UNKNOWN = 0.1  # part of the records; with a larger error columns also tell the total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto(Selector):
-    """Divide the budget between columns, pairs and triples so that the expected error is least.
+    """Divide the budget among columns, pairs and triples to minimise the expected error.
 
     Attributes:
-        order: Most columns of a measured table or interaction: 1, 2 or 3.
-        basis: `interactions`: a pair whose table would mostly repeat its columns' is measured
-            without its margins, which costs less, and so are triples; `tables`: everything is
-            measured whole, and no triples are.
-        max_cells: Most cells of a pair; larger pairs are neither measured nor asked about.
-        max_triple_cells: Most cells of a triple, in the same way.
+        order: Largest number of columns of a measured table or interaction: 1, 2 or 3.
+        basis: `interactions`: triples, and pairs whose table would mostly repeat the one-way
+            tables, are measured without their margins, which costs less. `tables`: complete
+            tables of columns and pairs are measured, and no triples.
+        max_cells: Largest number of cells of a pair; larger pairs are not considered.
+        max_triple_cells: Largest number of cells of a triple; larger triples are not considered.
     """
 
     for_inference: ClassVar[Mapping[str, object]] = {"basis": "tables"}
@@ -73,7 +75,7 @@ class Auto(Selector):
 
     @property
     def adaptive(self) -> bool:
-        """Whether it asks about pairs; with `order` 1 it asks nothing."""
+        """Whether the method asks about pairs, which it does unless `order` is 1."""
         return self.order > 1
 
     @property
@@ -114,7 +116,7 @@ class Auto(Selector):
     ) -> Selection:
         columns = one_way_tables(domain, tables_of(known))
         precision = sum(each / values.size for values, each in columns)
-        # Fewer than the noise of their number cannot be told from none.
+        # A number of rows below the standard deviation of its noise cannot be told from 0.
         rows = max(float(columns[0][0].sum()), precision**-0.5)
         statistic = self.statistic(domain)
         pairs: tuple[Clique, ...] = statistic.pairs if statistic else ()
@@ -173,10 +175,10 @@ class Auto(Selector):
         measure: Fraction,
         roughly: bool = False,
     ) -> tuple[Expected, Expected]:
-        """Return the least and the largest error expected, from the schema alone.
+        """Return the smallest and the largest expected error, from the schema alone.
 
-        It assumes that columns have few frequent codes and many rare ones, and that pairs are a
-        third to twice as dependent as in a typical file.
+        The forecast assumes that columns have few frequent codes and many rare ones, and that the
+        dependence of pairs is between a third and twice that of a typical file.
         """
         columns = [rows / np.arange(1, size + 1) for size in domain.sizes]
         columns = [column * (rows / column.sum()) for column in columns]
@@ -203,15 +205,16 @@ class Auto(Selector):
         costs: Costs,
         typical: float | None = None,
     ) -> tuple[Parts, tuple[Clique, ...], frozenset[Clique]]:
-        """Return the parts that may be measured, their cliques, and those that are interactions.
+        """Return what may be measured: parts, their cliques, and which cliques are interactions.
 
         Args:
             domain: All columns.
-            columns: Estimated one-way tables, records.
-            known: Variance of a cell of each, records squared.
-            dependence: Dependence of each pair that may be measured, records.
-            costs: Noise of each kind.
-            typical: Dependence of the other pairs, records; None for that of a typical file.
+            columns: Estimated one-way tables, in records.
+            known: Noise variance of a cell of each one-way table, in records squared.
+            dependence: Dependence (L1 distance from independence) of each pair that may be
+                measured, in records.
+            costs: Noise of a table and of an interaction.
+            typical: Dependence of the other pairs, in records; None for that of a typical file.
         """
         rows = max(float(columns[0].sum()), 1.0)
         typical = usual(rows) if typical is None else typical
@@ -224,14 +227,14 @@ class Auto(Selector):
             for pair, by_chance in pairs.items()
             if pair not in dependence
         )
-        # The file is a sample, in which nothing is quite independent: that part is no dependence.
+        # Sampling alone makes columns of the file look dependent; that part is subtracted.
         dependence = {
             pair: math.sqrt(max(value**2 - pairs[pair] ** 2, (_LEAST_PART * value) ** 2))
             for pair, value in dependence.items()
         }
         triples, unlisted = self._triples(domain, dependence, chance, typical)
         cliques = (*((name,) for name in domain.columns), *dependence, *triples)
-        # Without margins nothing more is learned of how many records there are.
+        # Interactions say nothing about the number of records.
         total = float((1 / (known * domain.sizes)).sum()) ** -0.5
         least = 2 if total > _TOTAL_UNKNOWN * rows else 1
         sizes = [domain.project(clique).sizes for clique in cliques]
@@ -267,7 +270,7 @@ class Auto(Selector):
     def _triples(
         self, domain: Domain, dependence: dict[Clique, float], chance: Chance, typical: float
     ) -> tuple[dict[Clique, float], float]:
-        """Return the triples worth considering, and the summed deviation of the others."""
+        """Return the deviation of each triple to consider, and the sum over the other triples."""
         number = math.comb(len(domain), 3)
         if self.order < 3 or self.basis == "tables" or number > _MOST_LISTED:
             others = math.comb(len(domain), 2) - len(dependence)
@@ -288,13 +291,13 @@ class Auto(Selector):
 
 @dataclass(frozen=True)
 class Costs:
-    """Noise of a table and of an interaction that get the whole measuring budget.
+    """Noise of a table and of an interaction as functions of the measuring budget.
 
     Attributes:
         currency: Currency of the release.
         relation: Neighbouring relation of the release.
         budget: Measuring budget, in the currency.
-        whole: Whether everything is measured as tables.
+        whole: Whether everything is measured as complete tables.
     """
 
     currency: Currency
@@ -305,24 +308,24 @@ class Costs:
 
     @property
     def exponent(self) -> float:
-        """Power of the budget to which precision is proportional."""
+        """Exponent of the budget in the precision of a measurement."""
         return 2.0 if self.currency.kind == "pure" else 1.0
 
     @cached_property
     def table(self) -> float:
-        """Variance of a cell of a table, records squared."""
+        """Noise variance of a cell of a table that gets the whole budget, in records squared."""
         bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
         return self._variance(**bounds)
 
     @cached_property
     def floor(self) -> float:
-        """Part of every variance that does not depend on its share of the budget."""
+        """Part of every noise variance that does not depend on the share of the budget."""
         bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
         whole = float(self.currency.noise(self.budget, **bounds).stddev ** 2)
         return max(whole / self.table - 1, 0.0)
 
     def _variance(self, *, l1: int, l2_squared: int) -> float:
-        """Return the variance that the budget leaves by the law that many small parts follow."""
+        """Return the noise variance at the whole budget, extrapolated from that at a small part."""
         noise = self.currency.noise(self.budget / _SMALL, l1=l1, l2_squared=l2_squared)
         return float(noise.stddev**2 / float(_SMALL) ** self.exponent)
 
@@ -343,7 +346,7 @@ class Costs:
         return True
 
     def own(self, sizes: Sequence[int], *, alone: bool) -> float:
-        """Return the variance that the whole budget leaves on a cell's own deviation."""
+        """Return the noise variance of a cell's own deviation at the whole budget."""
         if not alone:
             return self.table * math.prod(1 - 1 / size for size in sizes if size > 1)
         key = tuple(sorted(sizes))
@@ -356,15 +359,15 @@ class Costs:
 
 
 def _steadied(table: NDArray[np.float64], variance: float, rows: float) -> NDArray[np.float64]:
-    """Return a noisy one-way table, shrunken towards even cells by the size of the noise.
+    """Return a noisy one-way table, shrunk towards the uniform table according to its noise.
 
-    By the positive part of James and Stein's factor: a budget that follows noise is divided worse
-    than evenly.
+    The factor is the positive-part James-Stein factor. Without shrinkage the division of the
+    budget would follow the noise and be worse than an equal one.
 
     Args:
-        table: Noisy, nonnegative, records.
-        variance: Noise variance of its cells, records squared.
-        rows: Total of the result.
+        table: Noisy one-way table, nonnegative, in records.
+        variance: Noise variance of its cells, in records squared.
+        rows: Total of the result, in records.
     """
     apart = table - table.mean()
     spread = float(np.square(apart).sum())
@@ -374,12 +377,12 @@ def _steadied(table: NDArray[np.float64], variance: float, rows: float) -> NDArr
 
 
 def _interaction(sizes: Sequence[int]) -> Interaction:
-    """Return that of any columns of such sizes: noise follows from sizes alone."""
+    """Return an interaction of columns of these sizes; its noise depends on sizes only."""
     return Interaction(tuple(str(place) for place in range(len(sizes))), tuple(sizes))
 
 
 def _alone(domain: Domain, cliques: Sequence[Clique]) -> frozenset[Clique]:
-    """Return those, first ones first, that may all be measured without their margins at once."""
+    """Return the cliques that may all be measured as interactions together, in order."""
     left = MOST_ENTRIES
     found = []
     for clique in cliques:

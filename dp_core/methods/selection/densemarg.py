@@ -1,7 +1,7 @@
-"""DenseMarg: pairs of columns whose dependence is worth the noise of measuring it.
+"""DenseMarg: pairs of columns whose dependence exceeds the noise of measuring it.
 
-The noisy dependence of every pair is released once (InDif); the rest is arithmetic on
-public numbers. Zhang et al., PrivSyn, 2021, Sections 3 and 4.
+The noisy dependence of every pair is released once (InDif); the choice uses only public numbers.
+Zhang et al., PrivSyn, 2021, Sections 3 and 4.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 
-_USUAL = 0.15  # mean L1 distance of pairs from independence in files at large, part of all records
+_USUAL = 0.15  # mean L1 distance of pairs from independence in typical files, part of all records
 _MOST_CLIQUES = 200_000  # a dense graph of many columns has more than can be listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenseMarg(Selector):
-    """Choose pairs by noisy dependence, then join them where their union is small.
+    """Choose pairs by their noisy dependence, and join them if their union has few cells.
 
     Attributes:
-        rule: `balance` divides the budget so that the error left after shrinkage is least, and
-            measures the pairs with a share; `greedy` is the paper's Algorithm 1, where every
-            cell's noise counts in full. Without one-way tables it is always `greedy`.
-        max_cells: Most cells of a pair; larger pairs are neither measured nor asked about.
-        gamma: Most cells of a table that joins a clique of pairs; 0 never joins.
+        rule: `balance` minimises the expected error after shrinkage over the division of the
+            budget, and measures the pairs with a positive share. `greedy` is the paper's
+            Algorithm 1, which counts the noise of every cell in full; it is always used without
+            one-way tables.
+        max_cells: Largest number of cells of a pair; larger pairs are not considered.
+        gamma: Largest number of cells of a table that joins a clique of pairs; 0 for no joining.
     """
 
     rule: Literal["balance", "greedy"] = "balance"
@@ -98,7 +99,7 @@ class DenseMarg(Selector):
         noise: float,
         pure: bool,
     ) -> dict[Clique, int]:
-        """Return whole weights of the tables to measure, by `balance`."""
+        """Return integer weights of the tables to measure, by the rule `balance`."""
         columns = one_way_tables(domain, known)
         rows = float(columns[0][0].sum())
         smaller = np.array([min(domain.project(pair).sizes) for pair in pairs], dtype=np.float64)
@@ -117,14 +118,15 @@ class DenseMarg(Selector):
         of_pair = dict(zip(pairs, share, strict=False))
         taken = [pair for pair in pairs if of_pair[pair] > 0]
         if not taken:
-            # What noisy tables say of themselves is no reason to divide by anything but size.
+            # If noise hides the dependences, divide the budget by the number of cells only.
             return {
                 (column,): weight(size, "epsilon" if pure else "rho")
                 for column, size in zip(domain.columns, domain.sizes, strict=True)
             }
         part: dict[Clique, float] = dict.fromkeys(combine(taken, domain, self.gamma), 0.0)
         for pair in taken:
-            # A joined table is worth what its pairs are; a pair in two tables counts in the first.
+            # A joined table gets the sum of its pairs' shares; a pair in two tables counts in the
+            # first.
             part[next(clique for clique in part if set(pair) <= set(clique))] += of_pair[pair]
         for column, value in zip(domain.columns, share[len(pairs) :], strict=True):
             if value > 0:
@@ -139,13 +141,13 @@ class DenseMarg(Selector):
         noise: float,
         pure: bool,
     ) -> dict[Clique, int]:
-        """Return whole weights of the tables to measure, by Algorithms 1 and 2 of the paper."""
+        """Return integer weights of the tables to measure, by Algorithms 1 and 2 of the paper."""
         allocation: Allocation = "epsilon" if pure else "rho"
         sizes = [domain.size(pair) for pair in pairs]
         order, _ = greedy(noisy, sizes, noise, allocation)
         cliques = combine([pairs[index] for index in order], domain, self.gamma)
-        # A column in no pair is measured (once more): where few pairs pay, that is what is left
-        # to do with the budget, and with none at all it is the `independent` method.
+        # Columns in no chosen pair are measured (again) with the rest of the budget. Without any
+        # chosen pair this is the `independent` method.
         covered = {column for clique in cliques for column in clique}
         cliques += tuple((column,) for column in domain.columns if column not in covered)
         return {clique: weight(domain.size(clique), allocation) for clique in cliques}
@@ -159,16 +161,16 @@ def greedy(
 ) -> tuple[list[int], list[float]]:
     """Return the pairs to measure, in order of choice, and the total error before and after.
 
-    The error of a pair that is measured is its cells times their mean absolute noise, the budget
-    being divided anew among those chosen so far; of one that is not, its dependence. Each step
-    takes the pair that lowers the sum most, as long as one does (Algorithm 1, whose first
-    comparison is off by one).
+    The error of a measured pair is its number of cells times their mean absolute noise, where the
+    budget is divided among the pairs chosen so far. The error of an unmeasured pair is its
+    dependence. Each step chooses the pair that reduces the sum most and ends if none does
+    (Algorithm 1, whose first comparison is off by one).
 
     Args:
-        dependence: Noisy distance from independence of each pair, records.
-        cells: Cells of each pair.
-        noise: Mean absolute noise of one cell, records, of a table that gets the whole measuring
-            budget; that of a part goes as a power of it.
+        dependence: Noisy distance from independence of each pair, in records.
+        cells: Number of cells of each pair.
+        noise: Mean absolute noise of one cell of a table that gets the whole measuring budget,
+            in records.
         allocation: Rule that divides the budget.
     """
     weights = [weight(count, allocation) for count in cells]
@@ -197,14 +199,14 @@ def greedy(
 def combine(pairs: Sequence[Clique], domain: Domain, gamma: int) -> tuple[Clique, ...]:
     """Return tables that cover all pairs, joining pairs that form cliques of few cells.
 
-    Cliques of the graph of pairs are visited from large to small; one becomes a table when it has
-    at most `gamma` cells and at most two columns that tables taken before hold (Algorithm 2).
-    Pairs that no table holds are kept, which the printed algorithm forgets.
+    Cliques of the graph of pairs are visited from large to small. A clique becomes a table if it
+    has at most `gamma` cells and shares at most two columns with earlier tables (Algorithm 2).
+    Pairs that no table contains are kept as tables; the printed algorithm omits them.
 
     Args:
         pairs: Pairs of columns, in the domain's order of columns.
         domain: All columns.
-        gamma: Largest joined table, cells.
+        gamma: Largest number of cells of a joined table.
     """
     import networkx
 

@@ -1,9 +1,10 @@
-"""DualQuery: records made one by one, each answering the queries with the largest errors.
+"""DualQuery: makes records one by one, each answering the queries with the largest errors.
 
 Gaboardi, Gallego Arias, Hsu, Roth and Wu, "Dual Query: Practical Private Query Release for High
-Dimensional Data", ICML 2014, Algorithm 1. A distribution over queries is kept instead of one over
-records: samples of it are choices by the exponential mechanism, the only look at the data, and the
-record that answers a sample best is public arithmetic. The records are the release.
+Dimensional Data", ICML 2014, Algorithm 1. The algorithm keeps a distribution over queries instead
+of one over records. It samples queries by the exponential mechanism, which is the only access to
+the data. The record that answers a sample best is computed from public values. The records are the
+release.
 """
 
 from __future__ import annotations
@@ -35,23 +36,25 @@ if TYPE_CHECKING:
     from dp_core.schema.privacy import Neighbours, Stage
     from dp_core.wall.curator import Curator
 
-_MOST_COUNTED = 1 << 22  # cells of all tables that queries are of: 32 MB of exact counts
-_TRIALS = 20  # draws of a cell for each one wanted
-_RECORDS = (10, 200)  # least and most where their number is left open
+_MOST_COUNTED = 1 << 22  # cells of all tables with queries: 32 MB of exact counts
+_TRIALS = 20  # largest number of draws per requested cell
+_RECORDS = (10, 200)  # smallest and largest default number of records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DualQuery(Selector):
-    """Make one record in each round: the best answer to queries that are chosen privately.
+    """Make one record per round: the best answer to a private sample of queries.
 
     Attributes:
-        records: Records, and so rounds; at least 2. None is as many, from 10 to 200, as leave a
-            learning rate of 1: fewer and the records are too few, more and the choices are noise.
-            The first round's queries are drawn evenly and cost nothing.
-        samples: Queries chosen in each round.
+        records: Number of records, which is the number of rounds; at least 2. By default (None) the
+            largest number from 10 to 200 with a learning rate of at least 1; with more records
+            the choices would be mostly noise. The first round draws its queries uniformly and
+            costs nothing.
+        samples: Number of queries chosen in each round.
         orders: Numbers of columns of the tables whose cells are queries.
-        queries: Most cells asked about (each also as "not in this cell"); of more, a random part,
-            drawn by the columns' noisy tables where these were measured.
+        queries: Largest number of cells in queries; each cell gives two, "in this cell" and "not
+            in this cell". If there are more cells, a random part is used, drawn in proportion to
+            the columns' noisy tables if these were measured.
         solver: Search for the best record: `exhaustive`, `milp`, `search`, or `auto`.
     """
 
@@ -77,7 +80,7 @@ class DualQuery(Selector):
         return frozenset({"records"})
 
     def check(self, domain: Domain) -> None:
-        """Refuse a domain whose every table of these orders is too large to be counted."""
+        """Raise BadInput if every table of these orders is too large to be counted."""
         if not any(
             domain.size(clique) <= _MOST_COUNTED
             for order in self._orders(domain)
@@ -89,7 +92,7 @@ class DualQuery(Selector):
             )
 
     def choices(self, domain: Domain) -> int:  # noqa: ARG002
-        """Return the samples of all rounds but the first; of 100 where that is left open."""
+        """Return the number of samples of all rounds but the first; by default of 100 rounds."""
         return ((self.records or 100) - 1) * self.samples
 
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
@@ -112,7 +115,7 @@ class DualQuery(Selector):
         rows = number_of_rows(curator, domain, known)
         weights = column_weights(domain, known, zeros)
         cells = self._pool(domain, weights, rng)
-        # Each cell is asked about twice: whether a record is in it, and whether it is not.
+        # Each cell gives two queries: whether a record is in it, and whether it is not.
         queries = Cells((*cells.of, *cells.of), (*cells.codes, *cells.codes))
         signs = np.repeat(np.array([1, -1], dtype=np.int64), cells.length)
         payers = self._payers(cost, measure_cost)
@@ -131,8 +134,8 @@ class DualQuery(Selector):
                 # n / eta it is done * count - n * answers, whose noise has the scale n / eta.
                 offsets = np.rint(rows * answers).astype(np.int64)
                 statistic = SignedQueries(queries, done, np.concatenate([offsets, -offsets]), signs)
-                # privacy: round t has the part t of the sum over rounds (t^2 under zCDP), and each
-                # of its samples an equal part of that: together exactly the budget.
+                # privacy: the budget of round t is proportional to t (t^2 under zCDP), divided
+                # equally among the round's samples; the sum over all rounds is exactly the budget.
                 each = budget * Fraction(done**power, parts * samples)
                 chosen += curator.choose_several(
                     stage, f"round-{done}", statistic, [each] * samples, replicate=replicate
@@ -161,20 +164,20 @@ class DualQuery(Selector):
     def _most_records(self, rows: float, budget: float, power: int) -> int:
         """Return the largest number of records that leaves a learning rate of at least 1.
 
-        With T records and s samples the budget is eta T (T - 1) s / n in all (Theorem 3.1), under
-        zCDP the sum of (2 eta t / n)^2 / 8 over s samples of t = 1..T - 1.
+        With T records and s samples the total budget is eta T (T - 1) s / n (Theorem 3.1). Under
+        zCDP it is the sum of (2 eta t / n)^2 / 8 over s samples of t = 1..T - 1.
         """
         least, most = _RECORDS
         for records in range(most, least, -1):
             parts = sum(done**power for done in range(1, records))
-            # The cost of a sample in round t at the learning rate 1, over t^power.
+            # The cost of a sample in round t at the learning rate 1, divided by t^power.
             one = 2 / rows if power == 1 else (2 / rows) ** 2 / 8
             if self.samples * parts * one <= budget:
                 return records
         return least
 
     def _payers(self, cost: Fraction, measure_cost: Fraction) -> list[tuple[Stage, Fraction, int]]:
-        """Return which stage pays for how many samples of a round, and its budget."""
+        """Return each paying stage with its number of samples per round and its budget."""
         if not measure_cost:
             return [("select", cost, self.samples)]
         if not cost:
@@ -184,7 +187,7 @@ class DualQuery(Selector):
         return [("select", cost, first), ("measure", measure_cost, rest)]
 
     def _orders(self, domain: Domain) -> tuple[int, ...]:
-        """Return the orders of tables that there are; a small domain has fewer."""
+        """Return the orders that exist in the domain; a small domain has fewer columns."""
         return tuple(sorted({min(order, len(domain)) for order in self.orders}))
 
     def _pool(
@@ -193,7 +196,7 @@ class DualQuery(Selector):
         weights: Mapping[str, NDArray[np.float64]],
         rng: np.random.Generator,
     ) -> Cells:
-        """Return the cells that are asked about: all, or a random part. Public."""
+        """Return the cells of the queries: all, or a random part. Public."""
         cliques = [
             clique
             for order in self._orders(domain)
@@ -223,7 +226,7 @@ class DualQuery(Selector):
 
 
 def _inside(domain: Domain, cells: Cells, record: NDArray[np.uint16]) -> NDArray[np.int64]:
-    """Return which cells a record is in, 0 or 1."""
+    """Return 1 for each cell that contains the record, 0 for the others."""
     code = dict(zip(domain.columns, record.tolist(), strict=True))
     return np.array(
         [

@@ -1,4 +1,4 @@
-"""A list of tables that the spec states."""
+"""The tables that the spec lists."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dp_core.tables.domain import Clique, Domain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed(PlannedSelector):
-    """Measure the tables that the spec lists, and the columns that none of them covers.
+    """Measure the tables that the spec lists, and every column that none of them contains.
 
     Attributes:
         cliques: The tables, each a list of columns; their order does not matter.
-        allocation: Rule that divides the budget: least total error in `rho` or in `epsilon`, or
-            `equal`.
+        allocation: Rule that divides the budget: `rho` or `epsilon` minimises the total error for
+            that currency, `equal` gives every table the same part.
     """
 
     cliques: tuple[tuple[str, ...], ...] = ()
@@ -34,8 +34,8 @@ class Fixed(PlannedSelector):
             twice = next(clique for clique in chosen if chosen.count(clique) > 1)
             raise BadInput(f"`select.cliques` lists the table {list(twice)} twice; remove one.")
         covered = {column for clique in chosen for column in clique}
-        # A plan states every table's noise before anything is measured, so whether the one-way
-        # stage measured a column does not change the list; one more look at it is cheap.
+        # A plan states every table's noise before anything is measured. So an uncovered column is
+        # measured even if the one-way stage measured it; one more one-way table costs little.
         chosen += [(column,) for column in domain.columns if column not in covered]
         return Selection(
             cliques=tuple(chosen),

@@ -1,9 +1,9 @@
-"""Noisy low-order parities, all at once: the Fourier coefficients of the joint table.
+"""Noisy low-order parities, the Fourier coefficients of the joint table, in one event.
 
 Barak, Chaudhuri, Dwork, Kale, McSherry & Talwar, "Privacy, accuracy, and consistency too: a
 holistic solution to contingency table release", PODS 2007. The parities of up to k binary columns
-determine every table of up to k columns, and are released in one event with the same noise. Their
-sensitivity is taken as it is, not as the number of coefficients: see `Parities.l1`.
+determine every table of up to k columns, and are released in one event with the same noise. The
+exact sensitivity is used instead of the number of coefficients; see `Parities.l1`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Fourier(Selector):
     Nothing is chosen, so the stage `select` needs no share.
 
     Attributes:
-        order: Most columns of a parity.
+        order: Largest number of columns of a parity.
     """
 
     rounds: ClassVar[bool] = True
@@ -68,7 +68,7 @@ class Fourier(Selector):
         """Return the parities to measure."""
         queries = parities(domain, self._orders)
         if neighbours == "add-remove" or not queries.cliques:
-            # The number of records is asked for with the rest, unless it is public.
+            # The number of records is measured with the parities unless it is public.
             queries = Parities(((), *queries.cliques))
         return queries
 

@@ -15,7 +15,7 @@ class Full(PlannedSelector):
     """Measure the full-dimensional table.
 
     Attributes:
-        max_cells: Most cells of the joint table.
+        max_cells: Largest number of cells of the joint table.
     """
 
     max_cells: int = 2**22

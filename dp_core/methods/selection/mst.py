@@ -1,4 +1,4 @@
-"""MST: the pairs of a spanning tree of strong dependence, chosen privately.
+"""MST: the pairs of a spanning tree of strongly dependent columns, chosen privately.
 
 McKenna, Miklau and Sheldon, Winning the NIST Contest, Journal of Privacy and Confidentiality 2021,
 Algorithm 2.
@@ -39,18 +39,18 @@ _WITHOUT_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mst(Selector):
-    """Grow a tree of pairs, each step by a pair far from independence.
+    """Grow a spanning tree of pairs; each step privately chooses a pair far from independence.
 
-    It needs one-way tables (`one_way.share`): without them every pair is compared with an even
-    table.
+    The method needs one-way tables (`one_way.share`), because it compares each pair with the
+    product of its columns' tables.
 
     Attributes:
-        rule: `gain` lowers the score of a pair by what measuring it cannot mend, its noise and its
-            chance deviations, which are most of the distance of a pair of many cells; `distance` is
-            the paper's score.
-        allocation: Rule that divides the measuring budget among the pairs; `auto` is the better one
-            for the release's noise.
-        max_cells: Most cells of a pair; a column in no pair is measured by itself.
+        rule: `gain` reduces the score of a pair by the error that remains after measuring it (noise
+            and sampling deviations, which are most of the distance of a pair with many cells).
+            `distance` is the paper's score.
+        allocation: Rule that divides the measuring budget among the pairs; `auto` chooses by the
+            release's kind of noise.
+        max_cells: Largest number of cells of a pair; a column in no pair is measured alone.
     """
 
     chooses: ClassVar[bool] = True
@@ -70,7 +70,7 @@ class Mst(Selector):
         )
 
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:  # noqa: ARG002
-        """Refuse to begin without one-way tables."""
+        """Raise BadInput if one-way tables are not measured."""
         if "one_way" not in measured:
             raise BadInput(_WITHOUT_COLUMNS)
 
@@ -122,7 +122,7 @@ class Mst(Selector):
 
 
 def _edges(domain: Domain, pairs: Sequence[Clique]) -> int:
-    """Return how many edges a spanning forest of the pairs has."""
+    """Return the number of edges of a spanning forest of the pairs."""
     import networkx
 
     graph = networkx.Graph(pairs)

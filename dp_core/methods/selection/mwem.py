@@ -1,10 +1,11 @@
 """MWEM: repeatedly measure the query that the current joint table answers worst.
 
 Hardt, Ligett & McSherry, "A simple and practical algorithm for differentially private data
-release", 2012: the exponential mechanism picks a query, its answer gets noise, multiplicative
-weights follow it (Figure 1); with the three improvements of Section 4.2. As printed, a round costs
-one and a half times what the paper says: a choice with probabilities exp(epsilon_0 n|d| / 2) is
-epsilon_0-private, for n|d| itself moves by one. Here a choice costs what it is given.
+release", 2012: the exponential mechanism picks a query, its answer is measured with noise, and
+multiplicative weights update the table (Figure 1), with the three improvements of Section 4.2. As
+printed, a round costs one and a half times what the paper says: a choice with probabilities
+proportional to exp(epsilon_0 n|d| / 2) is epsilon_0-private, because one record changes n|d| by 1.
+Here a choice costs exactly the budget it is given.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
     possible_cells,
     questions,
 )
-from dp_core.methods.reconstruction.joint.weighting import DependentColumn, Weighting
+from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Weighting
 from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
 from dp_core.methods.selection.candidates.query_sets import (
     cells,
@@ -51,14 +52,14 @@ class Mwem(Weighting, Selector):
     """Repeatedly choose a query, measure it and update the joint table.
 
     Attributes:
-        queries: `cells` of tables, `parities` of binary columns, or `auto`: parities where all
-            columns are binary.
+        queries: `cells` of tables, `parities` of binary columns, or `auto`, which means parities if
+            all columns are binary and cells otherwise.
         orders: Numbers of columns of the tables or parities.
-        picks: Number of queries, each with an equal part of the budget; `adaptive`: as
-            long as what is picked stands out of its noise, then with twice the epsilon.
-        first: Of `adaptive`: part of the budget of the first pick; `auto`: one of half as many as
-            there are queries, from 1/10 to 1/64.
-        histogram: Part of the measuring budget for a noisy table of all columns to start from.
+        picks: Number of queries, each with an equal part of the budget. With `adaptive`, the
+            epsilon of a pick is doubled whenever an answer does not exceed its noise.
+        first: With `adaptive`, the part of the budget of the first pick; `auto` is 2 divided by
+            the number of queries, limited to 1/64 to 1/10.
+        histogram: Part of the measuring budget for a noisy table of all columns as a start.
     """
 
     chooses: ClassVar[bool] = True
@@ -120,25 +121,25 @@ class Mwem(Weighting, Selector):
         rows = number_of_rows(curator, domain, known)
         candidates = self._candidates(domain)
         asked = questions(domain, candidates)
-        dependent = DependentColumn(self, domain, possible_cells(domain, zeros), rows)
-        dependent.add(known)
+        fitted = FittedJoint(self, domain, possible_cells(domain, zeros), rows)
+        fitted.add(known)
         measured: list[Released] = []
         if self.histogram:
             start = measure_cost * self.histogram
             measure_cost -= start
             measured += curator.measure("measure", [domain.columns], [start], replicate=replicate)
-            dependent.add(measured)
+            fitted.add(measured)
         picked: list[int] = []
         part = self._first_part(candidates.length)
         # Twice the epsilon costs four times as much under zCDP.
         growth = 2 if curator.currency.kind == "pure" else 4
         schedule = _Schedule(part, growth if self.picks == "adaptive" else 1)
         for part in schedule:
-            expected = rows * asked.ask(dependent.joint)
+            expected = rows * asked.ask(fitted.joint)
             answers = np.rint(np.clip(_GRID * expected, -_LARGEST, _LARGEST)).astype(np.int64)
             number = len(picked) + 1
-            # privacy: the parts of all rounds sum to 1, whatever the answers were: the schedule
-            # looks at what was released, and never gives a round more than is left.
+            # privacy: the parts of all rounds sum to 1 whatever the answers are: the schedule
+            # depends on released values only, and never gives a round more than is left.
             index = curator.choose(
                 "select",
                 f"round-{number}",
@@ -158,7 +159,7 @@ class Mwem(Weighting, Selector):
             measured.append(answer)
             signal = abs(float(answer.values[0]) - float(expected[index]))
             schedule.saw(signal, math.sqrt(answer.variance))
-            dependent.add([answer])
+            fitted.add([answer])
         return Selection(measured=tuple(measured), note=_note(candidates, picked))
 
     def _first_part(self, candidates: int) -> Fraction:
@@ -189,13 +190,13 @@ class _Schedule:
 
     def __iter__(self) -> Iterator[Fraction]:
         while self._left:
-            # What would not pay for a round of its own goes into this one.
+            # If the rest would be too small for another round, this round gets it too.
             part = self._part if self._left >= 2 * self._part else self._left
             self._left -= part
             yield part
 
     def saw(self, signal: float, noise: float) -> None:
-        """Record the distance of the last answer from the expected one."""
+        """Record how far the last answer was from the expected one, and its noise."""
         if signal < noise:
             self._part *= self._growth
 

@@ -39,10 +39,10 @@ class MwemPgm(Selector):
 
     Attributes:
         order: Number of columns of the candidate tables (all columns if there are fewer).
-        turns: Number of rounds; 0 for twice the number of columns.
-        penalty: Whether the error expected from noise is subtracted from a candidate's error.
-        max_cells: Most cells of the graphical model's junction tree.
-        first: Part of the measuring budget for the one-way tables measured first.
+        turns: Number of rounds; 0 (the default) for twice the number of columns.
+        penalty: Whether the expected error from noise is subtracted from a candidate's error.
+        max_cells: Largest number of cells of the graphical model's junction tree.
+        first: Part of the measuring budget for the one-way tables, which are measured first.
     """
 
     chooses: ClassVar[bool] = True
@@ -66,7 +66,7 @@ class MwemPgm(Selector):
 
     def check(self, domain: Domain) -> None:
         order = min(self.order, len(domain))
-        # Smaller tables count too: they are the candidates where no larger one has room.
+        # Smaller tables count too: they are candidates if no larger one fits.
         tables = sum(math.comb(len(domain), size) for size in range(1, order + 1))
         if tables > _MOST_TABLES:
             raise BadInput(

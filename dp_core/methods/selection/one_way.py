@@ -14,8 +14,9 @@ class OneWay(PlannedSelector):
     """Measure every column by itself.
 
     Attributes:
-        allocation: Rule that divides the budget: least total error in `rho` or in `epsilon`, or
-            `equal`. The rule for the other currency loses less than 5 % of accuracy.
+        allocation: Rule that divides the budget: `rho` or `epsilon` minimises the total error for
+            that currency, `equal` gives every table the same part. The rule for the other currency
+            loses less than 5 % of accuracy.
     """
 
     allocation: Allocation = "rho"

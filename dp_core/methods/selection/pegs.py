@@ -22,24 +22,25 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 MOST_CELLS = 1 << 24
-"""Cells of one column's table, which is counted whole: 128 MB."""
+"""Largest number of cells of one column's table, all of which are counted: 128 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pegs(FeatureChoice, Selector):
-    """Draw a few records, each column given a few others; every draw is paid for.
+    """Draw a few records by Gibbs sampling from private conditional distributions.
 
-    Park & Ghosh (2013), as Li, Karwa, Slavkovic & Steorts (2018), section 3.2, describe it. Virtual
-    records a are added to every code: a = 1/(e^(epsilon/(M p)) - 1) for M records of p columns (M p
-    draws, each of them log(1 + 1/a)-private). The paper's exponent epsilon B/p for B sweeps has no
-    proof for B above 1: more sweeps do not cost less. With as many records as the file has, a is so
-    large that the draws are nearly even; so few are drawn, and the sets repeat them.
+    Park & Ghosh (2013), as described by Li, Karwa, Slavkovic & Steorts (2018), section 3.2. Each
+    column is drawn given a few others, from exact counts plus a virtual records per code, with a =
+    1/(e^(epsilon/(M p)) - 1) for M records of p columns (M p draws, each of which is log(1 +
+    1/a)-private). The paper's exponent epsilon B/p for B sweeps has no proof for B above 1: more
+    sweeps do not cost less. For as many records as the file has, a would be so large that the draws
+    are nearly uniform. So only a few records are drawn, and the sets repeat them.
 
     Attributes:
-        records: Records drawn, M.
-        sweeps: Number of times each column of a record is drawn, B. From the second time on, a
-            combination of the others that the record was at before is drawn from evenly; under
-            replace-one two sweeps or more cost twice as much.
+        records: Number of records drawn, M.
+        sweeps: Number of times each column of a record is drawn, B. From the second sweep on, if
+            the record had the same values in the other columns before, the column is drawn
+            uniformly. Under replace-one two or more sweeps cost twice as much.
     """
 
     records: int = 100
@@ -60,19 +61,17 @@ class Pegs(FeatureChoice, Selector):
         return frozenset({"records"})
 
     def check(self, domain: Domain) -> None:
-        """Refuse a single column, and tables that are too large to count."""
+        """Raise BadInput for a single column, and for tables that are too large to count."""
         if self.adaptive and len(domain) < 2:
-            raise BadInput(
-                "pegs chooses among other columns, and there is one only; take independent."
-            )
+            raise BadInput("pegs needs at least two columns, and there is one; use independent.")
         if (largest := self.most_cells(domain)) > MOST_CELLS:
             raise BadInput(
-                f"A table of pegs could have {largest:,} cells, more than {MOST_CELLS:,}; take"
+                f"A table of pegs could have {largest:,} cells, more than {MOST_CELLS:,}; use"
                 " fewer features, or sbhg, which counts observed cells only."
             )
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        # The tables to draw from are known beforehand only where they are given.
+        # The tables to draw from are known beforehand only if `given` states them.
         return FeatureChoice.needs(self, domain) if self.adaptive else self.given_tables(domain)
 
     def draws(self, domain: Domain, relation: Relation) -> int:

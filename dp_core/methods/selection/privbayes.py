@@ -1,8 +1,8 @@
 """PrivBayes: a Bayesian network chosen step by step, and the table of each column and its parents.
 
-Zhang, Cormode, Procopiuc, Srivastava and Xiao, SIGMOD 2014 and ACM TODS 2017. The next column and
-its parents are chosen among all candidates by how much the parents say of it, with the exponential
-mechanism; how large their table may be is decided by public numbers alone.
+Zhang, Cormode, Procopiuc, Srivastava and Xiao, SIGMOD 2014 and ACM TODS 2017. Each step chooses the
+next column and its parents with the exponential mechanism, by a score of their dependence. The size
+limit of their table depends on public numbers only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dp_core.wall.statistics import FScore, MutualInformation, RScore, TableStat
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
-_MOST_COUNTED = 1 << 24  # cells of all candidates of one step: 128 MB of exact counts
+_MOST_COUNTED = 1 << 24  # total cells of the candidates of one step: 128 MB of exact counts
 _GRID = 1 << 20  # mutual information is rounded to this part of a bit, or a finer one
 
 
@@ -41,16 +41,17 @@ class PrivBayes(Selector):
     """Choose a Bayesian network by the exponential mechanism, and measure its tables.
 
     Attributes:
-        score: Score of a child and its parents: `r`, the distance from independence;
-            `mi`, mutual information (only where the number of rows is public: replace-one); `f`,
-            the distance from the nearest table of largest information (binary columns only).
-        theta: A table is a candidate if its average cell has at least this many
-            times the mean absolute noise of a cell (the paper's theta-usefulness).
-        degree: Number of parents, instead of what `theta` allows.
-        max_cells: Most cells of a table.
-        candidates: Approximate number of candidates compared in one step; of more, a random part.
-        allocation: Rule that divides the measuring budget: `equal` as in the paper, or by number
-            of cells so that the summed noise is least.
+        score: Score of a child and its parents: `r`, the distance from independence; `mi`, mutual
+            information (only if the number of rows is public, as under replace-one); `f`, the
+            distance to the nearest table of maximum information (binary columns only).
+        theta: Smallest ratio of a table's average count to the mean absolute noise of a cell for
+            the table to be a candidate (the paper's theta-usefulness).
+        degree: Largest number of parents; None (the default) lets `theta` decide.
+        max_cells: Largest number of cells of a table.
+        candidates: Approximate number of candidates that are compared in one step; if there are
+            more, a random part is compared.
+        allocation: Rule that divides the measuring budget: `equal`, as in the paper, or `cells`,
+            which minimises the summed noise.
     """
 
     chooses: ClassVar[bool] = True
@@ -71,7 +72,7 @@ class PrivBayes(Selector):
             raise ValueError("max_cells and candidates are at least 1.")
 
     def check(self, domain: Domain) -> None:
-        """Refuse the F score if a column is not binary; its sensitivity is then unbounded."""
+        """Raise BadInput for the score `f` if a column is not binary: it then has no bound."""
         wide = [name for name in domain.columns if domain.size((name,)) > 2]
         if self.score == "f" and wide:
             raise BadInput(
@@ -111,7 +112,7 @@ class PrivBayes(Selector):
                 most=max(1, min(self.candidates, _MOST_COUNTED // cells)),
                 rng=rng,
             )
-            # privacy: d - 1 choices, each of them a part 1/(d - 1) of the selection's budget.
+            # privacy: d - 1 choices, each with 1/(d - 1) of the selection's budget.
             chosen = curator.choose(
                 "select",
                 f"column-{step}",
@@ -158,11 +159,11 @@ class PrivBayes(Selector):
     def _useful_cells(
         self, curator: Curator, domain: Domain, rows: float | None, measure_cost: Fraction
     ) -> int:
-        """Return the most cells of a table that is worth measuring (theta-usefulness).
+        """Return the largest number of cells of a table that is worth measuring (theta-usefulness).
 
-        With n records, a table of c cells holds n / c in the average cell. With binary columns and
-        k parents, d - k tables share the budget (SIGMOD 2014, Section 4.3); the number of parents
-        is then the largest that is useful. Otherwise d tables share it (TODS 2017, Section 5.1).
+        With n records, the average cell of a table of c cells has n / c. With binary columns and k
+        parents, d - k tables share the budget, and k is the largest useful number (SIGMOD 2014,
+        Section 4.3). Otherwise d tables share the budget (TODS 2017, Section 5.1).
         """
         if self.degree is not None:
             return self.max_cells
@@ -186,12 +187,13 @@ class PrivBayes(Selector):
 def tables(domain: Domain, network: Sequence[tuple[str, Clique]]) -> tuple[Clique, ...]:
     """Return the tables to measure, in the order of the network.
 
-    A table inside the next one is not measured: the first columns of a network of degree k are all
-    in the table of the column after them (SIGMOD 2014, Algorithm 1).
+    A table whose columns are all in the next table is not measured: in a network of degree k, the
+    tables of the first columns are contained in that of the column after them (SIGMOD 2014,
+    Algorithm 1).
 
     Args:
         domain: All columns.
-        network: Each column and its parents.
+        network: Each column with its parents, in the order of the network.
     """
     found: list[Clique] = []
     for child, parents in network:

@@ -1,4 +1,4 @@
-"""SBA: the frequent cells of the table of all columns, above a threshold on noisy counts."""
+"""SBA: the cells of the table of all columns whose noisy counts reach a threshold."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 class Sba(Selector):
     """Keep the combinations of all columns that occur in enough records.
 
-    Only cells with records are visited, so the domain may be of any size. Rare cells are lost; with
-    many columns these can be all cells (Li, Karwa, Slavkovic & Steorts 2018, section 2.2, after
-    Bun, Nissim & Stemmer 2016).
+    Only cells with records are visited, so the domain can have any size. Rare cells are lost; with
+    many columns all cells can be rare (Li, Karwa, Slavkovic & Steorts 2018, section 2.2, after Bun,
+    Nissim & Stemmer 2016).
 
     Attributes:
-        threshold: `least`, the smallest valid for this noise; `text` or `algorithm`, the larger
-            ones of the paper's section 2.2 and Algorithm 1.
-        capacity: Most cells to keep; `none` makes room for more than are expected.
+        threshold: `least`, the smallest threshold that is valid for the noise; `text` or
+            `algorithm`, the larger ones of the paper's section 2.2 and Algorithm 1.
+        capacity: Largest number of cells to keep; None (the default) allows for more than the
+            expected number.
     """
 
     threshold: Threshold = "least"

@@ -1,4 +1,4 @@
-"""SBHG: for each column a thresholded table with the few columns that predict it best."""
+"""SBHG: a thresholded table of each column with the few columns that predict it best."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sbhg(FeatureChoice, Selector):
-    """Choose a few columns for each (SBHG+EM), and keep the frequent cells of their tables.
+    """Choose a few features for each column (SBHG+EM), and keep their tables' frequent cells.
 
-    Li, Karwa, Slavkovic & Steorts (2018), Algorithm 2, lines 1-6: each of the p tables gets a p-th
-    of epsilon and of delta. The choice by mutual information alone is not private; here it is p R
-    choices by the exponential mechanism, under the share of the selection.
+    Li, Karwa, Slavkovic & Steorts (2018), Algorithm 2, lines 1-6: each of the p tables gets 1/p of
+    epsilon and of delta. A direct choice by mutual information is not private; here the exponential
+    mechanism makes p R choices, paid from the selection's share.
 
     Attributes:
-        threshold: `least`, the smallest valid for this noise; `text` or `algorithm`, the larger
-            ones of the paper's section 2.2 and Algorithm 1.
-        capacity: Most cells to keep of each table; `none` makes room for more than are expected.
+        threshold: `least`, the smallest threshold that is valid for the noise; `text` or
+            `algorithm`, the larger ones of the paper's section 2.2 and Algorithm 1.
+        capacity: Largest number of cells to keep per table; None (the default) allows for more
+            than the expected number.
     """
 
     threshold: Threshold = "least"
@@ -50,16 +51,16 @@ class Sbhg(FeatureChoice, Selector):
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
-        """Sparse tables, one for each column, which is its first column."""
+        """Sparse tables, one for each column; that column is the table's first."""
         return frozenset({"sparse"})
 
     def check(self, domain: Domain) -> None:
-        """Refuse a single column, because there is no other to choose."""
+        """Raise BadInput for a single column, because there is no other to choose."""
         if self.adaptive and len(domain) < 2:
-            raise BadInput("sbhg chooses among other columns, and there is one only; take sba.")
+            raise BadInput("sbhg needs at least two columns, and there is one; use sba.")
 
     def tables(self, domain: Domain) -> tuple[int, int]:
-        """Return the number of tables, one for each column, and the most cells of one."""
+        """Return the number of tables, one per column, and the largest number of cells of one."""
         return len(domain), self.most_cells(domain)
 
     def select(
@@ -76,7 +77,7 @@ class Sbhg(FeatureChoice, Selector):
     ) -> Selection:
         rows = number_of_rows(curator, domain, known)
         cliques = self.tables_of_each(curator, known, domain=domain, cost=cost, replicate=replicate)
-        # privacy: p tables, each of them a p-th of the budget and of the delta set aside.
+        # privacy: p tables, each with 1/p of the budget and of the reserved delta.
         share = Fraction(1, self.tables(domain)[0])
         delta = delta_of(curator, measure_cost, replicate) * share
         measured = tuple(

@@ -25,13 +25,13 @@ TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
 
 
 class Asked(NamedTuple):
-    """One event by which a method will measure; the plan chooses the release's currency by them.
+    """One planned measurement event of a method, from which the plan chooses the currency.
 
     Attributes:
         share: Part of the measuring budget.
-        l1: L1 sensitivity.
-        l2_squared: Squared L2 sensitivity.
-        weight: Importance of its noise, as a number of cells.
+        l1: L1 sensitivity, in records.
+        l2_squared: Squared L2 sensitivity, in records squared.
+        weight: Importance of the event's noise, as a number of cells.
     """
 
     share: Fraction
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Expected average total variation distances between released and true tables.
+    """Expected average total variation distance (TVD) between released and true tables.
 
     Attributes:
         two: Average over all tables of two columns.
@@ -170,7 +170,7 @@ class Selector(ABC):
         return len(domain) if self.chooses else 0
 
     def draws(self, domain: Domain, relation: Relation) -> int:  # noqa: ARG002
-        """Return how many records that one row can affect `select` draws by exact counts.
+        """Return the number of records drawn from exact counts that one row can affect.
 
         The plan uses it only to refuse a measuring budget that cannot pay for them.
         """

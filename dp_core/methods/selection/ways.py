@@ -16,17 +16,17 @@ from dp_core.tables.domain import Clique, Domain
 class Ways(PlannedSelector):
     """Measure every table of the stated numbers of columns.
 
-    With k tables at equal shares and Laplace noise each cell has noise of scale
-    `sensitivity * m * k / epsilon`, m being the number of independent measurements: it is the
-    tables that count, not their cells (Eugenio and Liu, CIPHER, Algorithm 1, whose printed
-    `Lap(0, epsilon / (m |Q|))` has the fraction upside down).
+    With k tables at equal shares and m independent measurements, each cell has Laplace noise of
+    scale `sensitivity * m * k / epsilon`: the noise depends on the number of tables, not of cells
+    (Eugenio and Liu, CIPHER, Algorithm 1, whose printed `Lap(0, epsilon / (m |Q|))` has the
+    fraction inverted).
 
     Attributes:
-        orders: Numbers of columns of the tables; a number above all columns means all columns.
-        allocation: Rule that divides the budget: least total error in `rho` or in `epsilon`, or
-            `equal`.
-        max_tables: Most tables.
-        max_cells: Most cells of a table.
+        orders: Numbers of columns of the tables; a number above that of all columns means all.
+        allocation: Rule that divides the budget: `rho` or `epsilon` minimises the total error for
+            that currency, `equal` gives every table the same part.
+        max_tables: Largest number of tables.
+        max_cells: Largest number of cells of a table.
     """
 
     orders: tuple[int, ...] = (2,)

@@ -66,7 +66,7 @@ def test_by_set_the_sets_are_of_one_model_each_as_often_as_its_weight():
         ({"models": ("gum", "gum")}, "each once"),
         ({"weights": (Fraction(1),)}, "1 numbers for 2 models"),
         ({"weights": (Fraction(1), Fraction(0))}, "above 0"),
-        ({"models": ("gum", "average")}, "averaged once"),
+        ({"models": ("gum", "average")}, "cannot contain another average"),
     ],
 )
 def test_what_is_no_average_is_refused(options, told):

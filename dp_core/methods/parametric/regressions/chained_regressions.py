@@ -1,4 +1,4 @@
-"""Base of the methods that draw one column after another by private regressions."""
+"""Base class of the methods that draw columns in sequence by private regressions."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 MOST_FEATURES = 500
-"""Predictors of the last regression at most."""
+"""Largest number of predictors of the last regression."""
 
 MOST_ENTRIES = 20_000
-"""Noisy numbers that one release of regressions asks for at most."""
+"""Largest number of noisy values in one release of all regressions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,22 +42,24 @@ class ChainedRegressions(Synthesizer):
     """Regress each column on those before it, and draw records in the same order.
 
     Attributes:
-        order: Columns in the order in which they are drawn; the schema's if not stated. What is
-            later is explained by what is earlier, so put what others depend on first.
-        weights: Relative parts of the budget, one for each column in that order. If not stated they
-            grow as the cube root of number of coefficients times squared sensitivity.
-        minimiser: Of columns of levels: `gradient`, or `output`: output perturbation of the
-            minimiser, which needs a penalty that biases it. For small files: rounding surely
-            stays within the proof up to about 20 million records with 10 features, 5 million with
-            50, 150,000 with 500. Beyond that it may go on in decimals of 60 digits, cell by cell,
-            perhaps for days, and whether it does may hang on the file.
-        steps: Gradients for each regression, each with an equal part of its budget. One is the best
-            where the model of the predictors holds; a second corrects it where it does not.
-        prior: Standard deviation beforehand of logistic coefficients, for predictors of levels, and
-            of numbers when divided by `reach` of their standard deviations.
-        reach: Predictors that are numbers are cut at so many noisy standard deviations from their
+        order: Columns in the order in which they are drawn; the schema's order by default. Each
+            column is regressed on those before it, so put columns that others depend on first.
+        weights: Relative parts of the budget, one per column in that order. By default they are
+            proportional to the cube root of the number of coefficients times the squared
+            sensitivity.
+        minimiser: Regressions of categorical columns: `gradient`, or `output` for output
+            perturbation of the minimiser of a penalised loss, which the penalty biases. `output` is
+            for small files: rounding errors are certain to stay within the proof up to about
+            20 million records with 10 features, 5 million with 50 and 150,000 with 500. For larger
+            files the computation may continue in decimals of 60 digits, which can take days, and
+            whether it does can depend on the file.
+        steps: Number of gradients per regression; each gets an equal part of its budget. One is
+            best if the model of the predictors holds; a second one corrects a wrong model.
+        prior: Prior standard deviation of logistic coefficients, for indicators of levels and for
+            numbers divided by `reach` standard deviations.
+        reach: Numeric predictors are cut off at this many noisy standard deviations from their
             noisy mean.
-        ridge: Of `output`: weight of the penalty for each record of the file.
+        ridge: With `output`, weight of the penalty per record of the file.
     """
 
     order: tuple[str, ...] = ()
@@ -79,7 +81,7 @@ class ChainedRegressions(Synthesizer):
 
     @property
     def options(self) -> Options:
-        """What the regressions need of these."""
+        """The options that the regressions need."""
         return Options(
             minimiser=self.minimiser,
             steps=self.steps,
@@ -101,7 +103,7 @@ class ChainedRegressions(Synthesizer):
         return tuple(variables.named(name) for name in self.order)
 
     def by_default(self, variables: Variables) -> tuple[Variable, ...]:
-        """Return the columns in the order that is taken if none is stated."""
+        """Return the columns in the order that is used if the spec states none."""
         return variables.all
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
@@ -113,12 +115,12 @@ class ChainedRegressions(Synthesizer):
         if width > MOST_FEATURES:
             raise BadInput(
                 f"The regressions would have {width:,} predictors, more than {MOST_FEATURES}: put"
-                " columns of many levels last in `order`, or take fewer columns, or privsyn."
+                " columns of many levels last in `order`, or use fewer columns, or privsyn."
             )
         if entries > MOST_ENTRIES:
             raise BadInput(
                 f"The regressions would have {entries:,} coefficients, more than {MOST_ENTRIES:,}:"
-                " take fewer columns, or columns of fewer levels, or privsyn."
+                " use fewer columns, columns of fewer levels, or privsyn."
             )
 
     def asks(self, variables: Variables) -> tuple[Ask, ...]:

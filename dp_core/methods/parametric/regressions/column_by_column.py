@@ -1,7 +1,7 @@
-"""Models of one column after another, each by a private regression on those before it.
+"""Chained models of columns, each a private regression on the columns before it.
 
-The confidential half and the public half walk the same chain: ask for a noisy gradient, fit, draw
-records of the model so far, and use them in the place of the predictors of the next column.
+The confidential half and the public half run the same chain of steps: ask for a noisy gradient, fit
+the regression, draw model records of the column, and use these as predictors of the next column.
 """
 
 from __future__ import annotations
@@ -50,25 +50,25 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 MODEL_RECORDS = 1 << 12
-"""Records of the model that stand for the predictors: a low-discrepancy sequence, no randomness."""
+"""Number of model records that represent the predictors, from a low-discrepancy sequence."""
 
 NUMBER_PRIOR = 1.0
-"""Standard deviation beforehand of a linear regression's coefficients, in half ranges."""
+"""Prior standard deviation of a linear regression's coefficients, in half ranges."""
 
 
 class Chain:
-    """What is known so far: the fits, and records of the model in the order's columns.
+    """The state of the chain: the fits so far, and model records of the columns done.
 
     Attributes:
         order: Columns in the order in which they are drawn.
         options: Options of the method.
         rows: Number of records.
-        fits: By column of the order and part.
-        proportions: Noisy counts of the first column, if it has levels.
+        fits: Fitted regressions, by position of the column in the order and part.
+        proportions: Noisy counts of the first column, if it is categorical.
     """
 
     def __init__(self, order: Sequence[Variable], options: Options, rows: float) -> None:
-        """Begin with no column."""
+        """Start a chain without fitted columns; arguments are the attributes."""
         self.order, self.options, self.rows = tuple(order), options, max(1.0, rows)
         self.fits: dict[tuple[int, Part], ClassFit | NumberFit] = {}
         self.proportions: NDArray[np.float64] | None = None
@@ -77,16 +77,16 @@ class Chain:
         self._predictors: tuple[Number | Levels, ...] = ()
         axes = 2 * len(self.order)
         uniform = qmc.Sobol(axes, scramble=False).random(MODEL_RECORDS)
-        # The sequence's first point is the corner.
+        # The sequence's first point is 0, at a corner, so all points are shifted by half a step.
         self._uniform = (uniform + 0.5 / MODEL_RECORDS).reshape(MODEL_RECORDS, -1, 2)
 
     @property
     def closed(self) -> int:
-        """Number of columns that are done."""
+        """Number of columns whose model records are drawn."""
         return int(self._codes.shape[1])
 
     def question(self, piece: Piece) -> Sum:
-        """Return the next question of a regression: at 0, or at the coefficients found so far."""
+        """Return a regression's next question: its gradient at 0 or at the current coefficients."""
         asked = question(
             piece, self.order[piece.column], Features(self._predictors), self.options, self.rows
         )
@@ -94,7 +94,7 @@ class Chain:
         return asked if fit is None else again(asked, whole_coefficients(fit.coefficients))
 
     def learn(self, piece: Piece, answer: Totals) -> None:
-        """Fit a regression to an answer."""
+        """Fit a regression to a noisy answer."""
         asked, values = answer.of, answer.values.astype(np.float64)
         noise, prior = answer.variance**0.5, self.options.prior
         mass = np.full(MODEL_RECORDS, self.rows / MODEL_RECORDS)
@@ -116,11 +116,11 @@ class Chain:
         self.fits[piece.column, piece.part] = fit
 
     def _predictors_are(self, features: Features) -> None:
-        """Take the scales that were asked with, which is all that another machine can know."""
+        """Use the scales of the question asked, because only these are known on another machine."""
         self._predictors = features.all
 
     def close(self, column: int) -> None:
-        """Draw a column of the model's records; it is a predictor from now on."""
+        """Draw a column of the model records, which makes it a predictor of later columns."""
         variable, uniform = self.order[column], self._uniform[:, column]
         matrix = Features(self._predictors).matrix(self._codes) / ONE
         codes = self._drawn(column, matrix, uniform, None)
@@ -129,13 +129,13 @@ class Chain:
         self._there = np.ones(MODEL_RECORDS)
 
     def missing_done(self, column: int) -> None:
-        """Weigh the model's records by how likely the column is there."""
+        """Weight the model records by the probability that the column is not missing."""
         fit = self.fits[column, "missing"]
         matrix = Features(self._predictors).matrix(self._codes) / ONE
         self._there = chances(matrix, fit.coefficients)[:, 0]
 
     def sample(self, rows: int, rng: np.random.Generator) -> list[NDArray[np.uint16]]:
-        """Return codes of records, column by column of the order, by newly drawn parameters."""
+        """Return codes of records drawn with new parameters, columns in the chain's order."""
         codes = np.empty((rows, 0), dtype=np.uint16)
         for column in range(len(self.order)):
             features = Features(self._predictors[:column])
@@ -151,7 +151,7 @@ class Chain:
         uniform: NDArray[np.float64],
         rng: np.random.Generator | None,
     ) -> NDArray[np.uint16]:
-        """Return codes of a column given features; parameters are drawn if there is an `rng`."""
+        """Return codes of a column given its features; parameters are drawn if `rng` is given."""
         variable = self.order[column]
         if not variable.numeric:
             if column == 0:
@@ -189,7 +189,7 @@ class ChainModel(ParametricModel):
         variables: All columns.
         rows: Estimated number of records.
         zeros: Impossible cells.
-        chain: The fits.
+        chain: The fitted regressions.
     """
 
     variables: Variables
@@ -212,7 +212,7 @@ def measure_chain(
     cost: Fraction,
     replicate: int,
 ) -> tuple[Released, ...]:
-    """Release what the regressions need; spends exactly `cost`."""
+    """Return the released answers to all questions of the chain; spends exactly `cost`."""
     known = curator.public_rows()
     released: list[Released] = []
     chain: Chain | None = None
@@ -230,7 +230,7 @@ def measure_chain(
                 "measure",
                 step_name(piece, step),
                 chain.question(piece),
-                # privacy: the steps of a regression compose; each looks at the file once.
+                # privacy: the steps of a regression compose; each reads the file once.
                 budget / piece.steps,
                 replicate=replicate,
                 round=step + 1,
@@ -248,7 +248,7 @@ def fit_chain(
     rows: int | None,
     zeros: StructuralZeros,
 ) -> ChainModel:
-    """Return the model of what was released."""
+    """Return the model fitted to the released answers."""
     answers: dict[tuple[str, str, int], Totals] = {}
     for item in released:
         if isinstance(item, Totals):
@@ -267,7 +267,7 @@ def fit_chain(
 def _begun(
     order: Sequence[Variable], options: Options, released: Sequence[Released], rows: int | None
 ) -> Chain:
-    """Return the chain of no column, with the number of records that is known or was measured."""
+    """Return a chain without fitted columns, with the known or measured number of records."""
     counts, precision, weighted = None, 0.0, 0.0
     for item in released:
         if isinstance(item, Measurement) and item.clique in ((), (order[0].name,)):
@@ -282,7 +282,7 @@ def _begun(
 
 
 def _up_to(chain: Chain, piece: Piece | None) -> Chain:
-    """Return the chain with every column before that of the piece closed."""
+    """Return the chain after closing every column before the piece's column."""
     until = len(chain.order) if piece is None else piece.column
     while chain.closed < until:
         chain.close(chain.closed)
@@ -297,6 +297,6 @@ def _classes(fit: ClassFit | NumberFit, rng: np.random.Generator | None) -> NDAr
 
 
 def _inverse(chance: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.uint16]:
-    """Return the class of each record whose distribution function passes a uniform number."""
+    """Return the class of each record by inversion of the distribution function."""
     passed = np.cumsum(chance, axis=1)[:, :-1] <= uniform[:, None]
     return np.asarray(passed.sum(axis=1), dtype=np.uint16)

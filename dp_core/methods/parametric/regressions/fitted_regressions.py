@@ -1,11 +1,11 @@
 """Regressions fitted to noisy gradients, with model records as predictors. Public.
 
-A released gradient says of the file what the sum of [y = k] x is, given what the predictors are
-like; that is known from a model of them (the columns before). So the loss is minimised whose
-gradient is the released one at the coefficients where it was asked for, and which curves as the
-model's records do. With one gradient, at coefficients 0, that is a moment fit: the model's records
-get the released sums. With more, each asked for at the last minimum, it converges to the file's own
-minimiser whatever the model of the predictors is, as far as noise lets it: a Newton-like method.
+A released gradient determines the sum of [y = k] x over the file, given the distribution of the
+predictors x, which the model of the earlier columns supplies. So the fit minimises a loss that has
+the released gradient at the coefficients of the question, and the curvature of the model records.
+With one gradient, at coefficients 0, that is a moment fit: the model records get the released sums.
+With more gradients, each at the last minimum, the coefficients converge to the file's own minimiser
+up to noise even if the model of the predictors is wrong: a Newton-like method.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class ClassFit:
     """A multinomial logistic regression with the public precision of its coefficients.
 
     Attributes:
-        coefficients: Of the classes from the second on, shape (classes - 1, features).
-        precision: Lower Cholesky factors of the precision, of all coefficients together or of each
-            class's.
+        coefficients: Coefficients of the classes from the second on, shape (classes - 1, features).
+        precision: Lower Cholesky factors of the precision matrix, one of all coefficients together
+            or one per class.
     """
 
     coefficients: NDArray[np.float64]
@@ -58,11 +58,11 @@ class ClassFit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberFit:
-    """A linear regression of a number between -1 and 1.
+    """A linear regression of a number scaled to [-1, 1].
 
     Attributes:
-        coefficients: Shape (features,).
-        variance: Of the residuals.
+        coefficients: Coefficients, shape (features,).
+        variance: Variance of the residuals.
         precision: Lower Cholesky factor of the precision of the coefficients times the variance.
         freedom: Degrees of freedom of the residuals, at least 1.
     """
@@ -89,9 +89,9 @@ def chances(matrix: NDArray[np.float64], coefficients: NDArray[np.float64]) -> N
 def _chances(
     matrix: NDArray[np.float64], coefficients: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the probabilities of the classes from the second on, and the log of the odds' sum.
+    """Return the probabilities of the classes from the second on, and the log of the sum of odds.
 
-    Shapes (classes - 1, rows) and (rows,): along the rows everything is fast.
+    Shapes (classes - 1, rows) and (rows,); with rows last, memory access is fast.
     """
     logits = coefficients @ matrix.T
     top = np.maximum(logits.max(axis=0), 0)
@@ -102,7 +102,7 @@ def _chances(
 
 
 def whole_coefficients(coefficients: NDArray[np.float64]) -> tuple[int, ...]:
-    """Return coefficients in the unit in which a gradient is asked for."""
+    """Return coefficients as integers, in the unit of the gradient questions."""
     units = np.rint(coefficients.reshape(-1) * COEFFICIENT)
     return tuple(int(each) for each in np.clip(units, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT))
 
@@ -119,16 +119,16 @@ def fit_classes(
     """Return the regression that a noisy gradient implies.
 
     Args:
-        matrix: Features of the model's records, in units of 1/`ONE`.
-        mass: Records of the file that each stands for.
-        of: What was asked.
-        gradient: Its noisy answer, in its unit.
-        noise: Standard deviation of the answer's noise, in its unit.
-        prior: Standard deviation of the coefficients beforehand.
+        matrix: Features of the model records, shape (records, features), in units of 1/`ONE`.
+        mass: Number of records of the file that each model record represents.
+        of: The question.
+        gradient: Its noisy answer, in the question's unit.
+        noise: Standard deviation of the answer's noise, in the same unit.
+        prior: Prior standard deviation of the coefficients.
     """
     unit = PROBABILITY * ONE
     shape = (of.classes - 1, of.features.width)
-    # By the whole numbers of the sum itself, so that what it rounds is not taken for signal.
+    # Use the question's own integer probabilities, so that its rounding is not taken for signal.
     there = probabilities(matrix, of.at, of.classes)[:, 1:] / PROBABILITY
     features = matrix / ONE
     released = gradient.reshape(shape) / unit
@@ -147,10 +147,10 @@ def class_precision(
     *,
     prior: float,
 ) -> tuple[NDArray[np.float64], ...]:
-    """Return factors of the Fisher information of the model's records and of the prior."""
+    """Return Cholesky factors of the Fisher information of the model records plus the prior's."""
     classes, width = coefficients.shape
-    # Half a record in each class, as of Jeffreys' prior: one that hardly occurs is not drawn as if
-    # nothing were known of it.
+    # Half a record in each class, as in Jeffreys' prior, so that coefficients of a rare class are
+    # not drawn from the prior alone.
     records = float(mass.sum())
     smooth = (records * chances(features, coefficients) + 0.5) / (records + 0.5 * (classes + 1))
     weights = smooth[:, 1:].T
@@ -173,7 +173,7 @@ def fit_number(
     *,
     prior: float,
 ) -> NumberFit:
-    """Return the linear regression that a noisy gradient implies; arguments as of `fit_classes`."""
+    """Return the linear regression that a noisy gradient implies; see `fit_classes`."""
     unit, squared = ONE**2, (noise / ONE**2) ** 2
     features, records = matrix / ONE, max(1.0, float(mass.sum()))
     products = _products(features, mass)
@@ -184,10 +184,10 @@ def fit_number(
     target = features.T @ (mass * before) - slope
     coefficients = inverse @ target
     move = coefficients - at
-    # The noise in the coefficients makes the residuals look smaller than they are.
+    # Noise in the coefficients biases the residual variance downwards.
     apparent = squared * (2 * np.trace(inverse) - np.trace(inverse @ products @ inverse))
     residual = size + 2 * move @ slope + move @ products @ move + apparent
-    # Not below that of a number that is rounded to the grid, nor above that of the range.
+    # At least the variance of rounding to the grid, at most that of the range.
     least = (2 / of.target.positions) ** 2 / 12
     freedom = max(1.0, records - len(coefficients))
     return NumberFit(
@@ -207,11 +207,11 @@ def _products(features: NDArray[np.float64], mass: NDArray[np.float64]) -> NDArr
 
 
 def _penalty(curvature: NDArray[np.float64], noise: float, prior: float) -> NDArray[np.float64]:
-    """Return the matrix that draws coefficients to 0 as far as noise and the prior say.
+    """Return the penalty matrix that shrinks coefficients according to the noise and the prior.
 
-    With curvature H, an answer T of noise variance s^2, and a prior variance v of b: to minimise
-    |H b - T|^2/(2 s^2) + |b|^2/(2 v) is to solve (H + (s^2/v) inverse of H) b = T; and 1/v is what
-    the prior is beside the file itself.
+    With curvature H, an answer T with noise variance s^2, and prior variance v of the coefficients
+    b, minimising |H b - T|^2/(2 s^2) + |b|^2/(2 v) means solving (H + (s^2/v) H^-1) b = T. The
+    additional term 1/v is the prior's weight relative to the likelihood of the file itself.
     """
     own = np.eye(len(curvature)) / prior**2
     penalty = own + noise / prior**2 * np.linalg.inv(curvature + own)
@@ -221,7 +221,7 @@ def _penalty(curvature: NDArray[np.float64], noise: float, prior: float) -> NDAr
 def _curvature(
     features: NDArray[np.float64], mass: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the Hessian at probabilities of the classes from the second on, (classes, rows)."""
+    """Return the Hessian for class probabilities (second class on) of shape (classes, rows)."""
     classes, width = len(weights), features.shape[1]
     found = np.empty((classes, width, classes, width))
     for one in range(classes):
@@ -239,7 +239,7 @@ def _minimum(
     penalty: NDArray[np.float64],
     start: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return where mass log sum exp(x'b) - target b + b'penalty b/2 is least."""
+    """Return the b that minimises mass log sum exp(x'b) - target b + b'penalty b/2."""
 
     def value(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         coefficients = point.reshape(start.shape)
@@ -253,7 +253,7 @@ def _minimum(
     if point.size > _MOST_NEWTON:
         found = optimize.minimize(value, point, jac=True, method="L-BFGS-B")
         return np.asarray(found.x).reshape(start.shape)
-    # A millionth of a record in a thousand: noise is never so small.
+    # A gradient below 1e-7 of the records is far below any noise.
     within = 1e-7 * max(1.0, float(mass.sum()))
     whole = np.kron(np.eye(start.shape[0]), penalty)
     loss, slope = value(point)

@@ -24,7 +24,7 @@ Part = Literal["rows", "table", "missing", "number", "levels"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How the regressions are made; see `SequentialRegression`."""
+    """Options of the regressions; see `ChainedRegressions` for their meaning."""
 
     minimiser: Minimiser
     steps: int
@@ -36,12 +36,12 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One regression, or the table of the first column, or the number of records.
+    """A part of the chain: a regression, the table of the first column, or the number of records.
 
     Attributes:
-        column: Which of the order, from 0.
-        part: What it is about.
-        steps: Questions asked for it.
+        column: Position of the column in the order, from 0.
+        part: Which part of the column's model it is.
+        steps: Number of questions asked for it.
         share: Its part of the budget.
     """
 
@@ -52,12 +52,12 @@ class Piece:
 
 
 def pieces(order: Sequence[Variable], options: Options, *, count: bool) -> tuple[Piece, ...]:
-    """Return what is asked, in its order. Public.
+    """Return the pieces of a chain in the order in which they are asked. Public.
 
     Args:
         order: Columns in the order in which they are drawn.
-        options: Of the method.
-        count: Whether the number of records is asked for where no table tells it.
+        options: Options of the method.
+        count: Whether the number of records is asked for if no table gives it.
     """
     found: list[tuple[int, Part, int, float]] = []
     width = 1
@@ -65,7 +65,7 @@ def pieces(order: Sequence[Variable], options: Options, *, count: bool) -> tuple
         steps = options.steps
         logistic = steps if options.minimiser == "gradient" else 1
         if column == 0 and (count or not variable.numeric):
-            # The table of a first column of levels tells the number of records too.
+            # The table of a categorical first column gives the number of records too.
             cells = 1 if variable.numeric else variable.size
             found.append((column, "rows" if variable.numeric else "table", 1, float(cells)))
         if variable.numeric:
@@ -76,7 +76,7 @@ def pieces(order: Sequence[Variable], options: Options, *, count: bool) -> tuple
             entries = (variable.size - 1) * width
             found.append((column, "levels", logistic, float(entries * (column + 1))))
         width += predictor(variable, None, options.reach).width
-    # Near to the least sum of variances, of entries e and squared sensitivity s: as (e s)^(1/3).
+    # For e entries and squared sensitivity s, (e s)^(1/3) nearly minimises the sum of variances.
     sizes = [Fraction(max(1, round(16 * weight ** (1 / 3)))) for *_, weight in found]
     if options.weights:
         of = [
@@ -92,7 +92,7 @@ def pieces(order: Sequence[Variable], options: Options, *, count: bool) -> tuple
 
 
 def expected(order: Sequence[Variable], options: Options) -> tuple[Ask, ...]:
-    """Return the questions as far as they are known beforehand: all but scales and coefficients."""
+    """Return the planned questions; only scales and coefficients are not known beforehand."""
     features = tuple(predictor(variable, None, options.reach) for variable in order)
     asks = []
     for piece in pieces(order, options, count=True):
@@ -102,7 +102,8 @@ def expected(order: Sequence[Variable], options: Options) -> tuple[Ask, ...]:
             if piece.part not in ("rows", "table"):
                 own = Features(features[: piece.column])
                 first = question(piece, variable, own, options, rows=1)
-                # At other coefficients than 0, which are not known yet, bounds are wider.
+                # Later gradients are taken at coefficients that are not known yet, where bounds are
+                # wider.
                 entries = first.length - (piece.part == "number")
                 what = again(first, (1,) * entries) if step else first
             asks.append(Ask(step_name(piece, step), what, piece.share / piece.steps))
@@ -147,7 +148,7 @@ def again(asked: Sum, at: tuple[int, ...]) -> Sum:
 
 
 def part_of(asked: Sum) -> Part:
-    """Return what a question is about."""
+    """Return the part of a column's model that a question belongs to."""
     if isinstance(asked, NumberGradient):
         return "number"
     return "missing" if isinstance(asked, ClassGradient) and asked.missing_from else "levels"
@@ -161,7 +162,7 @@ def step_name(piece: Piece, step: int) -> str:
 def predictor(
     variable: Variable, codes: NDArray[np.uint16] | None, reach: float
 ) -> Number | Levels:
-    """Return a column's features, scaled by codes of the model, or by the whole range."""
+    """Return a column's features, scaled by the model records' codes if given, else its range."""
     if not variable.numeric:
         return Levels(name=variable.name, size=variable.size)
     widest = max(1, variable.positions - 1)
@@ -186,5 +187,5 @@ def asked_in_all(order: Sequence[Variable], options: Options) -> Iterator[int]:
 
 
 def number_of_features(order: Sequence[Variable], options: Options) -> int:
-    """Return how many predictors the last regression has, with the intercept."""
+    """Return the number of predictors of the last regression, including the intercept."""
     return 1 + sum(predictor(variable, None, options.reach).width for variable in order[:-1])

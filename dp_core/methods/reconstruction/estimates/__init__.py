@@ -1,4 +1,4 @@
-"""Noisy tables made consistent, nonnegative and more accurate.
+"""Estimation of consistent, nonnegative and more accurate tables from noisy ones.
 
 Read `consistency` first, then `shrinkage`. `raking` and `table_parts` do the arithmetic.
 """

@@ -1,11 +1,11 @@
-"""Makes noisy tables nonnegative and consistent. Public side of the wall.
+"""Consistent and nonnegative tables from noisy ones. Public side of the wall.
 
 Noise is independent from cell to cell, so a table splits into orthogonal parts (total, main
-effects, interactions) whose errors are independent. Averaging each part over the tables that hold
-it, from the empty set of columns to larger ones, weighted by the inverse of its variance, is
-therefore the generalised least-squares answer before the bounds at zero. Then the negative cells
-are moved to zero, and both steps repeat (Qardaji et al. 2014; Zhang et al., PrivSyn, 2021,
-Section 4.4).
+effects, interactions) whose errors are independent. Averaging each part over the tables that
+contain it, from the empty set of columns to larger ones, with weights inverse to its variance,
+therefore gives the generalised least-squares estimate without bounds at zero. Then negative cells
+are set to zero, and both steps repeat (Qardaji et al. 2014; Zhang et al., PrivSyn, 2021, Section
+4.4).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Estimate:
         return self.domain.columns
 
     def project(self, clique: Clique) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return sums over the other columns, and how many possible cells each adds up."""
+        """Return the sums over the other columns, and the number of possible cells in each sum."""
         summed = others(self.clique, clique)
         return (
             np.asarray(self.values.sum(axis=summed)),
@@ -54,7 +54,7 @@ class Estimate:
         )
 
     def spread(self, clique: Clique, difference: NDArray[np.float64]) -> None:
-        """Add to each cell of `clique` a difference, shared evenly by the cells it adds up."""
+        """Add a difference to each sum over `clique`, divided equally among its cells, in place."""
         _, cells = self.project(clique)
         each = difference / np.maximum(cells, 1)
         shape = tuple(
@@ -72,10 +72,10 @@ def estimates(
     Args:
         domain: All columns.
         measurements: Noisy tables; the empty clique is a noisy number of rows.
-        zeros: Impossible cells; whatever was measured there is noise and is dropped.
+        zeros: Impossible cells; measured values there are pure noise and are ignored.
 
     Returns:
-        In the order in which the cliques first appear, averages weighted by inverse variance.
+        Averages weighted by inverse variance, in the order in which the cliques first appear.
     """
     merged: dict[Clique, Estimate] = {}
     for measurement in measurements:
@@ -101,22 +101,22 @@ def estimate_total(tables: Sequence[Estimate]) -> float:
         ValueError: if there is no table.
     """
     if not tables:
-        raise ValueError("No measurement says how many records there are.")
+        raise ValueError("No measurement gives the number of records.")
     weights = [1 / (table.variance * max(int(table.possible.sum()), 1)) for table in tables]
     sums = [float(table.values.sum()) for table in tables]
     return sum(w * s for w, s in zip(weights, sums, strict=True)) / sum(weights)
 
 
 def whole_rows(tables: Sequence[Estimate], rows: int | None) -> int:
-    """Return the number of records, at least 1: `rows` where it is public, else an estimate."""
+    """Return the number of records, at least 1: `rows` if it is public, otherwise an estimate."""
     return max(1, round(estimate_total(tables)) if rows is None else rows)
 
 
 def shared(cliques: Sequence[Clique], domain: Domain) -> list[Clique]:
     """Return the sets of columns on which tables must agree, smaller ones first.
 
-    These are the intersections of two or more cliques (a clique inside another is one of them),
-    without the empty one.
+    These are the nonempty intersections of two or more cliques, including cliques that are subsets
+    of others.
     """
     found: set[frozenset[str]] = set()
     fresh = {frozenset(a) & frozenset(b) for a, b in itertools.combinations(cliques, 2)}
@@ -129,7 +129,7 @@ def shared(cliques: Sequence[Clique], domain: Domain) -> list[Clique]:
 
 
 def agree(tables: Sequence[Estimate], clique: Clique) -> None:
-    """Give every table that holds `clique` the same sums over it, in place.
+    """Give every table that contains `clique` the same sums over it, in place.
 
     The common value is the average weighted by `1 / (variance * cells summed)`; each table's
     difference to it is shared evenly by the cells that are summed.
@@ -158,13 +158,14 @@ def norm_sub(
 ) -> NDArray[np.float64]:
     """Return the nonnegative table nearest in squares that sums to `total`.
 
-    Negative cells become 0 and what that adds is taken from the positive ones, evenly, as often
-    as it takes; in closed form the projection onto a simplex.
+    This is the projection onto a simplex, computed in closed form. It equals the limit of setting
+    negative cells to 0 and subtracting the added mass equally from the positive cells.
 
     Args:
-        values: Records, any shape.
-        total: Records the result sums to, by default the sum of `values`; below 0 counts as 0.
-        possible: Cells that may hold records, by default all.
+        values: Noisy counts, in records, any shape.
+        total: Sum of the result, in records; by default the sum of `values`. A negative total is
+            treated as 0.
+        possible: Cells that may have records, same shape; all by default.
 
     >>> norm_sub(np.array([5.0, -1.0, -2.0, 0.5]))
     array([2.5, 0. , 0. , 0. ])
@@ -186,12 +187,13 @@ def norm_sub(
 def reconcile(
     tables: Sequence[Estimate], subsets: Sequence[Clique], *, total: float | None
 ) -> None:
-    """Make all tables agree on every subset, in place; least squares, bounds at zero aside.
+    """Make all tables agree on every subset, in place, by least squares without bounds at zero.
 
     Args:
         tables: Estimates of different cliques.
-        subsets: From `shared`, smaller ones first: a later one does not undo an earlier one.
-        total: Records every table sums to; None is their precision-weighted average.
+        subsets: Result of `shared`, smaller ones first, so that later steps preserve earlier ones.
+        total: Number of records that every table sums to; None for their precision-weighted
+            average.
     """
     total = estimate_total(tables) if total is None else total
     for table in tables:
@@ -208,7 +210,7 @@ def overlapping(
     rows: int | None,
     zeros: StructuralZeros,
 ) -> tuple[list[Estimate], list[Clique], int]:
-    """Return the estimates of all cliques but the empty one, what they share, and the total."""
+    """Return the estimates of all nonempty cliques, their shared subsets, and the total."""
     tables = estimates(domain, measurements, zeros=zeros)
     total = whole_rows(tables, rows)
     tables = [table for table in tables if table.clique]
@@ -223,18 +225,19 @@ def consistent(
     zeros: StructuralZeros,
     rounds: int = 3,
 ) -> tuple[tuple[Table, ...], int]:
-    """Return nonnegative tables that agree (nearly) with each other, and the number of records.
+    """Return nonnegative tables that (nearly) agree with each other, and the number of records.
 
     Args:
         domain: All columns.
         measurements: Noisy tables, at least one.
-        rows: Number of records where it is public, otherwise None.
-        zeros: Impossible cells; they hold exactly 0.
-        rounds: How often agreement and nonnegativity alternate; nonnegativity has the last word.
+        rows: Number of records if it is public, otherwise None.
+        zeros: Impossible cells; they are exactly 0 in the results.
+        rounds: How often the steps for agreement and for nonnegativity alternate, 3 by default;
+            the last step makes tables nonnegative.
 
     Returns:
-        One table for each clique measured, the empty one aside, and the number of records, which
-        every table sums to.
+        One table per measured nonempty clique, and the number of records, which every table sums
+        to.
     """
     tables, subsets, total = overlapping(domain, measurements, rows=rows, zeros=zeros)
     for _ in range(max(rounds, 1)):
@@ -253,13 +256,13 @@ def column_tables(
 ) -> tuple[tuple[Table, ...], int]:
     """Return one table for each column, estimated from all tables that cover it.
 
-    Every measurement that holds a column is summed over its other columns, and the sums are
-    averaged by precision. A column that nothing was measured of is uniform over what is possible.
+    Every measurement that contains a column is summed over its other columns, and the sums are
+    averaged by precision. An unmeasured column is uniform over its possible levels.
 
     Args:
         domain: All columns.
         measurements: Noisy tables, at least one.
-        rows: Number of records where it is public, otherwise None.
+        rows: Number of records if it is public, otherwise None.
         zeros: Impossible cells.
 
     Returns:
@@ -275,7 +278,8 @@ def column_tables(
         precision, weighted = np.zeros(size), np.zeros(size)
         for table in tables:
             if column in table.clique:
-                # Bring each to the common total first: a sum's error is mostly its total's.
+                # Scale each sum to the common total first, because most of its error is that of its
+                # total.
                 slack = total - float(table.values.sum())
                 values, cells = table.project((column,))
                 cells_in_all = max(int(cells.sum()), 1)
@@ -290,7 +294,7 @@ def column_tables(
 
 
 def discrepancy(tables: Sequence[Table]) -> float:
-    """Return the largest disagreement between two tables over what they share, records.
+    """Return the largest difference between two tables' sums over shared columns, in records.
 
     It is 0 for tables that agree exactly.
     """

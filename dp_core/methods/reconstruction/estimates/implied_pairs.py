@@ -1,10 +1,10 @@
 """Tables of unmeasured pairs of columns, estimated from drawn records. Public side of the wall.
 
-Records that have the measured tables say something about every other pair too: what follows from
-the tables, and what chance and the moving of records put there. The second is noise of a known
-size, so it is taken off as noise is (`belief.py`); what is left is a table for the records to
-reach like the others. Without it two columns that have nothing to do with each other come out with
-the chance deviations of a draw, beside those that the file itself has.
+Records that match the measured tables also have a table for every other pair. It contains the
+dependence that the measured tables imply, and deviations from sampling and from changing records.
+The size of the latter is known, so they are removed like noise (`residual_belief`). The result is
+one more table for the records to match. Otherwise two independent columns would have the sampling
+deviations of the draw in addition to those of the file itself.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Table
 
 MOST_CELLS = 1 << 16
-"""Larger pairs are left as they come."""
+"""Largest number of cells of a pair; larger pairs are not adjusted."""
 
-_MOST_COUNTED = 2 * 10**9  # records times pairs: more take longer than they are worth
-_CHANCE = 3.0  # variance of a count, by its expectation: records that are moved are partly copies
+_MOST_COUNTED = 2 * 10**9  # records times pairs; with more the benefit is not worth the time
+_CHANCE = 3.0  # variance of a count over its expectation; above 1 because GUM copies records
 _LEAST_EXPECTED = 0.05  # records
 _RAKING_ROUNDS = 20
 
 
 def unmeasured(domain: Domain, held: Sequence[Clique]) -> tuple[Clique, ...]:
-    """Return the pairs of columns that no clique holds together and that are not too large."""
+    """Return the pairs of columns that no clique contains and that are not too large."""
     known = {frozenset(pair) for clique in held for pair in itertools.combinations(clique, 2)}
     return tuple(
         pair
@@ -45,12 +45,12 @@ def unmeasured(domain: Domain, held: Sequence[Clique]) -> tuple[Clique, ...]:
 def implied_tables(
     data: Dataset, pairs: Sequence[Clique], columns: Sequence[Table]
 ) -> tuple[Table, ...]:
-    """Return a table for each pair, nonnegative, that agrees with its columns.
+    """Return a nonnegative table for each pair that agrees with its columns' tables.
 
-    Of very many records there is little chance to be taken off, and nothing is returned.
+    The result is empty for very many records, which have little sampling noise to remove.
 
     Args:
-        data: Records that nearly have all tables, at least one.
+        data: Records that nearly match all tables, at least one.
         pairs: Pairs of columns, in the order of the domain.
         columns: One-way tables of all columns, in the order of the domain.
     """
@@ -89,7 +89,7 @@ def implied_tables(
 
 
 def counted(data: Dataset, clique: Clique) -> NDArray[np.float64]:
-    """Return how many records are in each cell of a table."""
+    """Return the number of records in each cell of a table."""
     domain = data.domain.project(clique)
     cells = np.zeros(data.rows, dtype=np.int64)
     for name, size in zip(clique, domain.sizes, strict=True):

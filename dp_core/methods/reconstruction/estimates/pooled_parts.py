@@ -1,19 +1,19 @@
 """Least-squares estimates of tables from all measurements, and their precision, in closed form.
 
-A table over columns K is the sum of its parts, one for each set S of columns in K: the total, what
-each column says beyond it, each pair beyond its columns, and so on. The parts are orthogonal, noise
-is independent from cell to cell, and so the errors of different parts are independent. A part is
-told of by every table that holds its columns and by the interaction of just these, each with noise
-of covariance c P on the table over S, where P is the projection on the part: c is v |T| / |S| of a
-table of |T| cells with noise of variance v in each, and s^2 of an interaction
-(`Interaction.cell_variance`). So the generalised least-squares estimate of a part is the mean
-weighted by 1 / c, of covariance P / (sum of 1 / c); spread over the cells of K it is divided by
-|K| / |S|, and adds up over the parts to a variance in each cell of
+A table over columns K is the sum of its parts, one for each subset S of K: the total, the main
+effect of each column, the interaction of each pair, and so on. The parts are orthogonal and noise
+is independent from cell to cell, so the errors of different parts are independent. A part is
+observed by every table that contains its columns and by a measured interaction of exactly these
+columns. Each observation has noise of covariance c P on the table over S, where P is the projection
+on the part. For a table of |T| cells with noise variance v, c is v |T| / |S|; for an interaction it
+is s^2 (`Interaction.cell_variance`). So the generalised least-squares estimate of a part is the
+mean weighted by 1 / c, with covariance P / (sum of 1 / c). Spread over the cells of K it is divided
+by |K| / |S|, so that the parts add up to a variance in each cell of
 
     sum over S of |S| d(S) / |K|^2 / (sum of 1 / c),    d(S) = product of (size - 1) over S.
 
-Bounds at zero and impossible cells are left out of account: they only make it less. Of public
-numbers alone: scales, and noisy values where counts are asked for.
+This ignores bounds at zero and impossible cells, which only reduce the variance. All inputs are
+public: noise scales, and noisy values for estimates of counts.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from dp_core.wall.released import Measurement, Released, Totals, interactions_of
 from dp_core.wall.statistics.interactions import Interaction
 
 _MOST_COLUMNS = 10
-"""Of a table of more columns the parts are not looked at."""
+"""Largest number of columns of a table whose parts are computed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pooled:
-    """All measured tables and interactions, pooled.
+    """Pooled least-squares estimates from all measured tables and interactions.
 
     Attributes:
         domain: All columns.
-        tables: One for each clique that was measured whole.
-        interactions: Of each clique whose interaction was measured, that as a table, records, and
-            the variance of a whole table like it.
-        noise: The kind of noise in them; `laplace` if any of it is.
-        rows: Number of records where it is public, otherwise None.
+        tables: One estimate for each clique that was measured as a table.
+        interactions: For each clique whose interaction was measured, the interaction as a table,
+            in records, and the cell variance of a table with equivalent noise.
+        noise: Kind of noise; `laplace` if any measurement has Laplace noise.
+        rows: Number of records if it is public, otherwise None.
     """
 
     domain: Domain
@@ -70,18 +70,18 @@ class Pooled:
                 self._by_column.setdefault(name, []).append((frozenset(table.clique), table))
 
     def holders(self, clique: Clique) -> list[Estimate]:
-        """Return the measured tables that hold some columns."""
+        """Return the measured tables that contain all columns of `clique`."""
         if not clique:
             return list(self.tables)
-        # Of thousands of tables few hold a column.
+        # There can be thousands of tables, but only a few contain a given column.
         fewest = min((self._by_column.get(name, []) for name in clique), key=len)
         return [table for columns, table in fewest if columns.issuperset(clique)]
 
     def variance(self, clique: Clique) -> float | None:
-        """Return the noise variance of a cell, records squared, or None if it is unknown.
+        """Return the noise variance of a cell, in records squared, or None if it is unknown.
 
         Args:
-            clique: Columns of the table. It is known where something tells of each of its parts.
+            clique: Columns of the table. The variance is known if every part was observed.
         """
         cells, found = self.domain.size(clique), 0.0
         if len(clique) > _MOST_COLUMNS:
@@ -98,17 +98,17 @@ class Pooled:
         return found
 
     def half_width(self, clique: Clique) -> float | None:
-        """Return the 95 % error bound of a cell, records, or None if it is unknown.
+        """Return the 95 % error bound of a cell, in records, or None if it is unknown.
 
-        A sum of Laplace noises is taken for one of them, whose range is wider.
+        A sum of Laplace noises is treated as a single Laplace noise, which has a wider range.
         """
         variance, one = self.variance(clique), NoiseScale(self.noise, 1.0)
         return None if variance is None else one.half_width * math.sqrt(variance) / one.stddev
 
     def counts(self, clique: Clique) -> NDArray[np.float64] | None:
-        """Return the counts, axes as in `clique`, or None if they cannot be estimated.
+        """Return the estimated counts, axes as in `clique`, or None if some part was not observed.
 
-        They may be negative.
+        Estimates may be negative.
         """
         if self.variance(clique) is None:
             return None
@@ -125,7 +125,7 @@ class Pooled:
         return found.transpose([ordered.index(name) for name in clique])
 
     def _parts(self, clique: Clique) -> Iterator[Clique]:
-        """Yield the sets of columns that a table has parts of; a column of one level adds none."""
+        """Yield the column sets of a table's parts; columns with one level are left out."""
         several = [
             name for name in self.domain.columns if name in clique and self.domain.size((name,)) > 1
         ]
@@ -133,7 +133,7 @@ class Pooled:
             yield from itertools.combinations(several, count)
 
     def _told(self, part: Clique) -> Iterator[tuple[float, Estimate | NDArray[np.float64]]]:
-        """Yield the measurements of a part, each with its precision 1 / c."""
+        """Yield the observations of a part, each with its precision 1 / c."""
         cells = self.domain.size(part)
         for table in self.holders(part):
             yield cells / (table.variance * table.values.size), table
@@ -147,7 +147,7 @@ class Pooled:
         return self._precisions[part]
 
     def _part(self, part: Clique) -> NDArray[np.float64]:
-        """Return a part on the table of its own columns."""
+        """Return the estimate of a part as a table of its own columns."""
         if not part and self.rows is not None:
             return np.array(self.rows)
         if part not in self._parts_found:
@@ -172,10 +172,10 @@ def pool(
     """Return the pooled measurements.
 
     Args:
-        domain: All columns; what was measured of others, or in other codes, is left out.
-        released: Everything that was measured of the same file; of sets that each have their own,
-            of one set or of all, as it is to be used.
-        rows: Number of records where it is public.
+        domain: All columns; measurements of other columns, or in other codes, are ignored.
+        released: Measurements of the same file. If sets have measurements of their own, pass those
+            of one set or of all sets, depending on the use.
+        rows: Number of records if it is public, otherwise None.
     """
     tables: list[Measurement] = []
     interactions: list[Totals] = []
@@ -199,7 +199,7 @@ def pool_interactions(
 ) -> Pooled | None:
     """Return `pool` of the measurements if one is an interaction, otherwise None.
 
-    Without any, a table says nearly all there is to know of its cells, and is told by itself.
+    Without interactions, pooling adds little to a table's own cells.
     """
     if not interactions_of(released):
         return None

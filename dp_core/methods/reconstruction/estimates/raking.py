@@ -1,7 +1,8 @@
 """Iterative proportional fitting: a table scaled until it has given margins.
 
-Cells that are zero stay zero, and what is not in the margins stays as it was: from a table of ones
-comes the table of largest entropy (Deming and Stephan 1940; Ireland and Kullback 1968).
+Cells that are zero stay zero, and interactions that are not in the margins do not change. From a
+table of ones the result is the maximum-entropy table (Deming and Stephan 1940; Ireland and Kullback
+1968).
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Table
 
 MOST_CELLS = 1 << 20
-"""Largest joint table that is held for the sake of rules."""
+"""Largest number of cells of a joint table that is made for rules of impossible cells."""
 
 Margin: TypeAlias = tuple[Clique, NDArray[np.float64]]
 """Columns and their table, axes in the order of the table it is a margin of."""
 
 _ROUNDS = 200
-_FLOOR = 1e-9  # part of all records: what an empty cell holds where margins contradict zeros
+_FLOOR = 1e-9  # part of all records put into an empty cell if margins contradict zeros
 
 
 def margin(table: Table, clique: Clique) -> NDArray[np.float64]:
@@ -47,14 +48,14 @@ def rake(
     rounds: int,
     tolerance: float = 0.01,
 ) -> NDArray[np.float64]:
-    """Return the table scaled until it has the given margins.
+    """Return a table scaled until it has the given margins.
 
     Args:
-        values: Nonnegative, one axis for each column of `clique`.
+        values: Nonnegative table with one axis per column of `clique`.
         clique: Columns of the table.
         margins: Tables of some of its columns, in the order of its axes.
         rounds: Largest number of rounds.
-        tolerance: It stops when no margin moves by as much, records.
+        tolerance: Fitting ends when no margin changes by as much, in records; 0.01 by default.
     """
     values = values.copy()
     for _ in range(rounds):
@@ -73,14 +74,14 @@ def rake_among_zeros(
     *,
     rounds: int = _ROUNDS,
 ) -> NDArray[np.float64]:
-    """Return the table scaled to margins that its zeros may contradict; it has their total.
+    """Return a table scaled to margins that its zeros may contradict; it has their total.
 
-    What a margin has in cells that are empty in the table goes to its other cells, in proportion.
-    Where no table with these zeros has the margins, fitting ends in a cycle of tables that have
-    one margin each (Gietl and Reffel, Metrika 2013); the result is the average over the cycle.
+    The mass of a margin in cells that are empty in the table is moved to its other cells, in
+    proportion. If no table with these zeros has the margins, fitting ends in a cycle of tables that
+    have one margin each (Gietl and Reffel, Metrika 2013); the result is the average over the cycle.
 
     Args:
-        values: Nonnegative, one axis for each column of `clique`.
+        values: Nonnegative table with one axis per column of `clique`.
         clique: Columns of the table.
         margins: Nonnegative tables of some of its columns, of the same total; at least one.
         rounds: Largest number of rounds.
@@ -96,7 +97,7 @@ def rake_among_zeros(
     ]
     raked = rake(values, clique, reachable, rounds=rounds, tolerance=tolerance)
     if gap(raked, clique, reachable) > tolerance:
-        # An empty cell of one margin may take the only way to another: let it be nearly empty.
+        # An empty cell of one margin can make another margin unreachable, so it gets a little mass.
         floored = [
             (columns, np.maximum(wanted, _FLOOR * total * possible))
             for (columns, wanted), possible in zip(reachable, held, strict=True)
@@ -110,7 +111,7 @@ def rake_among_zeros(
 
 
 def gap(values: NDArray[np.float64], clique: Clique, margins: Sequence[Margin]) -> float:
-    """Return by how much a table misses its margins, at the most, records."""
+    """Return the largest difference between a table and its margins, in records."""
     return max(
         float(np.abs(values.sum(axis=others(clique, columns)) - wanted).max())
         for columns, wanted in margins
@@ -126,15 +127,15 @@ def possible_joint(
     start: NDArray[np.float64] | None = None,
     rounds: int = _ROUNDS,
 ) -> Table:
-    """Return the joint table nearest to `start` that tables and rules leave for a clique.
+    """Return a clique's joint table nearest to `start` that agrees with the tables and rules.
 
     Args:
         domain: All columns.
         clique: Columns of the result.
-        tables: Fitted tables of the same total, which together hold all these columns.
-        zeros: Impossible cells, which hold nothing.
-        start: Shape of the clique's sizes, any total; by default even, which gives the table of
-            largest entropy.
+        tables: Fitted tables of the same total, which together cover these columns.
+        zeros: Impossible cells; they are 0 in the result.
+        start: Start table, shape of the clique's sizes, any total; by default uniform, which
+            gives the maximum-entropy table.
         rounds: Largest number of fitting rounds.
     """
     project = domain.project(clique)
@@ -142,7 +143,7 @@ def possible_joint(
     found: list[set[str]] = []
     for table in sorted(tables, key=lambda table: -len(set(table.clique) & set(clique))):
         both = tuple(name for name in clique if name in table.clique)
-        # A margin that another one holds says nothing more.
+        # A margin contained in another one adds nothing.
         if both and not any(set(both) <= other for other in found):
             found.append(set(both))
             margins.append((both, margin(table, both)))
@@ -154,7 +155,7 @@ def possible_joint(
 def _scale(
     values: NDArray[np.float64], summed: tuple[int, ...], wanted: NDArray[np.float64]
 ) -> float:
-    """Give a table one margin, in place; return by how much it moved, records."""
+    """Scale a table to one margin, in place; return the largest change, in records."""
     sums = values.sum(axis=summed, keepdims=True)
     target = wanted.reshape(sums.shape)
     values *= np.divide(target, sums, out=np.zeros_like(sums), where=sums > 0)

@@ -1,7 +1,7 @@
 """Shrinkage of noisy residuals: of cells, of tables of two columns, and of single numbers.
 
-A residual is a noisy count less what is known of it otherwise. It is believed much where the cell
-can hold many records, and little where it cannot. How much is learned from the residuals
+A residual is a noisy count minus its prediction from other results. Residuals of cells with large
+expected counts are shrunk little, others strongly. The amount is estimated from the residuals
 themselves, as the weights of a mixture of normal priors of different widths (adaptive shrinkage:
 Stephens, Biostatistics 2017). Public side of the wall.
 """
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 _WIDTHS = np.array([0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0])
 _POWER = 0.75  # a cell of expected count E differs from it by about _WIDTHS * E ** _POWER
 _LOW_RANK_SHARE = 0.3  # weight of the low-rank estimate of two columns beside the cellwise one
-_SMALLEST = 0.5  # records; a smaller cell narrows the prior of a table's one number no further
+_SMALLEST = 0.5  # records; cells below it narrow the prior of a table's one number no further
 _MIXTURE_ROUNDS = 40
 
 
@@ -28,13 +28,13 @@ def shrink_table(
     free: float,
     expected: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the shrunken residual of a table: by cell, and by low rank for two columns.
+    """Return a table's shrunk residual, cell by cell and, for two columns, also by low rank.
 
     Args:
-        residual: Noisy table less the expected one, orthogonal to what is known.
-        variance: Noise variance of a cell before this projection, records squared.
-        free: Part of the noise that the residual still has.
-        expected: Expected counts from smaller tables, same shape, not negative.
+        residual: Noisy table minus the expected one, projected orthogonally to the smaller tables.
+        variance: Noise variance of a cell before this projection, in records squared.
+        free: Part of the noise variance that remains in the residual.
+        expected: Expected counts from smaller tables, same shape, nonnegative.
     """
     found = shrink_residual(residual, variance * free, expected)
     if residual.ndim == 2 and min(residual.shape) > 2:
@@ -48,7 +48,7 @@ def shrink_residual(
     variance: float | NDArray[np.float64],
     expected: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the expected true residual of each cell, given its noisy one.
+    """Return the posterior mean of each cell's true residual, given its noisy one.
 
     The prior of a cell is a mixture of centred normal distributions whose standard deviations are
     fixed multiples of `expected ** 0.75`; the weights of the mixture are those under which the
@@ -93,7 +93,7 @@ def believed(
 ) -> NDArray[np.float64]:
     """Return the common prediction of a residual, weighted by the evidence for it.
 
-    The prediction would blur a pair whose dependence differs from that of all others.
+    The weight protects a pair whose dependence differs from that of all others.
 
     Args:
         common: Prediction of this pair's residual from all pairs, records.
@@ -112,9 +112,9 @@ def shrink_numbers(
     variances: Sequence[float],
     expected: Sequence[NDArray[np.float64]],
 ) -> list[NDArray[np.float64]]:
-    """Return the shrunken residuals of tables with one degree of freedom, under one common prior.
+    """Return the shrunk residuals of tables with one degree of freedom, under one common prior.
 
-    A table of 2 x 2 cells has nothing of its own to learn a prior from, but many have.
+    A single table of 2 x 2 cells cannot determine a prior, but many together can.
 
     Args:
         residuals: Residual of each table, equal in all cells except for the sign.
@@ -122,7 +122,7 @@ def shrink_numbers(
         expected: Expected counts of each table from smaller tables.
     """
     sizes = [float(np.abs(each).max()) for each in residuals]
-    # In all cells at once, the prior of the number is as narrow as that of its smallest cells.
+    # The number is the same in all cells, so its prior is as narrow as that of the smallest cells.
     width = [float((np.maximum(e, _SMALLEST) ** (-2 * _POWER)).sum()) for e in expected]
     found = shrink_residual(
         np.array(sizes), np.array(variances), np.array(width) ** (-0.5 / _POWER)
@@ -136,14 +136,14 @@ def shrink_numbers(
 def low_rank(residual: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
     """Return the low-rank part of a table of two columns that exceeds the noise.
 
-    Dependence between two columns is mostly of low rank (one scale against another), and noise is
-    spread over all of them. Singular values are shrunk as is best for squared error: those below
-    `sqrt(variance) * (sqrt(p) + sqrt(q))` are noise (Gavish and Donoho, IEEE Trans. Inf. Theory
-    2017, equation 7).
+    Dependence between two columns is mostly of low rank (one scale against another), while noise is
+    spread over all ranks. Singular values are shrunk optimally for squared error: those below
+    `sqrt(variance) * (sqrt(p) + sqrt(q))` are treated as noise (Gavish and Donoho, IEEE Trans. Inf.
+    Theory 2017, equation 7).
 
     Args:
-        residual: Noisy count less the expected one, rows and columns summing to 0.
-        variance: Noise variance of each cell, records squared.
+        residual: Noisy counts minus the expected ones; rows and columns sum to 0.
+        variance: Noise variance of each cell, in records squared.
     """
     left, values, right = np.linalg.svd(residual, full_matrices=False)
     p, q = residual.shape[0] - 1, residual.shape[1] - 1
@@ -159,8 +159,9 @@ class _Mixture:
     """The maximum-likelihood prior of the residuals, and the likelihood of each.
 
     Attributes:
-        active: Indices of the cells that can matter; the arrays below are of these.
-        prior: Variance of each under each width, records squared, shape (cells, widths).
+        active: Indices of the cells that matter; the arrays below are for these cells.
+        prior: Prior variance of each cell under each width, in records squared, shape (cells,
+            widths).
         spread: Prior variance plus noise variance, same shape.
         likelihood: Likelihood of each cell under each width, up to a factor per cell, same shape.
         most: Logarithm of that factor, shape (cells,).
@@ -180,7 +181,7 @@ def _mixture(
     variance: float | NDArray[np.float64],
     expected: NDArray[np.float64],
 ) -> _Mixture:
-    """Return the prior of `shrink_residual`, which has the same arguments."""
+    """Return the estimated prior; arguments are those of `shrink_residual`."""
     width = np.square(np.multiply.outer(expected.ravel() ** _POWER, _WIDTHS))
     # Cells whose prior is far below the noise stay as expected and do not affect the mixture.
     noise = np.broadcast_to(np.asarray(variance, dtype=np.float64), residual.shape).ravel()
@@ -194,7 +195,7 @@ def _mixture(
 
 
 def _weights(likelihood: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights of the widths under which cells are most likely, shape (widths,).
+    """Return the maximum-likelihood weights of the widths, shape (widths,).
 
     Args:
         likelihood: Likelihood of each cell under each width, up to a factor per cell.

@@ -1,14 +1,15 @@
 """A few factors common to all pairs of columns, which predict each pair. Public side of the wall.
 
-Where many pairs were measured, each tells of the others: columns that go with the same third column
-usually go with each other. With the counts of a pair written as deviations from independence over
-`n sqrt(p_a p_b)` (correspondence analysis), all pairs are the blocks of one symmetric matrix of all
-codes of all columns, and what columns have in common is its low rank. It is fitted to the blocks
-that were measured, each entry weighted by its noise and by how much a pair has of its own; the
-diagonal blocks are never looked at.
+If many pairs are measured, they carry information about each other: columns that depend on the same
+third column usually depend on each other. The counts of a pair are written as deviations from
+independence divided by `n sqrt(p_a p_b)` (correspondence analysis). Then all pairs are blocks of
+one symmetric matrix of all codes of all columns, and common dependence is its low-rank part. The
+low-rank part is fitted to the measured blocks, with entries weighted by their noise and by the
+variance of a pair's own deviation; diagonal blocks are not used.
 
-The factors are given a normal prior, so that one which explains no more than noise shrinks to
-nothing by itself; its scale and that of the rest are learned from the entries (empirical Bayes).
+The factors have a normal prior, so that a factor that explains only noise shrinks to zero. The
+scales of the factors and of the pairs' own deviations are estimated from the entries (empirical
+Bayes).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from dp_core.tables.domain import Clique, Domain
 _FACTORS = 5
 _ROUNDS = 20
 _MOST_CODES = 1500  # of all columns together; the matrix has their square
-_LEAST_EXPECTED = 0.02  # records; what cells below it hold is noise
-_WHOLE_VOTE = 0.02  # codes with a smaller part of the records say less of the factors' scale
+_LEAST_EXPECTED = 0.02  # records; cells with a smaller expectation contain only noise
+_WHOLE_VOTE = 0.02  # codes with a smaller part of the records have less weight for the scale
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,9 +34,11 @@ class Deviation:
     """The deviation of a noisy table of two columns from its expected counts.
 
     Attributes:
-        residual: Records, shape of the table; sums over both axes are 0.
-        expected: Records, what independence says, same shape.
-        variance: Of the noise of each cell of `residual`, records squared; one for all, or each.
+        residual: Deviation from `expected`, in records, shape of the table; sums over both axes are
+            0.
+        expected: Counts expected under independence, in records, same shape.
+        variance: Noise variance of the cells of `residual`, in records squared; one number, or
+            one per cell.
     """
 
     residual: NDArray[np.float64]
@@ -44,14 +47,14 @@ class Deviation:
 
 
 def enough(domain: Domain, pairs: int) -> bool:
-    """Return whether there are enough pairs of small tables for common factors."""
+    """Return whether there are enough pairs, and few enough codes, for common factors."""
     return pairs > len(domain) and sum(domain.sizes) <= _MOST_CODES
 
 
 def common_part(
     domain: Domain, pairs: Mapping[Clique, Deviation], total: float
 ) -> dict[Clique, NDArray[np.float64]]:
-    """Return the prediction of each pair's deviation by the common factors, records.
+    """Return the prediction of each pair's deviation by the common factors, in records.
 
     Args:
         domain: All columns.
@@ -87,7 +90,7 @@ def common_part(
 
 
 def _shares(domain: Domain, pairs: Mapping[Clique, Deviation], total: float) -> NDArray[np.float64]:
-    """Return the part of all records that each code of each column has, positive."""
+    """Return the proportion of records with each code of each column, positive, shape (codes,)."""
     found = [np.zeros(size) for size in domain.sizes]
     for clique, deviation in pairs.items():
         for axis, at in enumerate(domain.axes(clique)):
@@ -103,22 +106,22 @@ def _factors(
 ) -> NDArray[np.float64]:
     """Return the factors, shape (codes, factors); entry ~ factors @ factors.T off the diagonal.
 
-    Alternating ridge regressions: of the codes of one column at a time on those of all others.
+    Alternating ridge regressions of the codes of one column at a time on those of all others.
     """
     from scipy.linalg import eigh
 
     seen = np.isfinite(noise)
     variance = np.where(seen, noise, 1.0)
-    alone = np.multiply.outer(share, share)  # what a pair has of its own is in proportion to this
+    alone = np.multiply.outer(share, share)  # variance of a pair's own deviation, up to a factor
     start = np.where(seen, entry / (1 + variance / alone), 0.0)
     count = min(_FACTORS, len(share))
     values, vectors = eigh(start, subset_by_index=(len(share) - count, len(share) - 1))
     factors = np.asarray(vectors * np.sqrt(np.maximum(values, 1e-6)))
-    # Mean square of a factor at the codes of a column, over the code's share: where a column has
-    # nothing to do with a factor, its scale there goes to nothing.
+    # Mean square of a factor at the codes of a column, over the code's share. For a column that is
+    # unrelated to a factor this scale goes to zero.
     scale = np.ones((len(blocks), count))
     own = np.ones((len(blocks), count))
-    rest = 0.5  # likewise of what is a pair's own
+    rest = 0.5  # the same scale for the pairs' own deviations
     vote = np.minimum(share / _WHOLE_VOTE, 1.0)
     for _ in range(_ROUNDS):
         weight = np.where(seen, 1 / (variance + rest * alone), 0.0)
@@ -145,9 +148,9 @@ def _scale(
     share: NDArray[np.float64],
     vote: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the scale of each factor in one column under which its entries are most likely.
+    """Return the updated scale of each factor in one column.
 
-    A step of expectation maximisation: the mean square that is expected, given the entries.
+    A step of expectation maximisation: the expected mean square given the entries.
 
     Args:
         factors: Factors of the column's codes, shape (codes, factors).

@@ -1,9 +1,9 @@
 """Shrinks noisy tables towards the predictions of smaller tables. Public side of the wall.
 
-Most cells of a large table hold less than their noise. What is known of them is the product of
-the columns' tables (or, for more columns, what the pairs imply); what the noisy cell adds is
-believed in part (`belief.py`). Each table is raked to the smaller ones, from the smallest on, so
-that all tables agree.
+Most cells of a large table have fewer records than their noise. They are predicted by the product
+of the columns' tables (or, for more columns, by the tables of pairs), and the noisy cell's
+deviation from the prediction is shrunk (`residual_belief`). Each table is raked to the smaller
+ones, from the smallest on, so that all tables agree.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Table, Totals
 
-_FEW_FREE = 1  # a table of 2 x 2 cells has nothing of its own to learn a prior from
-_FEW_TABLES = 10  # nor have fewer such tables together: they are believed
+_FEW_FREE = 1  # degrees of freedom (2 x 2 cells) with which a table cannot estimate a prior
+_FEW_TABLES = 10  # fewer such tables together cannot either, and are not shrunk
 _RAKING_ROUNDS = 30
 _MOST_CELLS = 1 << 20  # beyond it a table is only made nonnegative
 
@@ -54,24 +54,24 @@ def shrunk(
     together: bool = True,
     believe: bool = False,
 ) -> tuple[tuple[Table, ...], int]:
-    """Return one-way tables of all columns and the larger measured tables, all agreeing.
+    """Return shrunk one-way tables of all columns and larger measured tables, which all agree.
 
     Args:
         domain: All columns.
         measurements: Noisy tables, at least one.
-        rows: Number of records where it is public, otherwise None.
-        zeros: Impossible cells; they hold exactly 0.
-        interactions: Noisy interactions; what they are of counts as measured.
-        together: Whether pairs tell of each other, where enough of them were measured.
-        believe: Whether noisy cells are left as they are, the bounds at zero aside.
+        rows: Number of records if it is public, otherwise None.
+        zeros: Impossible cells; they are exactly 0 in the results.
+        interactions: Noisy interactions; their cliques count as measured.
+        together: Whether pairs also improve each other's estimates, if enough were measured.
+        believe: Whether noisy cells are used without shrinkage, except for bounds at zero.
 
     Returns:
-        One-way tables in the order of the domain, then one table for each larger clique measured;
-        and the number of records, which every table sums to.
+        One-way tables in the order of the domain, then one table per larger measured clique; and
+        the number of records, which every table sums to.
     """
     tables, subsets, total = overlapping(domain, measurements, rows=rows, zeros=zeros)
     alone = interactions_by_clique(domain, interactions)
-    # A column's interaction is its table but for the number of rows, which is known better.
+    # A column's interaction is its table without the number of rows, which is known more precisely.
     for clique, (values, variance) in alone.items():
         if len(clique) == 1:
             one = domain.project(clique)
@@ -116,16 +116,16 @@ class _Gap:
     """A noisy table and its prediction from smaller tables.
 
     Attributes:
-        expected: Expected counts from smaller tables, records, shape of the table.
-        residual: Noisy table less that, orthogonal to what they hold.
-        variance: Noise variance of a cell before `expected` was subtracted, records squared.
-        free: Part of the noise that `residual` still has.
-        possible: Whether each cell can occur.
-        margins: The smaller tables.
+        expected: Expected counts from smaller tables, in records, shape of the table.
+        residual: Noisy table minus `expected`, projected orthogonally to the smaller tables.
+        variance: Noise variance of a cell before `expected` was subtracted, in records squared.
+        free: Part of the noise variance that remains in `residual`.
+        possible: Whether each cell can have records.
+        margins: The smaller tables with their columns.
         clique: Columns of the table.
-        raw: The noisy table itself where it is too large to be shrunk, otherwise None.
-        belief: Estimate of the residual so far.
-        common: Part of the estimate that comes from other pairs.
+        raw: The noisy table itself if it is too large for shrinkage, otherwise None.
+        belief: Shrunk residual so far, or None.
+        common: Part of the estimate that comes from other pairs, or None.
         single: Whether `residual` is one number, up to its sign.
     """
 
@@ -171,10 +171,10 @@ def _gap(
     """Return the residual of a clique's noisy table and interaction beyond smaller tables.
 
     Args:
-        domain: The clique's.
-        pooled: Its table, None if it was not measured.
-        alone: Its interaction and the variance of that, None if it was not measured.
-        done: Smaller tables.
+        domain: Domain of the clique.
+        pooled: Its table, or None if it was not measured.
+        alone: Its interaction with the variance, or None if it was not measured.
+        done: Smaller tables by clique.
         zeros: Impossible cells.
         total: Number of records.
     """
@@ -190,7 +190,7 @@ def _gap(
         smaller = sorted(done, key=len, reverse=True)
     inside: list[Clique] = []
     for other in smaller:
-        # A margin that another one holds says nothing more.
+        # A margin contained in another one adds nothing.
         within = other in done and set(other) < set(clique)
         if within and not any(set(other) <= set(held) for held in inside):
             inside.append(other)
@@ -211,7 +211,7 @@ def _gap(
             expected, residual, alone[1], interaction_part(domain), possible, margins, clique
         )
     residual = pooled.values - expected
-    # The noise in the margins has been dealt with; what is left is orthogonal to them.
+    # Noise in the margins is handled already, so the residual is made orthogonal to them.
     for other in inside:
         summed = others(clique, other)
         cells = np.maximum(possible.sum(axis=summed, keepdims=True), 1)
@@ -225,7 +225,7 @@ def _gap(
 
 
 def _tell_each_other(domain: Domain, gaps: Sequence[_Gap], total: float) -> None:
-    """Note of each pair what all pairs have in common, where there are enough of them."""
+    """Store each pair's prediction from all pairs, in place, if there are enough of them."""
     pairs = {gap.clique: gap for gap in gaps if gap.raw is None}
     if not enough(domain, len(pairs)):
         return
@@ -244,7 +244,7 @@ def _tell_each_other(domain: Domain, gaps: Sequence[_Gap], total: float) -> None
 
 
 def _believe_single(gaps: Sequence[_Gap]) -> None:
-    """Note what is believed of tables whose residual is one number, where there are enough."""
+    """Store the shrunk residual of each table with one number, in place, if there are enough."""
     single = [gap for gap in gaps if gap.single and gap.residual.any()]
     if len(single) < _FEW_TABLES:
         return

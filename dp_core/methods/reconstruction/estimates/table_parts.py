@@ -1,4 +1,4 @@
-"""Parts of a table and of its noise that its margins do not determine. Public side."""
+"""Parts of a table and of its noise that its margins do not determine. Public side of the wall."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from dp_core.wall.statistics.interactions import Interaction
 
 
 def beyond(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the part of a table that sums to 0 over every axis."""
+    """Return the interaction of all columns of a table: the part that sums to 0 over every axis."""
     for axis in range(table.ndim):
         table = table - table.mean(axis=axis, keepdims=True)
     return table
 
 
 def interaction_part(domain: Domain) -> float:
-    """Return the part of a table's noise that is in its interaction."""
+    """Return the proportion of a table's noise variance that is in its interaction."""
     return math.prod(1 - 1 / size for size in domain.sizes)
 
 
 def free_part(domain: Domain, inside: Sequence[Clique]) -> float:
-    """Return the part of a table's noise that is left when the margins `inside` are known."""
+    """Return the proportion of a table's noise variance orthogonal to the margins `inside`."""
     if len(domain) > 12:
         return 1.0
     free = 0
@@ -41,9 +41,9 @@ def free_part(domain: Domain, inside: Sequence[Clique]) -> float:
 def interactions_by_clique(
     domain: Domain, interactions: Sequence[Totals]
 ) -> dict[Clique, tuple[NDArray[np.float64], float]]:
-    """Return each clique's interaction, records, and the variance of a whole table like it.
+    """Return each clique's interaction, in records, and the cell variance of an equivalent table.
 
-    Those of the same columns are averaged by inverse variance.
+    Repeated interactions of the same columns are averaged by inverse variance.
     """
     found: dict[Clique, tuple[NDArray[np.float64], float]] = {}
     for item in interactions:

@@ -1,4 +1,4 @@
-"""Tables of a graphical model, also of columns that no clique holds together."""
+"""Tables of a graphical model, including those of columns that no clique contains."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from dp_core.tables.domain import Clique
 from dp_core.wall.released import Table
 
 MOST_CELLS = 1 << 24
-"""Largest table that an answer may need on its way."""
+"""Largest number of cells of an intermediate table."""
 
 _Factor = tuple[Clique, NDArray[np.float64]]
 
 
 class Answers:
-    """Answers questions about a model; what two of them need is computed once.
+    """Computes tables of a model by variable elimination, and caches intermediate results.
 
-    Below its place in the tree, a clique depends on the rest only through its separator, so a
-    table over several cliques is summed up along the tree, from the lowest clique to the one under
-    which all the columns asked for lie (variable elimination).
+    A subtree depends on the rest of the tree only through its separator. So a table over several
+    cliques is computed along the tree, from the lowest clique up to the one whose subtree contains
+    all requested columns.
     """
 
     def __init__(self, tree: JunctionTree, tables: Sequence[Table]) -> None:
-        """Hold a model.
+        """Prepare the answers of a model.
 
         Args:
-            tree: Its cliques.
-            tables: Their tables, in the same order; they agree.
+            tree: Junction tree of the model.
+            tables: Tables of its cliques, in the tree's order; they agree.
         """
         self._tree = tree
         self._tables = tables
@@ -41,17 +41,18 @@ class Answers:
         for place, clique in enumerate(tree.cliques):
             for name in clique:
                 self._top.setdefault(name, place)
-        self._above: list[list[int]] = []  # of each clique, the way to the first one, itself first
+        self._above: list[list[int]] = []  # for each clique, the path to the root, itself first
         for place, parent in enumerate(tree.parents):
             self._above.append([place, *(self._above[parent] if parent >= 0 else [])])
         self._given: list[NDArray[np.float64] | None] = [None] * len(tables)
         self._sent: dict[tuple[int, frozenset[str]], _Factor] = {}
 
     def table(self, clique: Clique) -> NDArray[np.float64]:
-        """Return the expected counts over a clique, records, axes in the clique's order.
+        """Return the expected counts over a clique, in records, axes in the clique's order.
 
         Raises:
-            KeyError: for an unknown column, or where more than `MOST_CELLS` cells were needed.
+            KeyError: for an unknown column, or if an intermediate table has more than `MOST_CELLS`
+                cells.
         """
         holder = self._tree.holder(clique)
         if holder is not None:
@@ -63,7 +64,7 @@ class Answers:
         return found[1]
 
     def _message(self, place: int, wanted: frozenset[str]) -> _Factor:
-        """Return the shares of the wanted columns, at and below a clique, given its separator."""
+        """Return the distribution of wanted columns in a clique's subtree given its separator."""
         key = (place, wanted)
         if key not in self._sent:
             separator = self._separators[place]
@@ -90,7 +91,7 @@ class Answers:
     def _summed(
         self, place: int, values: NDArray[np.float64], wanted: set[str], keep: Clique
     ) -> _Factor:
-        """Return a clique's table, times what is below it, summed over all but `keep`."""
+        """Return a clique's table times its children's messages, summed over all but `keep`."""
         here = self._tree.cliques[place]
         groups: dict[int, set[str]] = {}
         for name in wanted.difference(here):

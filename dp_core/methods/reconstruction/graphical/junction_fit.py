@@ -1,18 +1,19 @@
 """A graphical model fitted to noisy tables by proportional fitting along its junction tree.
 
-The model of largest entropy that has given tables is a product of one factor for each of them.
-Here a table is noisy, so it need not be met: the log factors `x` maximise
+The maximum-entropy model with given tables is a product of one factor per table. Here the tables
+are noisy, so they need not be matched exactly: the log factors `x` maximise
 
     sum(wanted * x) - records(x) - sum(penalty * x^2) / 2
 
-(concave; `records(x)` is the mass of the product), at which `count + penalty * x = wanted` in
-every cell. With `penalty = smoothing * variance`, that is the least-squares fit of largest entropy
-(Private-PGM: McKenna, Sheldon and Miklau, ICML 2019) as smoothing goes to 0; with more of it, a
-cell moves away from what the other tables imply only as far as it stands out of its noise.
+which is concave; `records(x)` is the mass of the product. At the maximum,
+`count + penalty * x = wanted` in every cell. With `penalty = smoothing * variance`, this is the
+maximum-entropy least-squares fit (Private-PGM: McKenna, Sheldon and Miklau, ICML 2019) as smoothing
+goes to 0. With more smoothing, a cell deviates from the prediction of the other tables only as far
+as it exceeds its noise.
 
-One table after the other is solved exactly, and what changed is passed along the tree to where the
-next one is (Jirousek and Preucil, Computational Statistics & Data Analysis 1995). There is no step
-size, and no structure needs compiling.
+Each table in turn is solved exactly, and changes are passed along the tree to the next table
+(Jirousek and Preucil, Computational Statistics & Data Analysis 1995). There is no step size, and
+the code is not compiled again for a new structure.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Table
 
 Potentials = Mapping[Clique, NDArray[np.float64]]
-"""Log factors of a fit, by the target they belong to."""
+"""Log factors of a fit, by target."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +41,8 @@ class Target:
 
     Attributes:
         domain: The clique's domain, columns in the order of the whole domain.
-        values: Shape `domain.sizes`, records; may be negative.
-        penalty: Penalty of each cell, same shape, records, more than 0.
+        values: Noisy counts, shape `domain.sizes`, in records; may be negative.
+        penalty: Penalty of each cell, same shape, in records, above 0.
     """
 
     domain: Domain
@@ -54,9 +55,9 @@ class Fit:
     """A fitted model.
 
     Attributes:
-        tree: Its cliques.
-        tables: Their tables, in the order of the tree; they agree, and have the same total.
-        potentials: Start of a later fit.
+        tree: Junction tree of the model.
+        tables: Tables of its cliques, in the tree's order; they agree and have the same total.
+        potentials: Log factors of the targets, a start for a later fit.
         sweeps: Number of passes over the tree.
     """
 
@@ -76,19 +77,19 @@ def fit_tree(
     sweeps: int,
     tolerance: float,
 ) -> Fit:
-    """Return the model over a tree that is fitted to targets.
+    """Return the model over a junction tree that is fitted to targets.
 
     Args:
-        tree: Each target lies in one of its cliques.
-        targets: Target tables, each with another clique.
-        total: Records.
-        zeros: Impossible cells get nothing, where a clique holds the columns of the rule.
-        start: Log factors to start from, of any of the targets.
-        sweeps: Largest number of walks along the tree.
-        tolerance: Part of all records; it stops when a sweep moves no more.
+        tree: Junction tree; each target's clique is contained in one of its cliques.
+        targets: Target tables with distinct cliques.
+        total: Number of records.
+        zeros: Impossible cells; they get no mass if a clique contains the columns of the rule.
+        start: Log factors to start from, for any of the targets; 0 for the others.
+        sweeps: Largest number of passes over the tree.
+        tolerance: Fitting ends when a sweep changes at most this part of all records.
 
     Raises:
-        BadInput: if nothing is possible.
+        BadInput: if no combination of codes is possible.
     """
     from dp_core.methods.reconstruction.kernels import junction_sweeps
 
@@ -171,7 +172,8 @@ class Links:
         other: Cell of that separator for each cell of the clique's parent.
         first_other: Start of each clique's part of `other`, shape (cliques + 1,).
         parents: Parent of each clique, -1 for the first.
-        walk: Along the tree and back: a clique stepped down to, or minus one stepped up from.
+        walk: Steps of a pass over the tree: a clique to step down to, or minus the clique to step
+            up from.
     """
 
     first: NDArray[np.int64]
@@ -214,12 +216,12 @@ class Links:
 
     @property
     def messages(self) -> tuple[NDArray[np.int64] | NDArray[np.int32], ...]:
-        """Index arrays that messages need besides the tables."""
+        """Index arrays that the message functions need in addition to the tables."""
         return (self.first_separator, self.own, self.other, self.first_other, self.parents)
 
 
 def cell_map(domain: Domain, clique: Clique) -> NDArray[np.int32]:
-    """Return of each cell of a domain, in C order, its cell of some of the columns."""
+    """Return, for each cell of a domain in C order, the index of its cell in the clique's table."""
     sizes = domain.project(clique).sizes
     found = np.zeros((1,) * len(domain), dtype=np.int32)
     for axis, name in enumerate(domain.columns):

@@ -14,13 +14,13 @@ from dp_core.tables.domain import Clique, Domain
 
 @dataclass(frozen=True, slots=True)
 class JunctionTree:
-    """Cliques, each but the first hanging on an earlier one that holds all it shares with them.
+    """A junction tree: each clique's columns shared with earlier cliques are in its parent.
 
     Attributes:
         domain: All columns, each in a clique.
-        cliques: Columns in the domain's order; no clique lies inside another.
-        parents: Place of the clique each hangs on, -1 for the first. A clique that shares nothing
-            hangs on the first one.
+        cliques: Cliques with columns in the domain's order; none is a subset of another.
+        parents: Index of each clique's parent, -1 for the root, which is the first clique. The
+            parent of a clique without shared columns is the root.
     """
 
     domain: Domain
@@ -29,18 +29,18 @@ class JunctionTree:
 
     @classmethod
     def of(cls, domain: Domain, cliques: Iterable[Clique]) -> JunctionTree:
-        """Return a tree whose cliques hold all of `cliques`, of few cells, and every column."""
+        """Return a tree with few cells whose cliques contain all of `cliques` and every column."""
         held = _best(domain, adjacency(domain, cliques))[0]
         found = [tuple(itertools.compress(domain.columns, row)) for row in held.tolist()]
         return cls.joined(domain, found)
 
     @classmethod
     def joined(cls, domain: Domain, cliques: Sequence[Clique]) -> JunctionTree:
-        """Return the tree of cliques that are known to have one, from a first clique outwards."""
+        """Return the junction tree of cliques that are known to have one."""
         left = sorted(cliques, key=domain.axes)
         order = [left.pop(0)]
         while left:
-            # Prim's algorithm: a spanning tree of most shared columns is a junction tree.
+            # Prim's algorithm: a spanning tree with the most shared columns is a junction tree.
             sets = [set(clique) for clique in order]
             best = max(left, key=lambda clique: max(len(one.intersection(clique)) for one in sets))
             left.remove(best)
@@ -49,7 +49,7 @@ class JunctionTree:
 
     @classmethod
     def ordered(cls, domain: Domain, cliques: Sequence[Clique]) -> JunctionTree:
-        """Return the tree whose cliques are in the order that `joined` gave them."""
+        """Return the tree of cliques in the order that `joined` returned."""
         parents = [-1]
         for place in range(1, len(cliques)):
             shares = [len(set(cliques[place]) & set(one)) for one in cliques[:place]]
@@ -58,7 +58,7 @@ class JunctionTree:
 
     @property
     def separators(self) -> tuple[Clique, ...]:
-        """What each clique shares with the one it hangs on; nothing for the first."""
+        """Columns that each clique shares with its parent; none for the root."""
         return tuple(
             tuple(name for name in clique if parent >= 0 and name in self.cliques[parent])
             for clique, parent in zip(self.cliques, self.parents, strict=True)
@@ -70,14 +70,14 @@ class JunctionTree:
         return sum(self.domain.size(clique) for clique in self.cliques)
 
     def holder(self, clique: Clique) -> int | None:
-        """Return the place of the smallest clique that holds `clique`, None if none does."""
+        """Return the index of the smallest clique that contains `clique`, or None."""
         wanted = set(clique)
         places = [place for place, one in enumerate(self.cliques) if wanted <= set(one)]
         return min(places, key=lambda p: self.domain.size(self.cliques[p]), default=None)
 
 
 def adjacency(domain: Domain, cliques: Iterable[Clique]) -> NDArray[np.bool_]:
-    """Return which columns are in a clique together, shape (columns, columns)."""
+    """Return whether two columns are in a common clique, shape (columns, columns)."""
     adjacent = np.zeros((len(domain), len(domain)), dtype=bool)
     for clique in cliques:
         axes = np.array(domain.axes(clique), dtype=np.intp)
@@ -91,7 +91,7 @@ def tree_cells(domain: Domain, adjacent: NDArray[np.bool_]) -> float:
 
 
 def within(domain: Domain, cliques: Iterable[Clique], *, most_cells: float) -> list[Clique]:
-    """Return the cliques, in their order, that a tree of at most `most_cells` cells holds."""
+    """Return the cliques, in order, that fit together into a tree of at most `most_cells` cells."""
     kept: list[Clique] = []
     adjacent = adjacency(domain, ())
     for clique in cliques:

@@ -11,7 +11,7 @@ from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Table
 
-_NOTHING = 1e-9  # records; where the rules leave less, what they leave is even
+_NOTHING = 1e-9  # records; a table with less mass in possible cells becomes uniform over them
 
 
 def mbi_tables(
@@ -25,11 +25,11 @@ def mbi_tables(
     """Return the tables of a tree's cliques under the model that `mbi` fits.
 
     Args:
-        tree: Holds every measurement in one of its cliques.
-        measurements: Noisy tables, fitted by least squares weighted by their variances.
-        total: Records.
-        zeros: Impossible cells are emptied after the fit, which does not know them.
-        rounds: Rounds of mirror descent.
+        tree: Junction tree; every measurement's clique is contained in one of its cliques.
+        measurements: Noisy tables, fitted by least squares weighted by inverse variances.
+        total: Number of records.
+        zeros: Impossible cells. The fit does not use them; they are set to 0 afterwards.
+        rounds: Number of rounds of mirror descent.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

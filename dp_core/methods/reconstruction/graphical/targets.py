@@ -19,8 +19,8 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Table, Totals
 from dp_core.wall.statistics.interactions import Interaction
 
-_LEAST_PENALTY = 1e-3  # records: keeps the log factor of a cell that is to be empty finite
-_SETTLING = 3e-4  # penalty of a shrunk table, part of its variance: enough to settle what is left
+_LEAST_PENALTY = 1e-3  # records; keeps the log factor of an empty target cell finite
+_SETTLING = 3e-4  # penalty of a shrunk table relative to its variance; resolves contradictions
 
 
 def targets(
@@ -34,22 +34,22 @@ def targets(
     interactions: Sequence[Totals] = (),
     together: bool = True,
 ) -> tuple[tuple[Target, ...], int]:
-    """Return one target for each column that was measured and each larger table, and the total.
+    """Return one target for each measured column and each larger table, and the number of records.
 
-    Tables that overlap are brought to the least-squares answer first: what they still say against
-    each other then is what no joint table can have, and the penalties settle that.
+    Overlapping tables first get their joint least-squares estimate. Only contradictions that no
+    nonnegative joint table can satisfy remain, and the penalties resolve those.
 
     Args:
         domain: All columns.
         measurements: Noisy tables, at least one.
-        rows: Number of records where it is public, otherwise None.
+        rows: Number of records if it is public, otherwise None.
         zeros: Impossible cells.
-        shrink: Whether noisy cells are drawn towards what smaller tables say beforehand.
-        smoothing: A cell that the columns alone expect to hold `E` records gets the penalty
-            `smoothing * variance / sqrt(E)`: it is believed to differ from that by about
+        shrink: Whether noisy tables are first shrunk towards the estimates from smaller tables.
+        smoothing: Without `shrink`, a cell with expected count `E` from the one-way tables gets
+            the penalty `smoothing * variance / sqrt(E)`, which corresponds to a deviation of about
             `E ** 0.75 / sqrt(smoothing)`.
         interactions: Noisy interactions.
-        together: Whether pairs tell of each other, where tables are drawn in.
+        together: With shrinkage, whether pairs also improve each other's estimates.
     """
     variance = {
         table.clique: table.variance for table in estimates(domain, measurements, zeros=zeros)
@@ -83,7 +83,7 @@ def targets(
     ]
     share = {table.clique[0]: table.values / total for table in columns}
     for table in larger:
-        # Whoever drew the cells in already leaves only contradictions to be settled.
+        # Shrunk tables need only a small penalty, which resolves their contradictions.
         expected = np.asarray(float(total))
         for name in table.clique:
             expected = np.multiply.outer(expected, share[name])

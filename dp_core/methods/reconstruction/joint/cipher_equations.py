@@ -1,8 +1,8 @@
-"""The step of CIPHER: a table of several columns from all its tables with one column less.
+"""The step of CIPHER: a table of several columns from all its tables with one column fewer.
 
 Eugenio and Liu, "Construction of Differentially Private Empirical Distributions from a low-order
-Marginals Set through Solving Linear Equations with l2 Regularization", Section 2.2, as it must be
-read: the equations of all the columns beside the pivot are stacked, and share one unknown.
+Marginals Set through Solving Linear Equations with l2 Regularization", Section 2.2. The paper is
+read as follows: the equations of all columns except the pivot are stacked and share one unknown.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ Weight = Literal["prob", "even"]
 Level = Literal["last", "first"]
 _Matrix: TypeAlias = NDArray[np.float64] | sparse.csr_array
 
-_SMALL = 256  # unknowns up to which a full matrix is quicker than a sparse one
-_RANK = 1e-12  # singular values below this part of the largest are none
+_SMALL = 256  # number of unknowns up to which a dense matrix is faster than a sparse one
+_RANK = 1e-12  # singular values below this part of the largest are treated as 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equations:
-    """How the table of some columns is looked for among all that have the smaller tables.
+    """Options of the linear equations for a table with given smaller tables.
 
     The unknown is z = P(pivot | rest), for each level of the pivot but one. For every other column
-    k the table without k demands, in each cell c of the rest without k,
-    `sum over k of P(rest) z = P(pivot, c)`. Of two columns with K1 and K2 levels beside the pivot
-    these are K1 + K2 equations, one of them superfluous, for K1 K2 unknowns: there are always
-    many solutions, and which one is taken is the method's bias.
+    k, the table without k requires `sum over k of P(rest) z = P(pivot, c)` in each cell c of the
+    rest without k. With two columns of K1 and K2 levels besides the pivot, there are K1 + K2
+    equations, one of them redundant, for K1 K2 unknowns. So there are always many solutions, and
+    the choice of one determines the method's bias.
 
     Attributes:
-        form: `conditional` divides each equation by P(c), as the paper does; `joint` does not, so
-            that cells with next to nothing in them do not weigh as much as the others.
-        weight: What is least among all solutions: the sum of z**2 (`even`, the paper's), or that
-            of P(rest) z**2 (`prob`).
-        drop: Level of the pivot that gets what the others leave.
-        ridge: Lambda; at 0 the solution is the shortest one of least squares.
+        form: `conditional` divides each equation by P(c), as in the paper; `joint` does not, so
+            that nearly empty cells have less weight than others.
+        weight: Norm that the solution minimises: the sum of z**2 (`even`, as in the paper), or of
+            P(rest) z**2 (`prob`).
+        drop: Level of the pivot whose probability is 1 minus that of the others.
+        ridge: Ridge penalty lambda; 0 gives the least-squares solution of smallest norm.
     """
 
     form: Form = "conditional"
@@ -55,15 +55,15 @@ class Equations:
         pivot: int,
         possible: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float64]:
-        """Return a table that has the given ones as its margins, as nearly as they agree.
+        """Return a table with the given tables as margins, approximately if they disagree.
 
-        The table without the pivot is its margin exactly, whatever the others say.
+        The margin without the pivot is always exact.
 
         Args:
-            faces: At position k the table of all columns but k, proportions (they may be
-                negative); at least two, each column with at least two levels.
+            faces: At position k the table of all columns but k, in proportions, which may be
+                negative; at least two columns, each with at least two levels.
             pivot: Position of the pivot.
-            possible: Cells that may hold something, shape of the result; None: all.
+            possible: Cells that may have mass, shape of the result; None (the default) for all.
         """
         rest = faces[pivot]
         matrix, known, weights = self._stacked(faces, pivot)
@@ -84,7 +84,7 @@ class Equations:
                     found[level, inside] = part[:, 0]
         found = found * weights * rest.ravel()
         found[dropped] = rest.ravel() - found.sum(axis=0)
-        # What the last level may not hold goes evenly to the levels that may.
+        # If the dropped level is impossible, its mass is divided equally among the possible levels.
         stuck = np.where(cells[dropped], 0.0, found[dropped])
         found[dropped] -= stuck
         found += stuck / np.maximum(cells.sum(axis=0), 1) * cells
@@ -93,9 +93,9 @@ class Equations:
     def _stacked(
         self, faces: Sequence[NDArray[np.float64]], pivot: int
     ) -> tuple[_Matrix, NDArray[np.float64], NDArray[np.float64]]:
-        """Return matrix and right sides (one for each level), and what the unknowns stand for.
+        """Return the matrix, the right sides (one per level), and the scale of the unknowns.
 
-        The unknowns are z divided by the third result, which is 0 where there is to be no z.
+        The unknowns are z divided by their scale, which is 0 where z must be 0.
         """
         rest = faces[pivot]
         levels = faces[0 if pivot else 1].shape[pivot - 1 if pivot else 0]
@@ -124,7 +124,7 @@ class Equations:
         return sparse.csr_array(sparse.vstack(blocks)), np.concatenate(sides), weights
 
     def _solve(self, matrix: _Matrix, known: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return `(A'A + ridge)^-1 A'b`, in rows or columns, whichever is smaller."""
+        """Return `(A'A + ridge)^-1 A'b`, solving the smaller of the row and the column system."""
         rows, width = matrix.shape
         if self.ridge > 0:
             try:
@@ -132,12 +132,12 @@ class Equations:
                     return np.asarray(matrix.T @ _regularised(matrix @ matrix.T, self.ridge, known))
                 return _regularised(matrix.T @ matrix, self.ridge, matrix.T @ known)
             except linalg.LinAlgError:
-                pass  # the ridge is below what rounding makes of the largest entries
+                pass  # the ridge is below the rounding error of the largest entries
         return np.asarray(linalg.lstsq(_dense(matrix), known, cond=_RANK)[0])
 
 
 def unknowns(sizes: Sequence[int]) -> int:
-    """Return how many unknowns the largest system for these columns has.
+    """Return the number of unknowns of the largest system for columns of these sizes.
 
     >>> unknowns((2, 3, 4))
     12
@@ -167,5 +167,5 @@ def _dense(matrix: _Matrix) -> NDArray[np.float64]:
 
 
 def _ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a ratio, 0 where it is divided by 0."""
+    """Return a ratio, 0 where the denominator is 0."""
     return np.divide(above, below, out=np.zeros_like(above), where=below != 0)

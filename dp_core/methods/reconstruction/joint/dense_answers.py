@@ -1,8 +1,8 @@
 """Measurements as linear queries of the joint table of all columns. Public side.
 
-Cells of tables and parities of binary columns are asked of a joint table at once, and weights of
-the questions are spread back over its cells: all that a fit needs. Answers to the same question
-are averaged first, each with the inverse of its variance.
+A fit needs two operations: evaluating all queries (cells of tables and parities of binary columns)
+on a joint table, and the transpose, which adds weights of queries to its cells. Answers to the same
+query are averaged first, weighted by inverse variance.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dp_core.wall.released import Answers, Measurement, Released
 from dp_core.wall.statistics.counting_queries import Cells, Parities, Queries
 
 MOST_CELLS = 2**22
-"""Largest joint table that is held by default: 32 MB, and a dozen such arrays while it is fitted"""
+"""Default for the largest joint table: 32 MB, and a dozen such arrays during a fit"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +99,7 @@ class Questions:
         return found
 
     def carry(self, before: Questions, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return these questions' weights: those they had among other questions, otherwise 0."""
+        """Return the weights that these queries had among other queries; 0 for new ones."""
         found, start = np.zeros(self.length), 0
         had: dict[Clique, NDArray[np.float64]] = {}
         for clique, index in before.cells.items():
@@ -118,12 +118,12 @@ class Questions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """Questions with what is known of their answers, as parts of all records.
+    """Queries with their noisy answers and standard deviations.
 
     Attributes:
         questions: Questions, each once.
-        answers: Noisy answers, shape (length,); they may be negative.
-        stddev: Their standard deviations, shape (length,).
+        answers: Noisy answers, as proportions of all records, shape (length,); may be negative.
+        stddev: Their standard deviations, as proportions, shape (length,).
     """
 
     questions: Questions
@@ -175,7 +175,7 @@ class _Gathering:
         cells: dict[Clique, NDArray[np.int64]] = {}
         precisions, sums = [], []
         for clique, (precision, weighted) in self.tables.items():
-            # What was measured where nothing can be is noise, and no fit could reach it.
+            # Answers about impossible cells are pure noise, which no table could match.
             seen = possible.any(axis=others(self.domain.columns, clique)) & (precision > 0)
             cells[clique] = np.flatnonzero(seen)
             precisions.append(precision[seen])
@@ -198,7 +198,7 @@ def gather(
 
     Args:
         domain: All columns.
-        released: Tables and answers; numbers of all records say nothing more here.
+        released: Tables and answers; a number of all records is ignored, because `rows` gives it.
         rows: Number of records.
         possible: Cells of the joint table that may hold records, shape `domain.sizes`.
     """
@@ -219,8 +219,8 @@ def gather(
 def questions(domain: Domain, queries: Queries) -> Questions:
     """Return queries as questions, in their own order.
 
-    Cells of one table stand together, ascending, and parities are in ascending order of their
-    masks, as the queries of `all_queries` are.
+    Cells of one table must be adjacent and ascending, and parities in ascending order of their
+    masks, as in `all_queries`.
 
     Raises:
         ValueError: if the queries are in another order.
@@ -234,7 +234,7 @@ def questions(domain: Domain, queries: Queries) -> Questions:
         if queries.of != tuple(of for of, index in cells.items() for _ in index) or any(
             index != sorted(index) for index in cells.values()
         ):
-            raise ValueError("The cells of a table stand together, in ascending order.")
+            raise ValueError("The cells of a table must be adjacent and in ascending order.")
     else:
         assert isinstance(queries, Parities)
         masks = [parity_mask(domain, clique) for clique in queries.cliques]
@@ -253,7 +253,7 @@ def number_of_records(
     """Return the number of records: `rows` if it is public, otherwise an estimate.
 
     Raises:
-        BadInput: if nothing says it.
+        BadInput: if it is neither public nor measured.
     """
     if rows is not None:
         return max(1, rows)
@@ -278,8 +278,7 @@ def number_of_records(
             ]
     if not tables:
         raise BadInput(
-            "Nothing that was measured says how many records there are; give the stage `total`"
-            " a share of the budget."
+            "The number of records is not measured; give the stage `total` a share of the budget."
         )
     return whole_rows(estimates(domain, tables, zeros=zeros), None)
 
@@ -300,10 +299,15 @@ def possible_cells(domain: Domain, zeros: StructuralZeros) -> NDArray[np.bool_]:
 
 
 def check_size(domain: Domain, most_cells: int, method: str) -> None:
-    """Refuse a domain whose joint table is larger than is held.
+    """Check that the joint table of a domain is not too large.
+
+    Args:
+        domain: All columns.
+        most_cells: Largest number of cells.
+        method: Option of the spec, for the message.
 
     Raises:
-        BadInput: naming the limit and a method that fits.
+        BadInput: if it is larger; the message names the limit and another method.
     """
     if domain.size() > most_cells:
         raise BadInput(

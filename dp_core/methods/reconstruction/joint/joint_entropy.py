@@ -1,13 +1,13 @@
-"""The joint table of largest entropy given noisy answers, the limit of multiplicative weights.
+"""The maximum-entropy joint table given noisy answers, the limit of multiplicative weights.
 
-Answers a_i with standard deviation s_i, both as parts of all records, leave the joint table p that
-minimises
+For answers a_i with standard deviations s_i, both as proportions of all records, the fit is the
+joint table p that minimises
 
     sum_i (q_i(p) - a_i)^2 / (2 s_i^2) + prior * KL(p || start)
 
-A small answer is followed as far as its noise allows, and no further; without a prior, answers that
-no table has would drive cells to nothing. The minimum is start * exp(sum_i theta_i q_i), what
-multiplicative updates make, and theta minimises the smooth dual
+The noise of an answer limits its influence; without a prior, answers that no table satisfies would
+drive cells to 0. The minimum has the form start * exp(sum_i theta_i q_i), like the result of
+multiplicative updates, and theta minimises the smooth dual
 
     log sum(start * exp(sum theta_i q_i)) - theta . a + prior/2 sum (s_i theta_i)^2
 
@@ -25,7 +25,7 @@ from dp_core.methods.reconstruction.joint.dense_answers import Evidence
 
 _ROUNDS = 300
 _STEEPEST = 1e3
-_NEARLY = 1e-9  # least standard deviation of an answer, as a part of all records
+_NEARLY = 1e-9  # smallest standard deviation of an answer, as a proportion of all records
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,8 +33,8 @@ class EntropyFit:
     """The fitted joint table.
 
     Attributes:
-        joint: Sums to 1; shape of the domain.
-        weights: Weights of the questions, a start for the next fit.
+        joint: Fitted joint table, in proportions, shape of the domain.
+        weights: Weights (theta) of the queries, a start for the next fit.
     """
 
     joint: NDArray[np.float64]
@@ -49,13 +49,13 @@ def fit_entropy(
     weights: NDArray[np.float64] | None = None,
     rounds: int = _ROUNDS,
 ) -> EntropyFit:
-    """Return the joint table that answers leave, nearest to `start`.
+    """Return the joint table nearest to `start` that fits noisy answers.
 
     Args:
         evidence: Noisy answers.
-        start: Nonnegative, sums to 1; what is 0 stays 0.
-        prior: Records that the start counts for, positive.
-        weights: Start of the fit; it affects only the last digits of the result.
+        start: Start table, nonnegative, sums to 1; cells with 0 stay 0.
+        prior: Weight of the start table, in records, positive.
+        weights: Start values of the weights; they affect only the last digits of the result.
         rounds: Largest number of rounds.
     """
     from scipy.optimize import minimize
@@ -66,7 +66,7 @@ def fit_entropy(
     held = start > 0
     log_start = np.log(start, out=np.full(start.shape, -np.inf), where=held)
     stddev = np.maximum(evidence.stddev, _NEARLY)
-    # Scaled so that the penalty is round; what hardly has noise is held by the data instead.
+    # Scaled so that the penalty is isotropic; nearly noiseless answers get a limited scale.
     scale = np.minimum(1 / (stddev * np.sqrt(prior)), _STEEPEST)
 
     def joint_of(theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:

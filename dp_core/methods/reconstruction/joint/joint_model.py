@@ -19,7 +19,7 @@ from dp_core.wall.released import Released, Table
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseModel(FittedTables):
-    """A joint table: its only table, with nothing in impossible cells."""
+    """A model with a single table, the joint table of all columns; impossible cells are 0."""
 
     @property
     def streams(self) -> bool:
@@ -29,12 +29,13 @@ class DenseModel(FittedTables):
         return margin(self.tables[0], clique)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        # Only where no cell at all is possible are there broken rows, and that is an error.
+        # Impossible records can be drawn only if no cell is possible; then `repair` raises the
+        # error.
         return self.zeros.repair(records(self.domain, self.tables, rows, rng=rng), rng=rng)
 
 
 class JointTable:
-    """A reconstruction that fits a `DenseModel`: the table that was stored is the whole of it."""
+    """Base class of reconstructions with a `DenseModel`, which is restored from its one table."""
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
 """The Walsh-Hadamard transform between a table of binary columns and its parities.
 
-Entry S of the transform of a table is the sum over its cells x of (-1)^(ones of x among S), so it
-is the number of records with an even number of ones there less the number with an odd one. Twice
-transformed, a table is itself times its number of cells.
+Entry S of the transform of a table is the sum over its cells x of (-1)^(number of ones of x in S):
+the number of records with an even number of ones in S minus the number with an odd one. Applying
+the transform twice multiplies a table by its number of cells.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dp_core.tables.domain import Clique, Domain
 
 
 def walsh(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the transform of a table, shape as it is; every axis has one or two codes.
+    """Return the transform of a table, same shape; every axis has one or two codes.
 
-    In as many additions as cells times columns (Yates 1937).
+    The number of additions is cells times columns (Yates 1937).
 
     >>> walsh(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[10.0, -2.0], [-4.0, 0.0]]
@@ -30,10 +30,10 @@ def walsh(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def parity_mask(domain: Domain, clique: Clique) -> int:
-    """Return where a parity stands in the flat transform of the joint table.
+    """Return the index of a parity in the flat transform of the joint table.
 
-    The ones of its binary digits are those of the cell's flat index that it adds up: a column of
-    one code has no digit, and nothing of it is ever odd.
+    Its binary digits select the digits of a cell's flat index that the parity adds up. A column of
+    one code has no digit, because its code is always 0.
     """
     mask, digit = 0, 1
     for name, size in zip(reversed(domain.columns), reversed(domain.sizes), strict=True):
@@ -57,7 +57,7 @@ def _butterflies(values: NDArray[np.float64]) -> None:
 
 @numba.njit(cache=True)
 def even_mass(joint: NDArray[np.float64], mask: int) -> float:
-    """Return the mass of the cells, flat, with an even number of ones among a mask's digits."""
+    """Return the mass of a flat table's cells with an even number of ones in the mask."""
     total = 0.0
     for index in range(joint.size):
         if not _odd(index & mask):
@@ -67,7 +67,7 @@ def even_mass(joint: NDArray[np.float64], mask: int) -> float:
 
 @numba.njit(cache=True)
 def scale_even(joint: NDArray[np.float64], mask: int, factor: float, rest: float) -> None:
-    """Multiply the cells that are even by `factor` and the others by `rest`, in place."""
+    """Multiply the cells with even parity by `factor` and the others by `rest`, in place."""
     for index in range(joint.size):
         joint[index] *= rest if _odd(index & mask) else factor
 

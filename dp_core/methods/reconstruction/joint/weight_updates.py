@@ -1,9 +1,10 @@
 """Multiplicative weights updates for single answers (Hardt, Ligett & McSherry 2012, Figure 1).
 
-After a noisy answer a to a query q that the present table p answers with q(p), both as parts of
-all records, each cell of the query is multiplied by exp(eta (a - q(p))), and the table made to sum
-to 1.
-Public side: all of it is arithmetic on what was released.
+Let a be the noisy answer to a query q, and q(p) that of the current table p, both as proportions of
+all records. Each cell of the query is multiplied by exp(eta (a - q(p))), and the table is then
+normalised to sum 1.
+
+Public side of the wall: all inputs are released values.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ Part = slice | int
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fact:
-    """One answer, or one whole table, whose cells are disjoint and so are updated together.
+    """One answer, or one table, whose disjoint cells are updated together.
 
     Attributes:
-        answer: Fractions of all records: an array of the table's cells, or one number.
-        stddev: Standard deviation of the noise, as a fraction of all records.
-        mask: Mask of a parity, 0 if it is not one.
-        inside: Position of a cell in the joint table.
-        clique: Columns of a table, in the domain's order.
+        answer: Proportions of all records: an array of the table's cells, or one number.
+        stddev: Standard deviation of the noise, as a proportion of all records.
+        mask: Mask of a parity, 0 for other queries.
+        inside: Index of a cell's records in the joint table; empty for other queries.
+        clique: Columns of a table, in the domain's order; empty for other queries.
     """
 
     answer: NDArray[np.float64]
@@ -45,7 +46,7 @@ class Fact:
 
 
 def facts(domain: Domain, released: Released, rows: float) -> Iterator[Fact]:
-    """Yield what one released item says, answer by answer; a number of all records says nothing."""
+    """Yield the answers of one released item; a number of all records yields nothing."""
     if isinstance(released, Measurement):
         clique = in_order(domain, released.clique)
         if clique:
@@ -72,14 +73,14 @@ def facts(domain: Domain, released: Released, rows: float) -> Iterator[Fact]:
 
 @dataclass(slots=True, eq=False)
 class Updates:
-    """A joint table that is being fitted.
+    """A joint table that is fitted by multiplicative updates.
 
     Attributes:
         domain: All columns.
-        joint: Sums to 1, shape `domain.sizes`; contiguous, changed in place.
-        eta: Size of a step: 1 in the paper's figure, 1/2 in its proof.
-        slack: Deviations of up to so many standard deviations of the noise are left alone, and only
-            what is beyond them is followed.
+        joint: The table, sums to 1, shape `domain.sizes`; contiguous, changed in place.
+        eta: Step size: 1 in the paper's figure, 1/2 in its proof.
+        slack: Number of standard deviations of the noise that is subtracted from a deviation;
+            smaller deviations are ignored.
     """
 
     domain: Domain
@@ -88,7 +89,7 @@ class Updates:
     slack: float = 0.0
 
     def follow(self, fact: Fact) -> None:
-        """Take one step towards an answer."""
+        """Update the table by one step towards an answer."""
         if fact.clique:
             present = self.joint.sum(axis=others(self.domain.columns, fact.clique))
             growth = np.exp(self.eta * self._beyond(fact, present))
@@ -114,6 +115,6 @@ class Updates:
         return math.exp(self.eta * float(self._beyond(fact, np.asarray(held))))
 
     def _beyond(self, fact: Fact, present: NDArray[np.float64]) -> NDArray[np.float64]:
-        # No part of the records is below none or above all of them, whatever its noise says.
+        # A proportion lies between 0 and 1, whatever the noise.
         away = np.clip(fact.answer, 0.0, 1.0) - present
         return np.asarray(np.sign(away) * np.maximum(np.abs(away) - self.slack * fact.stddev, 0.0))

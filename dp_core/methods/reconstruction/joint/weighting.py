@@ -1,7 +1,7 @@
-"""A joint table fitted to noisy answers as they arrive: its options and its state.
+"""Options and state of a joint table that is fitted to noisy answers as they arrive.
 
-`multiplicative_weights` follows what was released; MWEM's selection asks what its table still gets
-wrong. Public side of the wall.
+The reconstruction `multiplicative_weights` fits it to all released results. MWEM's selection uses
+it to find the worst-answered queries. Public side of the wall.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ class Weighting:
     """Options of the fit to answers.
 
     Attributes:
-        updates: `limit`: all answers at once, to where multiplicative updates end, each as far as
-            its noise allows; `steps`: one small step for each answer, in order, as in the paper.
-        prior: Of `limit`: records that the even table counts for; `auto`: three times the logarithm
-            of the number of cells, or one for every eight answers where that is more.
-        eta: Step size of `steps`; 1 in the paper's figure, 1/2 in its proof.
-        replays: For `steps`, number of passes over all answers after each new one.
-        slack: Of `steps`: deviations of up to so many standard deviations of the noise are left
-            alone. It keeps replays from following the noise; 0 in the paper.
+        updates: `limit`: the limit of multiplicative updates with all answers, each weighted by its
+            noise. `steps`: one small step per answer, in order, as in the paper.
+        prior: With `limit`, weight of the uniform table, in records. `auto` is the maximum of 1,
+            three times the logarithm of the number of cells, and an eighth of the number of
+            answers.
+        eta: With `steps`, step size; 1 in the paper's figure, 1/2 in its proof.
+        replays: With `steps`, number of passes over all answers after each new one.
+        slack: With `steps`, number of standard deviations of the noise that is subtracted from a
+            deviation, so that replays do not fit the noise; 0 in the paper.
     """
 
     updates: Literal["limit", "steps"] = "limit"
@@ -51,8 +52,8 @@ class Weighting:
             raise ValueError("replays and slack are not negative.")
 
 
-class DependentColumn:
-    """A joint table and the answers it was fitted to so far.
+class FittedJoint:
+    """A joint table and the answers that it has been fitted to.
 
     Attributes:
         joint: The table, sums to 1, shape `domain.sizes`.
@@ -63,7 +64,7 @@ class DependentColumn:
     def __init__(
         self, options: Weighting, domain: Domain, possible: NDArray[np.bool_], rows: float
     ) -> None:
-        """Start with an even table.
+        """Start with the uniform table over the possible cells.
 
         Args:
             options: Options of the fit.
@@ -79,7 +80,7 @@ class DependentColumn:
         self.joint = self._start
 
     def add(self, released: Iterable[Released]) -> None:
-        """Follow what else was released."""
+        """Fit the table to further released results."""
         if self._options.updates == "steps":
             for _ in self.each(released):
                 pass
@@ -90,14 +91,15 @@ class DependentColumn:
         before = asked.carry(*self._fitted) if self._fitted else None
         prior = self._options.prior
         if prior == "auto":
-            # By measurement: less follows the noise of many answers, more leaves what they say.
+            # From benchmarks: a smaller prior fits the noise of many answers, a larger one ignores
+            # them.
             prior = max(3 * math.log(self._possible.sum()), asked.length / 8, 1.0)
         fitted = fit_entropy(evidence, self._start, prior=float(prior), weights=before)
         self._fitted = asked, fitted.weights
         self.joint = fitted.joint
 
     def each(self, released: Iterable[Released]) -> Iterator[None]:
-        """Follow step by step; yields after each item, when the table has followed it."""
+        """Fit the table to further results, and yield after each item."""
         options = self._options
         for item in released:
             found = list(facts(self._domain, item, self._rows))
@@ -112,14 +114,15 @@ class DependentColumn:
             for _ in range(options.replays):
                 for fact in self._facts:
                     state.follow(fact)
-            # Rounding must not add up over thousands of steps.
+            # Normalise, so that rounding errors do not accumulate over thousands of steps.
             self.joint = state.joint / state.joint.sum()
             yield
 
     def _histogram(self, fact: Fact, item: Measurement) -> NDArray[np.float64]:
-        """Return a start that has the cells which stand out of the noise of a noisy joint table.
+        """Return a start table from the cells of a noisy joint table that exceed their noise.
 
-        Section 4.2 of the paper. Of as many cells with noise alone, one is expected to pass.
+        Section 4.2 of the paper. If all cells were empty, about one would be expected to exceed the
+        threshold.
         """
         cells = math.log(max(int(self._possible.sum()), 2))
         reach = cells if item.noise == "laplace" else math.sqrt(2 * cells)
@@ -128,7 +131,7 @@ class DependentColumn:
         rest = self._possible & ~outstanding
         if not outstanding.any() or not rest.any():
             return start / start.sum() if outstanding.any() else self.joint
-        # What is not seen is not nothing: at least one record is somewhere else.
+        # The other cells together get at least the mass of one record.
         left = max(1 - float(start.sum()), 1 / (self._rows + 1))
         start *= (1 - left) / start.sum()
         return np.asarray(start + rest * (left / rest.sum()))

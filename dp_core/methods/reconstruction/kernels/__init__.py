@@ -1,1 +1,1 @@
-"""Compiled loops, in a room of their own so that finding a method does not load the compiler."""
+"""Compiled loops, in their own folder so that finding a method does not load the compiler."""

@@ -8,16 +8,16 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-_PIECE = 1 << 18  # draws at a time: their random words stay in cache
+_PIECE = 1 << 18  # number of draws at a time, so that their random words stay in cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AliasTable:
-    """A distribution over cells 0..size-1, ready to be drawn from.
+    """An alias table for drawing from a distribution over cells 0..size-1.
 
     Attributes:
-        keep: For each cell, out of 2^32, how often a visit keeps it.
-        alias: The cell taken otherwise.
+        keep: Probability that a visited cell is kept, times 2^32, shape (size,).
+        alias: Cell that is taken otherwise, shape (size,).
     """
 
     keep: NDArray[np.uint64]
@@ -25,7 +25,7 @@ class AliasTable:
 
     @classmethod
     def build(cls, values: NDArray[np.float64]) -> AliasTable:
-        """Return the table for weights of any shape, cells in C order; all zero is uniform."""
+        """Return the table for weights of any shape, cells in C order; uniform if all are 0."""
         weights = np.ascontiguousarray(values, dtype=np.float64).ravel()
         total = weights.sum()
         if not total > 0:
@@ -75,7 +75,7 @@ def _build(scaled):  # type: ignore[no-untyped-def]
             n_large -= 1
             small[n_small] = high
             n_small += 1
-    # Rounding can leave a cell without a partner; one that must not occur must not be kept.
+    # Rounding can leave a cell without a partner; a cell of weight 0 must not be kept then.
     while n_small > 0:
         n_small -= 1
         low = small[n_small]
@@ -89,7 +89,7 @@ def _build(scaled):  # type: ignore[no-untyped-def]
 def _draw(words, keep, alias, out):  # type: ignore[no-untyped-def]
     size = np.uint64(keep.size)
     for row in range(words.size):
-        # High half picks the cell, low half decides whether it keeps the visit.
+        # The high half chooses the cell, the low half decides whether it is kept.
         cell = ((words[row] >> np.uint64(32)) * size) >> np.uint64(32)
         low = words[row] & np.uint64(0xFFFFFFFF)
         out[row] = cell if low < keep[cell] else alias[cell]

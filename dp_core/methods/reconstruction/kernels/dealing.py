@@ -5,23 +5,24 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-_RARE = 0.03  # expected records; below it a cell gets a record as rarely as it should
+_RARE = 0.03  # expected records of a cell below which it gets a record at random
 
 
 @numba.njit(nogil=True, cache=True)
 def deal(order, group, share, claim, owed):  # type: ignore[no-untyped-def]
-    """Return a value for each record, each group's values in nearly the shares given.
+    """Return a value for each record, so that values have nearly the given shares in each group.
 
-    Records take turns; every value's claim grows by its share, and the largest claim wins and is
-    lowered by one. So of any stretch of records of a group the count of each value is within about
-    one of what is expected, and not only that of the group as a whole.
+    Records are processed in order. For each record, the claim of every value grows by its share;
+    the value with the largest claim is assigned, and its claim decreases by 1. So in any run of
+    consecutive records of a group, each value's count is within about one of its expectation.
 
     Args:
-        order: Records in the order of their turns; those of a group stand together.
+        order: Indices of the records in processing order; records of a group are consecutive.
         group: Group of each record.
-        share: Shape (groups, values), not negative; a row of zeros is even.
-        claim: Of each value at the start, shape (values,), random and around 0; changed.
-        owed: Random parts of a record, same shape; changed.
+        share: Shares of the values in each group, shape (groups, values), nonnegative; a row of
+            zeros means uniform.
+        claim: Start claim of each value, shape (values,), random and around 0; changed.
+        owed: Random fractions of a record, same shape; changed.
     """
     values = share.shape[1]
     dealt = np.zeros(order.size, dtype=np.uint16)
@@ -40,7 +41,8 @@ def deal(order, group, share, claim, owed):  # type: ignore[no-untyped-def]
         for value in range(values):
             expected = share[now, value] / total * (end - turn) if total > 0 else 1.0
             if expected < _RARE:
-                # None, or rarely one: a claim left from other groups must not decide.
+                # Usually no record, rarely one; a claim carried over from other groups must not
+                # decide.
                 owed[value] += expected
                 if owed[value] < 1.0:
                     continue

@@ -1,10 +1,9 @@
-"""Moves records closer to tables by changing one value of one record at a time, compiled.
+"""Adjusts records to tables by changing one value of one record at a time, compiled.
 
-GUM moves many records at once for one table, and what it mends there it breaks a little elsewhere:
-it stops at an error of its own. Here every record is visited in turn, and each of its values
-becomes the one with which the records are nearest to all tables together, the other values given
-(iterated conditional modes: Besag, JRSS B 1986). Every change lowers one sum, so there is no such
-error, and few records change.
+GUM changes many records at once for one table, which increases the error of other tables, so that
+some error always remains. Here every record is visited in turn, and each of its values is set to
+the one that minimises the summed error of all tables, given the other values (iterated conditional
+modes: Besag, JRSS B 1986). Every change reduces the summed error, and few records change.
 """
 
 from __future__ import annotations
@@ -21,26 +20,27 @@ from dp_core.metrics.marginal_error import Tally
 from dp_core.tables.dataset import Dataset
 from dp_core.wall.released import Table
 
-_LEAST_GAIN = 1e-6  # rounding does not count as one
+_LEAST_GAIN = 1e-6  # smaller gains can be rounding errors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gaps:
-    """What one more record in a cell costs, of all tables, each held once for each of its columns.
+    """The cost of one more record in each cell of all tables, with a copy per column of a table.
 
-    The sum that falls is that of `(held - wanted)^2 / (wanted + 1)` over all cells. In the copy of
-    a table for one of its columns that column's codes lie side by side, so that all values that a
-    record might take there are compared in one run.
+    The objective is the sum of `(held - wanted)^2 / (wanted + 1)` over all cells. In the copy of a
+    table for one of its columns, that column's codes are adjacent, so that the costs of all values
+    that a record can take are adjacent in memory.
 
     Attributes:
         column: Column of each copy, shape (copies,), sorted by column.
         first_copy: Start of each column's copies, shape (columns + 1,).
-        others: The table's other columns, shape (copies, widest - 1); 0 where it has fewer.
-        strides: Of these, same shape; 0 where there is none.
+        others: The table's other columns, shape (copies, widest - 1); filled with 0.
+        strides: Strides of these columns in the copy, same shape; filled with 0.
         base: Start of each copy in `cost`, shape (copies,).
-        siblings: All copies of the same table, shape (copies, widest); -1 where it has fewer.
-        cost: Of one more record, shape (cells of all copies,). In double precision: in a cell of
-            millions what one record changes is rounded away in single precision, or up.
+        siblings: All copies of the same table, shape (copies, widest); filled with -1.
+        cost: Cost of one more record in each cell, shape (cells of all copies,). In double
+            precision, because in a cell with millions of records a single one would be lost to
+            rounding in single precision.
         growth: Increase of the cost with each record, same shape.
     """
 
@@ -55,7 +55,7 @@ class Gaps:
 
     @classmethod
     def of(cls, data: Dataset, tables: Sequence[Table]) -> Gaps:
-        """Return the gaps of records to tables, which are scaled to their number."""
+        """Return the costs for records and tables, which are scaled to the number of records."""
         domain, held = data.domain, Tally(data.domain, [table.clique for table in tables]).add(data)
         widest = max(len(table.clique) for table in tables)
         copies = sorted(
@@ -102,14 +102,15 @@ class Gaps:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """When to stop changing values.
+    """When to stop changing values, and which values to consider.
 
     Attributes:
-        portion: Part of the records that are visited before it is looked whether to go on.
-        enough: A portion of whose values no larger part was changed is the last, but for those of
-            the first sweep: in each record there may be what nothing else can mend.
-        superfluous: Whether only values are changed that are too many where they are. What is
-            wanted elsewhere comes from there; to look no further saves a third of the time.
+        portion: Part of the records that are visited between two checks whether to stop.
+        enough: After the first sweep, the work ends after a portion in which at most this part of
+            the values was changed. The first sweep always visits every record, because any record
+            can have an error that only it can correct.
+        superfluous: Whether only values in cells with too many records are considered. Missing
+            records of other cells come from there, and this saves a third of the time.
     """
 
     portion: float = 1.0
@@ -118,8 +119,8 @@ class Effort:
 
 
 OF_A_PIECE = Effort(portion=0.25, enough=0.05, superfluous=True)
-"""Where what is left is made good by the next piece of a set. The first quarter of records that are
-far from their tables changes a third of its values, the fourth one or three hundredths."""
+"""Effort for a piece of a set, whose remaining error the next piece corrects. If records are far
+from their tables, the first quarter of them changes a third of its values, the fourth 1 to 3 %."""
 
 
 def descend(
@@ -131,20 +132,21 @@ def descend(
     effort: Effort = Effort(),
     rng: np.random.Generator,
 ) -> int:
-    """Change values in place until the sweeps are over or none is to be changed.
+    """Change values in place until the sweeps are done or no change reduces the error.
 
     Args:
-        data: Records.
-        gaps: Of the records; so they are afterwards.
-        sweeps: Largest number of walks over all records.
-        most_visits: Of values; a walk over more of them takes a part of the records.
-        effort: When to stop before.
-        rng: Decides the order of the records.
+        data: Records; changed.
+        gaps: Costs for these records; updated with the changes.
+        sweeps: Largest number of passes over all records.
+        most_visits: Largest number of visited values; if the sweeps exceed it, only a part of the
+            records is visited.
+        effort: When to stop earlier.
+        rng: Generator of the order of the records.
 
     Returns:
-        How many values were changed.
+        Number of changed values.
     """
-    # A record's values side by side: a visit reads all of them.
+    # A record's values are adjacent in memory, because a visit reads all of them.
     records = np.ascontiguousarray(data.codes.T)
     rows, columns = records.shape
     changed, visits = 0, 0
@@ -177,7 +179,7 @@ def descend(
 def _portions(
     rows: int, sweeps: int, effort: Effort, rng: np.random.Generator
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield the records to visit, each once in a sweep, in an order of its own."""
+    """Yield the records to visit in portions; a sweep visits each record once, in a new order."""
     size = max(1, math.ceil(effort.portion * rows))
     for _ in range(sweeps):
         order = rng.permutation(rows)
@@ -187,7 +189,7 @@ def _portions(
 
 @numba.njit(inline="always")
 def _begin(record, others, strides, base, copy):  # type: ignore[no-untyped-def]
-    """Return where, in a copy for one column, the values lie that a record may take there."""
+    """Return the index in `cost` of a record's first possible value, in a copy for one column."""
     begin = base[copy]
     for place in range(others.shape[1]):
         begin += np.uint64(record[others[copy, place]]) * strides[copy, place]
@@ -198,7 +200,7 @@ def _begin(record, others, strides, base, copy):  # type: ignore[no-untyped-def]
 def _sweep(  # type: ignore[no-untyped-def]
     records, order, sizes, column, first_copy, others, strides, base, siblings, cost, growth, bound
 ):
-    """Visit records column by column; return how many values were changed."""
+    """Visit records column by column; return the number of changed values."""
     changed = 0
     largest = 1
     for size in sizes:  # `max` of an array takes long to compile

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 def eliminate(
     adjacent: NDArray[np.bool_], sizes: NDArray[np.float64], *, by_fill: bool
 ) -> tuple[NDArray[np.bool_], float]:
-    """Return the cliques of a triangulation, and how many cells they have together.
+    """Return the cliques of a triangulation, and their total number of cells.
 
-    Columns leave one by one, each joining its neighbours; the next is the one whose clique has
-    least cells, or adds fewest edges (ties by the other rule).
+    Columns are eliminated one by one, and the neighbours of an eliminated column are connected. The
+    next column is the one whose clique has the fewest cells, or adds the fewest edges; the other
+    rule breaks ties.
 
     Args:
         adjacent: Whether two columns share a table, shape (columns, columns).
-        sizes: Codes of each column.
-        by_fill: Whether edges count first.
+        sizes: Number of codes of each column, shape (columns,).
+        by_fill: Whether added edges decide first, and cells break ties.
 
     Returns:
         The maximal cliques as rows, shape (cliques, columns), and the sum of their cells.
@@ -70,7 +71,7 @@ def _eliminate(adjacent, sizes, by_fill):  # type: ignore[no-untyped-def]
                     if clique[three] and three != two and two != best and three != best:
                         edges[two, three] = True
         left[best] = False
-        # Later cliques lie inside earlier ones or nowhere: columns have left.
+        # A later clique can only be a subset of an earlier one, because columns are eliminated.
         inside = False
         for other in range(found):
             held = True
@@ -82,7 +83,8 @@ def _eliminate(adjacent, sizes, by_fill):  # type: ignore[no-untyped-def]
                 inside = True
                 break
         if not inside:
-            # One by one: an array assigned to a part of another takes three seconds to compile.
+            # Element by element, because assigning an array to a slice takes three seconds to
+            # compile.
             for two in range(columns):
                 cliques[found, two] = clique[two]
             found += 1

@@ -1,8 +1,8 @@
 """Proportional fitting on a junction tree, compiled once for every structure.
 
-A cell of 0 is impossible, and stays so. Every other holds at least `LEAST`, however often targets
-that contradict each other scale it down: nothing is ever divided by what has vanished, and what one
-clique lost comes back when another asks for it.
+A cell of 0 is impossible and stays 0. Every other cell has at least `LEAST`, even if contradictory
+targets scale it down repeatedly. So there is no division by 0, and a cell that one target made
+small can grow again for another.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import numba
 import numpy as np
 
 LEAST = 1e-140
-"""Records in a possible cell; a quotient of two such numbers is far from the ends of a float."""
+"""Smallest value of a possible cell, in records; quotients of such values do not overflow."""
 
 _NOTHING = 1e-9  # records
-_LARGEST = 60.0  # of a log potential: e^-60 of all records is none
+_LARGEST = 60.0  # largest size of a log potential; e^-60 of all records is negligible
 
 
 @numba.njit(nogil=True, cache=True)
 def collect(cells, first, separators, first_separator, own, other, first_other, parents):  # type: ignore[no-untyped-def]
-    """Send messages from the leaves to the first clique, in place.
+    """Send messages from the leaves to the root, which is the first clique, in place.
 
-    Afterwards the first clique's table is the margin of the product of all, up to a factor.
+    Afterwards the root's table is the margin of the product of all cliques, up to a factor.
     """
     for clique in range(parents.size - 1, 0, -1):
         begin, end = first_separator[clique], first_separator[clique + 1]
@@ -36,7 +36,7 @@ def collect(cells, first, separators, first_separator, own, other, first_other, 
             cell = low + place - first_other[clique]
             cells[cell] *= separators[begin + other[place]]
             largest = max(largest, cells[cell])
-        # A clique with many below it would be multiplied out of a float's range.
+        # Without scaling, a clique with many descendants would overflow.
         if largest > 0:
             for cell in range(low, high):
                 cells[cell] = scaled(cells[cell], 1.0 / largest)
@@ -44,7 +44,7 @@ def collect(cells, first, separators, first_separator, own, other, first_other, 
 
 @numba.njit(nogil=True, cache=True)
 def distribute(cells, first, separators, first_separator, own, other, first_other, parents):  # type: ignore[no-untyped-def]
-    """Send messages from the first clique to the leaves, in place: then all tables agree."""
+    """Send messages from the root to the leaves, in place; afterwards all tables agree."""
     ratio = np.empty(separators.size)
     for clique in range(1, parents.size):
         _down(cells, first, separators, first_separator, own, other, first_other, parents, clique, ratio)  # noqa: E501  # fmt: skip
@@ -72,10 +72,10 @@ def fit(  # type: ignore[no-untyped-def]
     sweeps,
     tolerance,
 ):
-    """Scale collected tables until they have their targets, in place; return the sweeps it took.
+    """Fit collected tables to their targets, in place; return the number of sweeps.
 
-    Each sweep walks along the tree and back; where it stands, the table is a margin of the model,
-    and the targets in it are met one by one.
+    Each sweep traverses the tree down and up. The table of the current clique is a margin of the
+    model, and its targets are fitted one by one.
     """
     ratio = np.empty(separators.size)
     largest = 0
@@ -139,7 +139,7 @@ def _up(cells, first, separators, first_separator, own, other, first_other, pare
 
 @numba.njit(nogil=True, cache=True)
 def _meet(cells, first, clique, targets_of, place_of, first_place, first_target, wanted, penalty, potential, held):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
-    """Meet the targets of one clique, one after the other; return how many records moved."""
+    """Fit the targets of one clique in turn; return the number of records that changed cells."""
     moved = 0.0
     low = first[clique]
     size = first[clique + 1] - low
@@ -176,21 +176,21 @@ def scaled(cell, factor):  # type: ignore[no-untyped-def]
 def solve(mass, potential, wanted, penalty):  # type: ignore[no-untyped-def]
     """Return the log potential x at which `mass * e^(x - potential) + penalty * x = wanted`.
 
-    The left side rises in x, so there is one, or it lies beyond what a log potential may be and
-    that end is returned. Newton's method from a side on which it is monotone: from the other one,
-    its first step would be out of a float's range where the mass is next to nothing.
+    The left side increases with x, so there is one solution. If it lies outside the allowed range
+    of log potentials, the nearest end of the range is returned. Newton's method starts on the side
+    where it is monotone; from the other side its first step would overflow for a very small mass.
 
     Args:
-        mass: Mass of the cell at `potential`, more than 0.
-        potential: Log potential so far.
+        mass: Mass of the cell at `potential`, above 0.
+        potential: Current log potential.
         wanted: Noisy count, may be negative.
-        penalty: More than 0.
+        penalty: Penalty of the cell, above 0.
     """
     level = np.log(mass) - potential
     if wanted > _NOTHING:
         x = np.log(wanted) - level
         if x < 0:
-            # log(mass) + x - log(wanted - penalty x) = 0, which is nearly straight.
+            # log(mass) + x - log(wanted - penalty x) = 0, which is nearly linear in x.
             for _ in range(30):
                 rest = wanted - penalty * x
                 step = (level + x - np.log(rest)) / (1.0 + penalty / rest)

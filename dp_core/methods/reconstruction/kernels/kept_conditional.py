@@ -1,4 +1,4 @@
-"""Draws one column given others, from the kept cells of their table."""
+"""Draws of one column given others, from the kept cells of their table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dp_core.errors import BadInput
 
 DENSE_KEYS = 1 << 20
-"""Up to so many combinations of the others a look-up is one load from an array."""
+"""Largest number of combinations of the other columns for a dense look-up array."""
 
 _MOST_KEYS = 2**62
 
@@ -24,12 +24,12 @@ class KeptConditional:
     Attributes:
         others: Rows of a record array that hold the other columns.
         sizes: Their numbers of codes.
-        keys: Combinations of the others that have a cell, ascending, shape (groups,).
-        dense: Group of every combination, -1 for none; empty where there are too many.
-        codes: Codes of the column, shape (cells,), grouped.
-        ends: Sums of weights up to and with each cell, shape (cells,).
-        first: Sum of weights before each group, and the total, shape (groups + 1,).
-        last: Last cell of each group, shape (groups,).
+        keys: Combinations of the others that have a kept cell, ascending, shape (groups,).
+        dense: Group of every combination, -1 for none; empty if there are too many combinations.
+        codes: Codes of the column in the kept cells, sorted by group, shape (cells,).
+        ends: Cumulative weights including each cell, shape (cells,).
+        first: Cumulative weight before each group, and the total, shape (groups + 1,).
+        last: Index of the last cell of each group, shape (groups,).
     """
 
     others: tuple[int, ...]
@@ -49,11 +49,11 @@ class KeptConditional:
         others: tuple[int, ...],
         sizes: Sequence[int],
     ) -> KeptConditional:
-        """Return the conditional of the first column.
+        """Return the conditional distribution of the first column of `cells`.
 
         Args:
-            cells: Codes of the column and of the others, shape (cells, columns), at least one.
-            weights: Positive, shape (cells,).
+            cells: Codes of the column and of the others, shape (cells, columns), at least one cell.
+            weights: Weights of the cells, positive, shape (cells,).
             others: Positions of the other columns in the record array.
             sizes: Numbers of codes of all columns of the cells.
 
@@ -84,7 +84,7 @@ class KeptConditional:
         )
 
     def group(self, records: NDArray[np.uint16]) -> NDArray[np.int64]:
-        """Return the group of each record's other columns, -1 where no cell was kept.
+        """Return the group of each record's other columns, -1 if no cell was kept for them.
 
         Args:
             records: Codes, shape (columns, rows).
@@ -99,7 +99,7 @@ class KeptConditional:
         """Return a code for each record, drawn by the weights of its group, which must exist."""
         low, high = self.first[groups], self.first[groups + 1]
         aim = low + rng.random(len(groups)) * (high - low)
-        # Rounding may bring it to the next group's first cell.
+        # Rounding may lead to the first cell of the next group.
         places = np.minimum(np.searchsorted(self.ends, aim, side="right"), self.last[groups])
         return self.codes[places]
 

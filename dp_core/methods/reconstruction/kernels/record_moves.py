@@ -1,4 +1,4 @@
-"""The loops of GUM, compiled. One call moves records for all tables and rounds."""
+"""The loops of GUM, compiled. One call changes records for all tables and rounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Table
 
-_PATIENCE = 3  # rounds without gain that end the work; one alone may be the order of the tables
+_PATIENCE = 3  # rounds without gain before stopping; one alone may be due to the tables' order
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,10 +20,10 @@ class Targets:
     """Tables as flat arrays.
 
     Attributes:
-        axes: Rows of the codes, of all tables one after the other.
-        sizes: Their numbers of codes.
+        axes: Columns of all tables, one table after the other, as rows of the codes array.
+        sizes: Numbers of codes of these columns.
         first_axis: Start of each table's axes, shape (tables + 1,).
-        wanted: Records wanted in each cell, all tables one after the other, C order.
+        wanted: Target number of records in each cell, one table after the other, C order.
         first_cell: Start of each table's cells, shape (tables + 1,).
     """
 
@@ -50,19 +50,19 @@ class Targets:
 def whole(values: NDArray[np.float64], rows: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return whole counts, flat, that sum to `rows` and are each within one of the scaled values.
 
-    Rounded at random without bias, all cells from one draw (systematic sampling), so that sums
-    over neighbouring cells are within one as well.
+    The rounding is random and unbiased, with one draw for all cells (systematic sampling), so that
+    sums over adjacent cells are within one as well.
     """
     total = values.sum()
     share = values.ravel() / total if total > 0 else np.full(values.size, 1 / values.size)
     ends = np.floor(np.cumsum(share) * rows + rng.random()).astype(np.int64)
-    ends[-1] = rows  # what rounding left over
+    ends[-1] = rows  # corrects rounding errors of the sum
     counts = np.diff(np.minimum(ends, rows), prepend=0)
     return _without_impossible(counts, share)
 
 
 def _without_impossible(counts: NDArray[np.int64], share: NDArray[np.float64]) -> NDArray[np.int64]:
-    # The last cell collects what rounding left over; it may be one that must stay empty.
+    # Rounding errors of the sum are added to the last cell, which may be impossible.
     if share[-1] == 0 and counts[-1]:
         counts[np.flatnonzero(share)[-1]] += counts[-1]
         counts[-1] = 0
@@ -70,12 +70,12 @@ def _without_impossible(counts: NDArray[np.int64], share: NDArray[np.float64]) -
 
 
 def start(columns: Sequence[Table], rows: int, *, rng: np.random.Generator) -> NDArray[np.uint16]:
-    """Return records whose columns have their tables and are otherwise independent.
+    """Return records with independent columns that match their one-way tables.
 
     Args:
         columns: One-way tables in the domain's order.
         rows: Number of records.
-        rng: Its state decides the records.
+        rng: Generator; same state, same records.
 
     Returns:
         Codes, shape (columns, rows).
@@ -99,18 +99,18 @@ def update(
     tolerance: float,
     seed: int,
 ) -> NDArray[np.float64]:
-    """Move records in place; return the summed error before each round, records.
+    """Change records in place; return the summed error before each round, in records.
 
     Args:
-        codes: Shape (columns, rows).
-        targets: Tables to reach.
+        codes: Codes of the records, shape (columns, rows); changed.
+        targets: Tables to match.
         rounds: Largest number of rounds.
-        step: Part of each cell's error the first round mends.
-        decay: Factor of the step after every round.
-        copies: Part of the received records that are copies.
-        tolerance: Least relative gain on the best round so far that counts as one; three rounds
-            without end the work.
-        seed: Seed of the choices among records.
+        step: Part of each cell's error that the first round corrects.
+        decay: Factor by which `step` is multiplied after every round.
+        copies: Part of the records moved into a cell that become copies of a record in it.
+        tolerance: Smallest relative gain over the best round so far; after three rounds without
+            such a gain the work ends.
+        seed: Seed of the random choices among records.
     """
     errors: NDArray[np.float64] = _update(
         codes,
@@ -174,14 +174,14 @@ def _update(  # type: ignore[no-untyped-def]
     shuffled = np.empty(rows, dtype=codes.dtype)
     permutation = np.arange(rows).astype(np.int32)
     for turn in range(rounds):
-        # Tables take records in order; a new order keeps those moved together from moving on so.
+        # Tables take records in order; a new order separates records that were moved together.
         for place in range(rows - 1, 0, -1):
             other = int(_random(state) * (place + 1))
             permutation[place], permutation[other] = permutation[other], permutation[place]
         for column in range(codes.shape[0]):
             for row in range(rows):
                 shuffled[row] = codes[column, permutation[row]]
-            for row in range(rows):  # an array assigned to a part of one takes long to compile
+            for row in range(rows):  # assigning an array to a slice takes long to compile
                 codes[column, row] = shuffled[row]
         for place in range(tables - 1, 0, -1):
             other = int(_random(state) * (place + 1))
@@ -228,13 +228,14 @@ def _visit(  # type: ignore[no-untyped-def]
     drawn,
     state,
 ):
-    """Mend a part of one table's error; return its summed error beforehand, records."""
+    """Correct a part of one table's error; return its summed error beforehand, in records."""
     rows = codes.shape[1]
     cells = wanted.size
     width = axes.size
     held, take, begin, at, end = work[0], work[1], work[2], work[3], work[4]
-    # Cells are numbered with the first axis slowest, or with the last one in every other round:
-    # leavers are matched to receivers in that order, so most of them keep that axis's code.
+    # Cells are numbered with the first axis slowest, or with the last one in every other round.
+    # Moved records are matched to their new cells in that order, so most keep their code on that
+    # axis.
     stride = np.empty(width, dtype=np.int64)
     natural = np.empty(width, dtype=np.int64)
     run = 1
@@ -254,7 +255,7 @@ def _visit(  # type: ignore[no-untyped-def]
     for row in range(rows):
         held[cell_of[row]] += 1
 
-    # How many leave and enter each cell: rounded together, so that both sum to the same.
+    # Numbers of records that leave and enter each cell, rounded so that both have the same sum.
     error = 0.0
     given = taken = _random(state)
     leaving = entering = 0
@@ -279,15 +280,15 @@ def _visit(  # type: ignore[no-untyped-def]
             taken += step * gap
             take[cell] = int(taken) - entering
             entering += take[cell]
-            # Records to copy, each once; an empty cell has none.
+            # Records to copy, each at most once; an empty cell has none.
             draw = min(int(take[cell] * copies + _random(state)), take[cell], held[cell])
         begin[cell] = at[cell] = filled
         end[cell] = filled + draw
-        filled += draw + 1  # one place to spare: where a cell's surplus is written
+        filled += draw + 1  # one spare place for writes beyond the cell's number
     if leaving == 0 or entering == 0:
         return error
 
-    # Records are taken in their order from a random one on, without a branch in the loop.
+    # Records are taken in order from a random start, without a branch in the loop.
     first = int(_random(state) * rows)
     for part in range(2):
         low, high = (first, rows) if part == 0 else (0, first)
@@ -331,7 +332,7 @@ def _visit(  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _number(codes, axes, stride, cell_of):  # type: ignore[no-untyped-def]
-    """Write every record's cell."""
+    """Store every record's cell number in `cell_of`."""
     rows = codes.shape[1]
     one = codes[axes[0]]
     by = np.int32(stride[0])

@@ -1,8 +1,8 @@
 """Draws records that match a model's tables more closely than independent draws.
 
-Independent draws add the error of a sample to whatever the tables say. Here the values of a column
-are dealt out in the shares of its table, so a cell of a table is within about one record of what
-the model expects, and the error of a set is that of its model.
+Independent draws add sampling error to the model. Here the values of a column are assigned in the
+proportions of its table, so each cell of a table is within about one record of the model's
+expectation, and the error of a set is that of its model.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Table
 
-_MANY = 512  # values; dealing more of them to all records takes its time, and few hold as much
+_MANY = 512  # values; unconditional columns with more are rounded at once, which is faster
 
 
 def records(
@@ -25,19 +25,19 @@ def records(
 ) -> Dataset:
     """Return records of a model, column by column.
 
-    A column depends on what is drawn already only through the columns of the first table that
-    holds it. Records that agree in those are a group, and the column's values are dealt to the
-    group in the shares that the table says; within it records that are alike in other columns stand
-    together, so that the column is spread evenly over those as well, as its independence of them
-    demands.
+    A column depends on the drawn columns only through the first table that contains it. Records
+    with equal values in that table's drawn columns are a group, and values are assigned to the
+    group in the proportions of the table. Within a group, records with equal values in other
+    columns are adjacent, so that the values are spread evenly over these as well, as conditional
+    independence requires.
 
     Args:
         domain: All columns.
-        tables: Nonnegative weights of any total; together they hold every column. What a table
-            says of columns that are drawn already is used as a condition only; a combination of
-            these of which it holds nothing gets its other columns evenly.
+        tables: Nonnegative weights of any total; together they cover every column. A table is used
+            as the conditional distribution of its new columns given the drawn ones; for a
+            combination of these without mass, the distribution is uniform.
         rows: Number of records.
-        rng: Its state decides the records.
+        rng: Generator; same state, same records.
     """
     codes = np.zeros((len(domain), rows), dtype=np.uint16)
     order = rng.permutation(rows)
@@ -61,16 +61,16 @@ def _deal_column(
     *,
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Fill one column of the records, in place; return an order in which its values stand together.
+    """Fill one column of the records, in place; return an order in which its values are adjacent.
 
     Args:
         domain: All columns.
-        codes: Shape (columns, rows).
-        order: Order of the records, with equal records together.
-        given: Columns that say which group a record is of.
+        codes: Codes of the records, shape (columns, rows); one row is changed.
+        order: Order of the records, with equal records adjacent.
+        given: Columns that define the group of a record.
         name: Column to fill.
-        share: Shape (groups, values).
-        rng: Its state decides where a value begins.
+        share: Proportions of the values in each group, shape (groups, values).
+        rng: Generator of the start claims of the values.
     """
     from dp_core.methods.reconstruction.kernels.dealing import deal
     from dp_core.methods.reconstruction.kernels.record_moves import whole

@@ -14,20 +14,20 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, SparseTable
 
 _WHAT_TO_DO = (
-    "Abandon the release, which keeps what was charged as spent; then take fewer columns, wider"
-    " bins, a larger epsilon or delta, or a method without a threshold, such as privsyn."
+    "Abandon the release (what was charged stays spent), then use fewer columns, wider bins, a"
+    " larger epsilon or delta, or a method without a threshold, such as privsyn."
 )
 
 
 def sparse_tables(released: Sequence[Released]) -> tuple[SparseTable, ...]:
-    """Return the thresholded tables among what was released, in order."""
+    """Return the thresholded tables among the released results, in order."""
     return tuple(item for item in released if isinstance(item, SparseTable))
 
 
 def possible_cells(
     table: SparseTable, zeros: StructuralZeros
 ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-    """Return the kept cells that the rules allow, shape (cells, columns), and noisy counts."""
+    """Return the possible kept cells, shape (cells, columns), and their noisy counts."""
     rules = tuple(rule for rule in zeros.rules if set(rule.columns) <= set(table.clique))
     data = Dataset(table.domain, np.ascontiguousarray(table.cells.T))
     possible = ~StructuralZeros(rules).violations(data)
@@ -35,7 +35,7 @@ def possible_cells(
 
 
 def kept_rows(released: Sequence[Released]) -> int:
-    """Return the largest sum of kept counts of a table, at least 1."""
+    """Return the largest sum of a table's kept counts, at least 1."""
     return max([1, *(int(table.values.sum()) for table in sparse_tables(released))])
 
 
@@ -46,9 +46,9 @@ def sums(
 
     Args:
         domain: Domain of the cells.
-        cells: Shape (cells, columns).
-        weights: Shape (cells,).
-        clique: Small enough for a complete table.
+        cells: Codes of the cells, shape (cells, columns).
+        weights: Weights of the cells, shape (cells,).
+        clique: Columns of the result, few enough for a complete table.
     """
     sizes = domain.project(clique).sizes
     index = np.zeros(len(cells), dtype=np.int64)
@@ -59,7 +59,7 @@ def sums(
 
 
 def nothing_left(tables: Sequence[SparseTable]) -> StageFailed:
-    """Return the refusal of a reconstruction that no cell was kept for."""
+    """Return the error for tables without a possible kept cell."""
     least = min(table.threshold for table in tables)
     return StageFailed(
         "The threshold removed everything: no combination of codes that the rules allow has a noisy"
@@ -69,9 +69,8 @@ def nothing_left(tables: Sequence[SparseTable]) -> StageFailed:
 
 
 def no_start() -> StageFailed:
-    """Return the refusal of a Gibbs sampler that has nowhere to begin."""
+    """Return the error for a Gibbs sampler without a start state."""
     return StageFailed(
-        "No start state: the threshold removed everything that the tables could agree on."
-        f" {_WHAT_TO_DO}",
+        "No start state: no record was found in a kept cell of every table. " + _WHAT_TO_DO,
         row="nothing-kept",
     )

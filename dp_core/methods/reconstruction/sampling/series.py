@@ -1,10 +1,10 @@
 """Large sets drawn in pieces, each of which corrects the errors of earlier pieces.
 
-A piece of a set that is drawn by itself misses its tables by some records, whatever its size. If
-every piece is aimed at what the set still lacks, and not at its own part of the tables, these
-errors do not add up: a chain of pieces misses its tables by no more records than its last piece
-does (error feedback, as in the diffusion of rounding errors; Floyd and Steinberg 1976). So the work
-for one record may be small where there are many.
+A piece that is drawn independently deviates from its tables by some records, whatever its size. If
+the target of every piece is what the set still lacks, instead of its own part of the tables, these
+errors do not accumulate: the deviation of the whole set is only that of its last piece (error
+feedback, as in error diffusion; Floyd and Steinberg 1976). So a large set needs little work per
+record.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dp_core.wall.released import Table
 
 
 class Owed:
-    """The tables of the records that a set still lacks.
+    """Keeps the tables of the records that a set still lacks.
 
     Attributes:
         domain: All columns.
-        tables: Target tables of the whole set, with any total, each for other columns.
+        tables: Target tables of the whole set, with any total and distinct cliques.
     """
 
     def __init__(self, domain: Domain, tables: Sequence[Table]) -> None:
@@ -34,7 +34,7 @@ class Owed:
         self._drawn = Tally(domain, [table.clique for table in tables])
 
     def of(self, rows: int) -> tuple[Table, ...]:
-        """Return the tables for the next so many records, nonnegative and about of that total."""
+        """Return nonnegative target tables for the next `rows` records, with about that total."""
         after = self._drawn.rows + rows
         return tuple(
             Table(table.domain, np.maximum(self._wanted(table, after), 0.0))
@@ -42,7 +42,7 @@ class Owed:
         )
 
     def add(self, piece: Dataset) -> None:
-        """Count what was drawn."""
+        """Count the records of a drawn piece."""
         self._drawn.add(piece)
 
     def _wanted(self, table: Table, rows: int) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """Records in a kept cell of every table, the possible starts of a Gibbs sampler.
 
-A join of all tables, one after the other, of which only the likeliest partial records go on, so
-that it ends whatever the tables hold. Everything is decided by public noisy counts.
+The tables are joined one after the other. Only the most likely partial records are kept at each
+step, which bounds the work. All decisions depend on public noisy counts only.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from dp_core.tables.domain import Clique
 
 MOST_STATES = 1 << 13
-"""Partial records that go on from one table to the next."""
+"""Largest number of partial records that are kept after each table."""
 
 BRANCHES = 8
-"""Continuations looked at for each of them, on average."""
+"""Average number of continuations considered per partial record."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,9 +26,9 @@ class Cells:
     """Kept cells of one table.
 
     Attributes:
-        clique: Its columns.
-        axes: Their places in a whole record.
-        codes: Shape (cells, columns).
+        clique: Columns of the table.
+        axes: Positions of these columns in a complete record.
+        codes: Codes of the cells, shape (cells, columns).
         weights: Noisy counts, positive, shape (cells,).
     """
 
@@ -41,23 +41,24 @@ class Cells:
 def start_states(
     tables: Sequence[Cells], columns: int
 ) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
-    """Return records that are in every table, and a probability for each.
+    """Return records that lie in a kept cell of every table, and a probability for each.
 
     Args:
-        tables: At least one cell each; together they hold every column.
-        columns: Length of a record.
+        tables: Tables with at least one kept cell each; together they cover every column.
+        columns: Number of columns of a record.
 
     Returns:
-        Codes, shape (states, columns), at most `MOST_STATES`, likeliest first, and probabilities in
-        proportion to the product of each table's conditional weights. No state means that there is
-        none, or that the likeliest partial records had no continuation.
+        Codes, shape (states, columns), at most `MOST_STATES` states, the most likely first; and
+        probabilities proportional to the product of the tables' conditional weights. There can be
+        no state because none exists, or because the most likely partial records have no
+        continuation.
     """
     states = np.zeros((1, columns), dtype=np.uint16)
     logs = np.zeros(1)
     known: set[int] = set()
     left = list(tables)
     while left and len(states):
-        # The table that ties most columns that are known, of these the smallest.
+        # The table with the fewest columns that are not known yet; among these the smallest.
         best = min(left, key=lambda one: (len(set(one.axes) - known), len(one.weights)))
         left.remove(best)
         states, logs = _joined(states, logs, best, known)
@@ -73,7 +74,7 @@ def start_states(
 def _joined(
     states: NDArray[np.uint16], logs: NDArray[np.float64], table: Cells, known: set[int]
 ) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
-    """Return the partial records with the cells of one more table that agree with them."""
+    """Return the partial records joined with the matching cells of one more table."""
     shared = [place for place, axis in enumerate(table.axes) if axis in known]
     axes = [table.axes[place] for place in shared]
     both = np.concatenate((table.codes[:, shared], states[:, axes]))
@@ -82,7 +83,7 @@ def _joined(
         group = np.unique(both, axis=0, return_inverse=True)[1].ravel()
     of_cell, of_state = group[: len(table.codes)], group[len(table.codes) :]
     groups = int(group.max()) + 1
-    # Cells of a group together, the heaviest first.
+    # Sort cells by group, within a group by decreasing weight.
     order = np.lexsort((-table.weights, of_cell))
     counts = np.bincount(of_cell, minlength=groups)
     starts = np.cumsum(counts) - counts

@@ -1,4 +1,4 @@
-"""How a selection divides its budget: the share and the noise of each table.
+"""Division of the measuring budget: the share and the noise of each table.
 
 Read `allocation` first, then `balance` (pairs) and `residual_balance` (interactions).
 """

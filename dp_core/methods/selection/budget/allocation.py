@@ -1,10 +1,10 @@
 """Division of a measuring budget among tables that minimises their total error.
 
-With noise of standard deviation proportional to `rho ** -1/2` the sum over tables of cells times
-noise is least at shares proportional to `cells ** 2/3`; with noise proportional to `1 / epsilon`,
-at shares proportional to `cells ** 1/2` (Lagrange multipliers; Zhang et al., PrivSyn, 2021,
-Section 4.2). Shares are exact: roots are taken of integers, never of floats, so that they do not
-depend on a machine's arithmetic.
+The total error is the sum over tables of cells times noise. If the standard deviation of the noise
+is proportional to `rho ** -1/2`, it is minimal for shares proportional to `cells ** 2/3`; if
+proportional to `1 / epsilon`, for shares proportional to `cells ** 1/2` (Lagrange multipliers;
+Zhang et al., PrivSyn, 2021, Section 4.2). Roots are computed with integers, so that shares are
+exact and equal on every machine.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from fractions import Fraction
 from typing import Literal
 
 Allocation = Literal["rho", "epsilon", "equal"]
-"""The currency in which the division is the best one; `equal` gives every table the same."""
+"""The currency for which the division is optimal; `equal` gives every table the same share."""
 
-_DIGITS = 10**6  # roots keep six decimals: far finer than the noise notices
+_DIGITS = 10**6  # roots have six decimals, which is far more than accuracy requires
 
 
 def shares(cells: Sequence[int], allocation: Allocation = "rho") -> tuple[Fraction, ...]:
-    """Return the part of the budget of each table, summing to exactly 1.
+    """Return each table's part of the budget; the parts sum to exactly 1.
 
     Args:
-        cells: Number of cells of each table (or of those that matter), at least 1.
+        cells: Number of (relevant) cells of each table, at least 1.
         allocation: `rho` for zCDP budgets, `epsilon` for pure ones, or `equal`.
 
     >>> shares([8, 27, 64])
@@ -36,7 +36,7 @@ def shares(cells: Sequence[int], allocation: Allocation = "rho") -> tuple[Fracti
 
 
 def weight(cells: int, allocation: Allocation = "rho") -> int:
-    """Return the relative weight of a table, a whole number (six decimals, scaled up).
+    """Return the relative weight of a table as an integer, in units of 1e-6.
 
     >>> weight(27), weight(25, "epsilon"), weight(25, "equal")
     (9000000, 5000000, 1000000)
@@ -49,7 +49,7 @@ def weight(cells: int, allocation: Allocation = "rho") -> int:
 
 
 def normalise(weights: Sequence[int]) -> tuple[Fraction, ...]:
-    """Return whole weights as exact shares that sum to 1."""
+    """Return integer weights as exact shares that sum to 1."""
     total = sum(weights)
     return tuple(Fraction(part, total) for part in weights)
 

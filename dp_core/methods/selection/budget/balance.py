@@ -1,13 +1,12 @@
 """Weights of pairs and columns in the measuring budget that minimise the expected error.
 
-DenseMarg takes a pair or leaves it, and counts the noise of every cell. But most cells of a large
-table are nearly empty, and a reconstruction that knows its noise will not believe them: such a
-table costs less error than its size says. Here the error that is left of each pair is written as a
-function of its share of the budget, smooth and falling, and the shares are chosen that make the
-sum over all pairs least. Pairs whose share vanishes are not measured; what they leave goes where
-it helps most, to other pairs or once more to single columns.
+DenseMarg either measures a pair or not, and counts the noise of every cell in full. But most cells
+of a large table are nearly empty, and a reconstruction shrinks them, so that such a table has less
+error than its size suggests. Here the remaining error of each pair is a smooth, decreasing function
+of its share of the budget, and the shares minimise the sum over all pairs. Pairs with a share of 0
+are not measured; their budget goes to other pairs or to single columns.
 
-With zCDP costs the sum is convex in the shares. All of it is arithmetic on public numbers.
+With zCDP costs the sum is convex in the shares. All inputs are public.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ from dp_core.methods.selection.budget.binning import BINS, binned
 from dp_core.methods.selection.budget.chance import HALF_NORMAL
 from dp_core.methods.selection.budget.dependence import exponential_under_noise
 
-_POWER = 0.3  # a cell of expected count E is taken to differ from it in proportion to E ** _POWER
-_PAIRS_WEIGHT = 1.4  # a pair that is measured also tells about the pairs of its columns
-_COLUMNS_WEIGHT = 0.7  # errors of a pair's columns partly cancel against the pair's own
-_WORTH = 0.03  # part of the error that measuring pairs must save; less than that is within noise
+_POWER = 0.3  # assumed deviation of a cell from its expected count E is proportional to E ** _POWER
+_PAIRS_WEIGHT = 1.4  # above 1 because a measured pair also improves other pairs of its columns
+_COLUMNS_WEIGHT = 0.7  # below 1 because errors of columns partly cancel with the pair's own
+_WORTH = 0.03  # smallest relative reduction of the error for which pairs are measured
 _STEPS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Problem:
-    """What is to be balanced.
+    """The inputs of the division of the budget.
 
     Attributes:
-        columns: Estimated one-way tables, records, one for each column.
-        precision: Precision of each column's cells before measuring, 1 / records squared.
+        columns: Estimated one-way tables, in records, one per column.
+        precision: Precision of each column's cells before measuring, in 1 / records squared.
         pairs: Positions of each pair's columns, shape (pairs, 2).
-        dependence: Expected distance of each pair from independence, records, positive.
+        dependence: Expected L1 distance of each pair from independence, in records, positive.
         whole: Precision of a cell of a table that gets the whole measuring budget.
-        exponent: Precision goes as the share to this power: 1 for zCDP, 2 for pure epsilon.
+        exponent: Exponent of the share in the precision: 1 for zCDP, 2 for pure epsilon.
     """
 
     columns: Sequence[NDArray[np.float64]]
@@ -52,12 +51,12 @@ class Problem:
 
 
 def balance(problem: Problem) -> NDArray[np.float64]:
-    """Return the share of each pair, then of each column; they sum to 1, many are 0.
+    """Return the share of each pair, then of each column; they sum to 1, and many are 0.
 
-    Multiplicative steps towards equal gain of all that have a share; then the smallest shares are
-    dropped, and the rest is balanced once more. With pure epsilon the sum is not convex, since a
-    little budget buys next to nothing: there the steps are taken from starts with fewer and fewer
-    pairs, and the best end is kept. Where pairs save next to nothing, columns get everything.
+    Multiplicative steps equalise the gain of all positive shares. Then the smallest shares are set
+    to 0, and the rest is balanced again. With pure epsilon the sum is not convex, because a very
+    small share has almost no effect. There the steps start from fewer and fewer pairs, and the best
+    result is used. If pairs reduce the error very little, columns get the whole budget.
     """
     error = _Error(problem)
     pairs, columns = len(problem.pairs), len(problem.columns)
@@ -82,16 +81,16 @@ def balance(problem: Problem) -> NDArray[np.float64]:
 def posterior_mean(
     noisy: NDArray[np.float64], stddev: float, *, usual: float
 ) -> NDArray[np.float64]:
-    """Return the expected dependence of pairs given noisy ones: positive, and smaller on average.
+    """Return the posterior mean of each pair's dependence given the noisy ones; all are positive.
 
-    The prior is exponential; without it every pair that got much noise would look dependent. Its
-    mean is that of the noisy values (which noise does not move, as they are not clipped), as far
-    as their number tells it apart from noise, and otherwise what is usual.
+    The prior is exponential; without it every pair with much noise would look dependent. The mean
+    of the prior is estimated by the mean of the noisy values (which is unbiased, because they are
+    not clipped), combined with the typical value according to its precision.
 
     Args:
-        noisy: Records; may be negative.
-        stddev: Standard deviation of the noise of each, records.
-        usual: Mean dependence of pairs in files at large, records, positive.
+        noisy: Noisy dependences, in records; may be negative.
+        stddev: Standard deviation of the noise of each, in records.
+        usual: Mean dependence of pairs in typical files, in records, positive.
     """
     average = np.array([noisy.mean()])
     mean = float(_posterior(average, stddev / math.sqrt(noisy.size), usual)[0])
@@ -99,7 +98,7 @@ def posterior_mean(
 
 
 def _posterior(noisy: NDArray[np.float64], stddev: float, mean: float) -> NDArray[np.float64]:
-    """Return what noisy values stand for if the true ones are exponential with that mean."""
+    """Return the posterior means if the true values are exponential with that mean."""
     if stddev <= 0:
         return np.maximum(noisy, 1e-9)
     return np.asarray(exponential_under_noise(noisy, stddev, np.asarray(mean))[1])
@@ -118,8 +117,8 @@ class _Error:
             self.counts[index], self.widths[index] = binned(
                 [problem.columns[one], problem.columns[two]], total, _POWER
             )
-        # What a cell adds to its columns' tables is the smaller part of its noise in a small table:
-        # of 2 x 2 cells a quarter.
+        # In a small table only a part of a cell's noise is beyond the columns' tables: with 2 x 2
+        # cells a quarter.
         one, two = problem.pairs[:, 0], problem.pairs[:, 1]
         free = (1 - 1 / self.sizes[one]) * (1 - 1 / self.sizes[two])
         self.inner = 1 / np.maximum(free, 0.25)
@@ -128,7 +127,7 @@ class _Error:
         self.column_weight = _COLUMNS_WEIGHT * max(len(problem.columns) - 1, 1)
 
     def descend(self, share: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
-        """Return better shares; those that are 0 stay 0."""
+        """Return improved shares; shares of 0 stay 0."""
         share = share / share.sum()
         for count in (steps, steps // 3):
             for _ in range(count):
@@ -139,7 +138,7 @@ class _Error:
         return share
 
     def value(self, share: NDArray[np.float64]) -> float:
-        """Return the summed error, records."""
+        """Return the summed error, in records."""
         precision, known = self._precisions(share)
         left = HALF_NORMAL * self.counts * self.widths
         inner = (precision * self.inner)[:, None]
@@ -163,7 +162,7 @@ class _Error:
         return precision, known
 
     def gain(self, share: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how fast the summed error falls with each share, all positive."""
+        """Return the negative derivative of the summed error in each share, all positive."""
         problem = self.problem
         one, two = problem.pairs[:, 0], problem.pairs[:, 1]
         precision, known = self._precisions(share)

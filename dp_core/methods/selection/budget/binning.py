@@ -1,4 +1,4 @@
-"""Cells of a product table, grouped into a few bins of similar width."""
+"""Cells of a product table, grouped into a few bins by expected deviation (width)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def binned(
     """Return the number of cells in each bin of widths, and their mean width.
 
     Args:
-        tables: One-way tables of its columns, records; its cells are expected to be their product.
+        tables: One-way tables of the columns, in records; expected counts are their product.
         rows: Number of records.
         power: A cell of expected count E has width E ** power; nearly empty cells are left out.
 
     Returns:
-        Both of shape (`BINS`,).
+        Two arrays of shape (`BINS`,).
     """
     expected = np.asarray(rows)
     for table in tables:

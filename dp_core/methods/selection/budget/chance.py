@@ -1,4 +1,4 @@
-"""Sampling deviations of tables: of the file, which is a sample, and of drawn records."""
+"""Sampling deviations of tables, both of the file (which is a sample) and of drawn records."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dp_core.methods.selection.budget.binning import binned
 from dp_core.tables.domain import Clique, Domain
 
 HALF_NORMAL = math.sqrt(2 / math.pi)
-"""Mean absolute value of a standard normal number."""
-_LOOKED_AT = 100  # triples
+"""Mean absolute value of a standard normal variable."""
+_LOOKED_AT = 100  # triples in a sample
 
 
 def deviation(expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return by what counts deviate by chance, as the standard deviation of a normal number.
+    """Return the sampling deviation of counts, as an equivalent normal standard deviation.
 
-    The mean absolute deviation of a Poisson number is nearly that of a normal one, and of one that
-    is expected to be far below 1 twice what is expected.
+    The mean absolute deviation of a Poisson variable is nearly that of a normal one; for an
+    expectation far below 1 it is twice the expectation.
 
     Args:
         expected: Mean counts, of any shape.
@@ -33,15 +33,16 @@ def deviation(expected: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Chance:
-    """What chance puts into tables of a file that is a sample: summed absolute deviations, records.
+    """Summed absolute sampling deviations of tables of a file that is a sample, in records.
 
-    A count deviates by the root of what is expected, and by no more than twice as much. Of a table
-    that fewer columns are known of, the part of (1 - 1/p) for each column is its own.
+    A count deviates by the square root of its expectation, and by at most twice its expectation. If
+    the margins of a table are known, a factor of (1 - 1/p) per column of p levels remains as the
+    variance of its own deviation.
 
     Attributes:
         domain: All columns.
         rows: Number of records.
-        factors: For each column, the sum of the roots of its shares, times that of its own part.
+        factors: For each column, the sum of the roots of its shares, times the root of its factor.
         binned: For each column, the number of codes with each approximate share of records.
     """
 
@@ -52,7 +53,7 @@ class Chance:
 
     @classmethod
     def of(cls, domain: Domain, columns: Sequence[NDArray[np.float64]], rows: float) -> Chance:
-        """Return it for estimated one-way tables, records."""
+        """Return the sampling deviations for estimated one-way tables, in records."""
         factors = [
             float(np.sqrt(column / rows).sum()) * math.sqrt(1 - 1 / column.size)
             for column in columns
@@ -64,16 +65,16 @@ class Chance:
         return cls(domain, rows, tuple(factors), tuple(found))
 
     def pair(self, clique: Clique) -> float:
-        """Return that of a pair beyond its columns."""
+        """Return the deviation of a pair beyond its columns, in records."""
         return self._counted(self.domain.axes(clique))
 
     def triple(self, clique: Clique) -> float:
-        """Return about that of a triple beyond its pairs."""
+        """Return the approximate deviation of a triple beyond its pairs, in records."""
         return self._by_roots(self.domain.axes(clique)) * self._part
 
     @cached_property
     def mean_triple(self) -> float:
-        """Mean of all triples; 0 where there is none."""
+        """Mean deviation of all triples, in records; 0 if there is none."""
         number = math.comb(len(self.factors), 3)
         one, two, three = (sum(each**power for each in self.factors) for power in (1, 2, 3))
         # Newton's identity.
@@ -85,12 +86,12 @@ class Chance:
         return HALF_NORMAL * math.sqrt(self.rows)
 
     def _by_roots(self, axes: Sequence[int]) -> float:
-        """Return what would be, were no cell expected to be far below 1."""
+        """Return the deviation if no cell had an expectation far below 1."""
         return self._root * math.prod(self.factors[axis] for axis in axes)
 
     @cached_property
     def _part(self) -> float:
-        """What is left of that in triples, by some of them."""
+        """Remaining part of `_by_roots` in triples, estimated from a sample of them."""
         d = len(self.factors)
         every = itertools.combinations(range(d), 3)
         some = list(itertools.islice(every, 0, None, max(1, math.comb(d, 3) // _LOOKED_AT)))
@@ -98,7 +99,7 @@ class Chance:
         return sum(self._counted(axes) for axes in some) / roots if roots else 1.0
 
     def _counted(self, axes: Sequence[int]) -> float:
-        """Return the deviation of all cells of a table, of what is its own, records."""
+        """Return the summed deviation of a table's cells beyond its margins, in records."""
         number, expected = np.ones(1), np.array([self.rows])
         for axis in axes:
             own = 1 - 1 / self.domain.sizes[axis]

@@ -1,8 +1,8 @@
 """Expected dependence of each pair, given noisy dependences. Public side of the wall.
 
-Few pairs of many depend strongly on each other, and noise makes others look as if they did. The
-prior is a mixture of exponential distributions of very different means; how many pairs are of each
-is learned from all of them together (empirical Bayes), beginning from what files are usually like.
+Few of many pairs are strongly dependent, and noise makes others look dependent. The prior is a
+mixture of exponential distributions with very different means. The weights of the mixture are
+estimated from all pairs together (empirical Bayes), starting from those of typical files.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MEANS = np.array([0.003, 0.01, 0.03, 0.1, 0.3])  # parts of all records
-_USUAL = np.array([0.15, 0.2, 0.25, 0.25, 0.15])  # how many pairs of files at large are of each
-_WORTH = 4.0  # pairs that the usual file counts as
+_USUAL = np.array([0.15, 0.2, 0.25, 0.25, 0.15])  # weights of the means in typical files
+_WORTH = 4.0  # prior weight of the typical file, in pairs
 _ROUNDS = 60
 
 
 def usual(rows: float) -> float:
-    """Return the mean L1 distance of pairs from independence in files at large, records."""
+    """Return the mean L1 distance of pairs from independence in typical files, in records."""
     return float(_MEANS @ _USUAL) * rows
 
 
 def expected_dependence(
     noisy: NDArray[np.float64], stddev: float, rows: float
 ) -> NDArray[np.float64]:
-    """Return the expected dependence of pairs given noisy ones, all positive.
+    """Return the posterior mean of each pair's dependence given the noisy ones, all positive.
 
     Args:
-        noisy: L1 distances from independence with noise, records; may be negative.
-        stddev: Standard deviation of the noise of each, records, positive.
+        noisy: Noisy L1 distances from independence, in records; may be negative.
+        stddev: Standard deviation of the noise of each, in records, positive.
         rows: Number of records.
     """
     means = _MEANS * rows
@@ -50,18 +50,18 @@ def expected_dependence(
 def exponential_under_noise(
     noisy: NDArray[np.float64], stddev: float, means: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the log density of noisy values of each mean, and what they then stand for.
+    """Return the log density of noisy values under each mean, and the posterior means.
 
-    An exponential number plus a normal one has the density
-    `exp(s^2/(2 m^2) - x/m) Phi(x/s - s/m) / m`; given the sum, the first is a normal number of mean
-    `x - s^2/m` that is positive.
+    The sum of an exponential and a normal variable has the density
+    `exp(s^2/(2 m^2) - x/m) Phi(x/s - s/m) / m`. Given the sum, the exponential variable has a
+    normal distribution with mean `x - s^2/m`, truncated to positive values.
     """
     from scipy.special import log_ndtr
 
     centre = (noisy - stddev**2 / means) / stddev
     tail = log_ndtr(centre)
     log_density = stddev**2 / (2 * means**2) - noisy / means + tail - np.log(means)
-    with np.errstate(over="ignore"):  # far below zero it is not used
+    with np.errstate(over="ignore"):  # not used far below zero
         hazard = np.exp(-0.5 * centre**2 - 0.5 * math.log(2 * math.pi) - tail)
     # Far below zero the two terms cancel to about stddev / -centre.
     far = 1 / np.maximum(-centre, 1.0)

@@ -1,16 +1,14 @@
 """Weights of interactions in the measuring budget that minimise the expected error.
 
-What is not in the columns' own tables is split into parts that say nothing about each other: the
-interaction of each pair, that of each three columns, and so on. Each can be measured by itself, at
-a cost that falls with the number of levels (ResidualPlanner: Xiao et al., NeurIPS 2023). Here the
-expected error of all tables of two and of three columns is written as a function of the shares of
-the budget, smooth and falling, and the shares are chosen that make it least. A part whose share
-vanishes is not measured.
+Beyond the one-way tables, a table consists of orthogonal parts: the interaction of each pair, of
+each triple, and so on. Each part can be measured alone, at a cost that decreases with the number of
+levels (ResidualPlanner: Xiao et al., NeurIPS 2023). Here the expected error of all tables of two
+and of three columns is a smooth, decreasing function of the shares of the budget, and the shares
+minimise it. A part with a share of 0 is not measured.
 
-The error of a part is what is left after shrinkage: of a cell that differs from what is known of it
-by about `w`, when noise of variance `v` is on it, `w / sqrt(1 + w^2 / v)`. The errors of the parts
-of one table add in quadrature, since they are independent. All of it is arithmetic on public
-numbers.
+The error of a part is the error that remains after shrinkage. For a cell with a typical deviation
+`w` from its prediction and noise variance `v` it is `w / sqrt(1 + w^2 / v)`. The errors of the
+parts of one table are independent and add in quadrature. All inputs are public.
 """
 
 from __future__ import annotations
@@ -27,40 +25,41 @@ from dp_core.methods.selection.budget.binning import BINS, binned
 from dp_core.methods.selection.budget.chance import HALF_NORMAL, deviation
 from dp_core.methods.selection.selector import Expected
 
-_POWER = 0.3  # a cell of expected count E is taken to differ from it in proportion to E ** _POWER
-# Parts that meet in a table add up to more than independent noise does, which gives 2, and to less
-# than numbers do, 1: what a column errs by is in all its tables. Of 1, 1.2, 1.5 and 2 the best on
-# most generated files.
+_POWER = 0.3  # assumed deviation of a cell from its expected count E is proportional to E ** _POWER
+# Exponent by which the errors of a table's parts add up: 2 for independent errors, 1 for a plain
+# sum. The error of a column is in all its tables, so the value lies between. Of 1, 1.2, 1.5 and 2
+# this was the best on most generated files.
 _ADD_UP = 1.2
-_WORTH = 0.05  # part of the error that more than single columns must save
+_WORTH = 0.05  # smallest relative reduction of the error for which pairs or triples are measured
 _STEPS = 300
-_LOOKS = 10  # steps between two looks at whether they still help
+_LOOKS = 10  # number of steps between two checks for convergence
 _TOLERANCE = 2e-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Parts:
-    """What may be measured, and what is known of it.
+    """The parts that may be measured, and what is known about them.
 
     Attributes:
-        columns: Estimated one-way tables, records, one for each column.
-        known: Variance of each column's cells before measuring, records squared; infinite where a
-            column was not measured.
+        columns: Estimated one-way tables, in records, one per column.
+        known: Noise variance of each column's cells before measuring, in records squared; infinite
+            for a column that was not measured.
         cliques: Positions of the columns of each part: every single column first, in order, then
             pairs, then triples.
-        dependence: Of each part expected sum of absolute deviations of its cells from what fewer
-            columns say, records, chance aside; of single columns not used.
-        noise: Variance that measuring with the whole budget leaves on a cell of each part's own
-            deviation, records squared.
-        margin: Variance that measuring a pair with the whole budget leaves on each cell of its two
-            columns, records squared, shape (parts, 2); infinite where only the interaction is
-            measured, and for parts that are no pairs.
-        exponent: Precision goes as the share to this power: 1 for zCDP, 2 for pure epsilon.
-        floor: Variance that is added to that of every share, as part of what the whole budget
-            leaves: what the Gaussian curve takes for the rounding of discrete noise.
-        unlisted: Sum of the deviations of all pairs, and of all triples, that are no parts.
-        drawn: Mean deviation that drawing records puts into what a triple has beyond its pairs;
-            it cannot be mended, and decides nothing.
+        dependence: For each part, the expected sum of absolute deviations of its cells from the
+            prediction of smaller tables, in records, without sampling deviations; not used for
+            single columns.
+        noise: Noise variance of a cell of each part's own deviation, measured with the whole
+            budget, in records squared.
+        margin: Noise variance of each cell of a pair's two columns, from measuring the pair with
+            the whole budget, in records squared, shape (parts, 2); infinite if only the interaction
+            is measured, and for parts that are not pairs.
+        exponent: Exponent of the share in the precision: 1 for zCDP, 2 for pure epsilon.
+        floor: Part of the noise variance at the whole budget that every share has in addition: the
+            allowance of the Gaussian curve for the rounding of discrete noise.
+        unlisted: Sum of the deviations of all pairs, and of all triples, that are not parts.
+        drawn: Mean deviation of a triple beyond its pairs from drawing records, in records. The
+            budget cannot reduce it, so it does not influence the shares.
     """
 
     columns: Sequence[NDArray[np.float64]]
@@ -76,17 +75,17 @@ class Parts:
 
 
 def balance(parts: Parts, *, roughly: bool = False) -> NDArray[np.float64]:
-    """Return the share of each part; they sum to 1, many are 0.
+    """Return the share of each part; they sum to 1, and many are 0.
 
-    Multiplicative steps towards equal gain of all that have a share; then the smallest shares are
-    dropped, and the rest is balanced once more. With pure epsilon the error is not convex, since a
-    little budget buys next to nothing: there the steps are taken from starts with fewer and fewer
-    parts, and the best end is kept. Where larger parts save next to nothing, columns get all of it.
+    Multiplicative steps equalise the gain of all positive shares. Then the smallest shares are set
+    to 0, and the rest is balanced again. With pure epsilon the error is not convex, because a very
+    small share has almost no effect. There the steps start from fewer and fewer parts, and the best
+    result is used. If larger parts reduce the error very little, columns get the whole budget.
 
     Args:
         parts: Parts that may be measured.
-        roughly: Whether a tenth of the steps will do, from the first starts: for the error they
-            leave, not for the shares.
+        roughly: Whether a tenth of the steps, from the first starts only, is enough. This is
+            accurate enough for the expected error, but not for the shares.
     """
     steps = _STEPS // 10 if roughly else _STEPS
     error = _error(parts)
@@ -115,23 +114,23 @@ def balance(parts: Parts, *, roughly: bool = False) -> NDArray[np.float64]:
 
 
 def expected(parts: Parts, shares: NDArray[np.float64]) -> Expected:
-    """Return the error that shares of the budget leave."""
+    """Return the expected error for shares of the budget."""
     error = _error(parts)
     two, three = error.errors(error.means(shares), 2.0)
     three = math.hypot(three, parts.drawn)
     rows = 2 * error.rows
-    # Of tables with far more cells than records the parts add up to more than all records.
+    # For tables with far more cells than records, the sum of the parts can exceed all records.
     return Expected(min(two / rows, 1.0), min(three / rows, 1.0))
 
 
 @lru_cache(maxsize=1)
 def _error(parts: Parts) -> _Error:
-    """Return the error of these very parts; it is asked for again when they are balanced."""
+    """Return the error function of these parts, cached because balancing uses it again."""
     return _Error(parts)
 
 
 class _Error:
-    """Expected L1 error of a table of two, and of one of three, columns; by the shares."""
+    """Expected L1 error of a table of two and of three columns, as a function of the shares."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -145,13 +144,13 @@ class _Error:
             tables = [parts.columns[at] for at in clique]
             power = 1.0 if len(clique) == 1 else _POWER
             self.counts[index], self.widths[index] = binned(tables, self.rows, power)
-        # Columns of few levels fill few bins.
+        # Columns with few levels use few bins.
         filled = self.counts.any(axis=0)
         self.counts, self.widths = self.counts[:, filled], self.widths[:, filled]
         spread = HALF_NORMAL * (self.counts * self.widths).sum(axis=1)
         scale = parts.dependence / np.maximum(spread, 1e-300)
-        # The file is a sample: beside what its columns have to do with each other there is chance,
-        # a Poisson number's, of which a part's own share is `own`.
+        # The file is a sample, so its deviations also contain Poisson sampling variance; the factor
+        # of a part's own deviation in it is `own`.
         own = np.array(
             [math.prod(1 - 1 / parts.columns[at].size for at in clique) for clique in parts.cliques]
         )
@@ -169,7 +168,7 @@ class _Error:
         self.help = 1 / parts.margin[self.tables]
 
     def precision(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the precision of a cell of each part, 1 / records squared."""
+        """Return the precision of a cell of each part, in 1 / records squared."""
         powers = shares**self.parts.exponent
         powers = powers / (1 + self.parts.floor * powers)
         found = self.before + powers / self.parts.noise
@@ -177,15 +176,15 @@ class _Error:
         return np.asarray(found)
 
     def means(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the mean error of a part of one, two and three columns, records, shape (3,)."""
+        """Return the mean error of a part of one, two and three columns, in records, shape (3,)."""
         return self._means(self.areas * self._kept(shares))
 
     def _kept(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return which part of the width of each bin of each part is left after shrinkage."""
+        """Return the proportion of each bin's width that remains as error, for each part."""
         return 1 / np.sqrt(1 + self.precision(shares)[:, None] * self.squares)
 
     def _means(self, left: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what `means` does, of the error left in each bin of each part."""
+        """Return the result of `means` from the remaining error of each bin of each part."""
         of_part = left.sum(axis=1)
         sums = [float(of_part[members].sum()) for members in self.of_order]
         sums[1] += self.parts.unlisted[0]
@@ -193,11 +192,11 @@ class _Error:
         return np.array(sums) / np.maximum(self.number, 1.0)
 
     def errors(self, means: NDArray[np.float64], power: float) -> tuple[float, float]:
-        """Return the error of a table of two and of one of three columns, records.
+        """Return the error of a table of two and of a table of three columns, in records.
 
         Args:
             means: Result of `means`.
-            power: Exponent by which parts of a table add up; 2 for independent noise.
+            power: Exponent by which errors of a table's parts add up; 2 for independent errors.
         """
         one, two, three = (means**power).tolist()
         of_two = two + 2 * one if self.number[1] else one
@@ -205,11 +204,11 @@ class _Error:
         return of_two ** (1 / power), of_three ** (1 / power)
 
     def value(self, shares: NDArray[np.float64]) -> float:
-        """Return the sum of both errors by which the budget is divided, records."""
+        """Return the sum of both errors, the objective of the division, in records."""
         return sum(self.errors(self.means(shares), _ADD_UP))
 
     def gain(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how fast `value` falls with each share, all positive."""
+        """Return the negative derivative of `value` in each share, all positive."""
         kept = self._kept(shares)
         left = self.areas * kept
         means = np.maximum(self._means(left), 1e-300)
@@ -227,7 +226,7 @@ class _Error:
         return np.maximum(gains, 1e-300)
 
     def descend(self, shares: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
-        """Return better shares; those that are 0 stay 0."""
+        """Return improved shares; shares of 0 stay 0."""
         shares = shares / shares.sum()
         for count in (steps, steps // 3):
             before = math.inf

@@ -1,4 +1,4 @@
-"""Delta and thresholds of the tables of methods that keep frequent cells only."""
+"""Delta and thresholds of methods that keep only frequent cells of their tables."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 Threshold: TypeAlias = Literal["least", "text", "algorithm"]
-"""`least`: the least whole number that holds for the discrete noise. `text`, `algorithm`: those of
-Li, Karwa, Slavkovic & Steorts (2018), section 2.2 and Algorithm 1, larger than need be."""
+"""`least`: the smallest integer that is valid for the discrete noise. `text`, `algorithm`: the
+larger thresholds of Li, Karwa, Slavkovic & Steorts (2018), section 2.2 and Algorithm 1."""
 
 SPARE_CELLS = 100
-"""Room for cells beyond what is expected at most."""
+"""Number of cells that can be kept in addition to the bound on the expected number."""
 
 
 def delta_of(curator: Curator, cost: Fraction, replicate: int) -> Fraction:
-    """Return what all tables of one replicate, that cost so much together, may fail with.
+    """Return the delta of all tables of one replicate together.
 
-    All that the release set aside where one measurement serves every set; otherwise the part of it
-    that their cost is of the whole budget, so that those of all sets fit together.
+    If one measurement serves all sets, that is the whole delta that the release reserved for
+    failures. Otherwise it is a part in proportion to the replicate's part of the budget, so that
+    the deltas of all sets add up to at most the reserved one.
 
     Args:
         curator: The wall.
@@ -40,14 +41,14 @@ def delta_of(curator: Curator, cost: Fraction, replicate: int) -> Fraction:
 
 
 class Thresholding(Protocol):
-    """A method that keeps frequent cells, as far as a plan has to know it."""
+    """What a plan needs to know about a method that keeps frequent cells."""
 
     @property
     def threshold(self) -> Threshold:
         """Form of the threshold."""
 
     def tables(self, domain: Domain) -> tuple[int, int]:
-        """Return how many tables share cost and delta evenly, and the most cells of one."""
+        """Return the number of tables, which share cost and delta equally, and one's most cells."""
 
 
 def planned_threshold(
@@ -59,7 +60,7 @@ def planned_threshold(
     relation: Relation,
     split: int,
 ) -> int:
-    """Return the least noisy count that will be kept; public arithmetic, of the plan alone.
+    """Return the smallest noisy count that will be kept, computed from the plan alone.
 
     Args:
         method: The selection.
@@ -67,7 +68,7 @@ def planned_threshold(
         currency: Currency of the release.
         cost: Budget of all measuring.
         relation: Neighbouring relation of the release.
-        split: Number of independent measurements, 0 for one that all sets share.
+        split: Number of independent measurements; 0 if all sets share one.
     """
     number, _ = method.tables(domain)
     each = cost / max(1, split)
@@ -87,7 +88,7 @@ def _delta(currency: Currency, cost: Fraction, *, shared: bool) -> Fraction:
 
 
 def _least(event: StabilityEvent, delta: Fraction, form: Threshold) -> int:
-    """Return the least noisy count that is kept in a form, never below what the noise needs."""
+    """Return the smallest noisy count that is kept, never below what the noise requires."""
     if form == "least":
         return event.threshold
     stated = continuous_threshold(float(event.scale), float(delta), form)
@@ -105,16 +106,16 @@ def threshold_table(
     capacity: int | None,
     replicate: int,
 ) -> SparseTable:
-    """Return the cells of a clique whose noisy counts reach the threshold; paid by `measure`.
+    """Return the cells of a clique whose noisy counts reach the threshold; `measure` pays.
 
     Args:
         curator: The wall.
         clique: Columns, of any number of cells.
         cost: Budget, in the release's currency; spent exactly.
         delta: Failure probability allowed for the table.
-        rows: About how many rows there are, as far as that is public.
+        rows: Approximate number of rows, as far as it is public.
         form: Form of the threshold.
-        capacity: Most cells to keep; None makes room for more than are expected.
+        capacity: Largest number of cells to keep; None allows for more than the expected number.
         replicate: Index of the independent measurement, 0 if shared.
     """
     event = _event(curator.currency, cost, delta, curator.relation)
@@ -133,15 +134,16 @@ def threshold_table(
 
 
 def expected_cells(rows: float, threshold: int, delta: float) -> int:
-    """Return a number of kept cells that is hardly ever exceeded, whatever the file holds.
+    """Return a number of kept cells that is very unlikely to be exceeded, for any file.
 
-    At most 2 rows / threshold cells hold half a threshold or more. Another is kept with a
-    probability of at most sqrt(2 delta) or so, that of noise of half a threshold, and there are at
-    most as many as rows; twice that is allowed for.
+    At most 2 rows / threshold cells have at least half a threshold of records. Any other cell is
+    kept only if its noise exceeds half a threshold, which has a probability of about sqrt(2 delta)
+    at most. There are at most as many such cells as rows; twice their expected number is allowed
+    for.
 
     Args:
-        rows: About how many there are.
-        threshold: Least noisy count that is kept.
+        rows: Approximate number of rows.
+        threshold: Smallest noisy count that is kept.
         delta: Failure probability allowed for the table.
     """
     return math.ceil(rows * min(1.0, 2 / threshold + 2 * math.sqrt(2 * delta)))

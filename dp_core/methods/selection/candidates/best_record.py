@@ -1,7 +1,7 @@
-"""The record that satisfies the most of some queries. Public arithmetic.
+"""The record that satisfies the most of some queries. Uses public values only.
 
-Each query asks whether a record is in one cell of a table, or whether it is not. Codes that no
-query (and no rule) tells apart are one level, which keeps the search small.
+Each query asks whether a record is in a given cell of a table, or whether it is not. Codes that no
+query and no rule distinguishes are merged into one level, which keeps the search small.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dp_core.tables.structural_zeros import StructuralZeros
 
 Solver = Literal["auto", "exhaustive", "milp", "search"]
 
-_TRIED = 1 << 21  # records times queries that are tried one by one
+_TRIED = 1 << 21  # largest number of records times queries for an exhaustive search
 _MILP_QUERIES = 60
-_NODES = 2000  # of the branch and bound; no clock, so that the same seed gives the same record
+_NODES = 2000  # limit of branch and bound; a time limit would make the record irreproducible
 _STARTS = 20
 _SWEEPS = 20
 
@@ -31,9 +31,9 @@ class Wish:
     """One query of the sample.
 
     Attributes:
-        clique: Columns.
-        cell: A code for each.
-        inside: Whether a record in the cell is a yes; otherwise one outside it.
+        clique: Columns of the table.
+        cell: Codes of the cell, one per column.
+        inside: Whether records in the cell satisfy the query; otherwise records outside it do.
     """
 
     clique: Clique
@@ -46,11 +46,12 @@ class Problem:
     """The queries in terms of levels.
 
     Attributes:
-        columns: Columns that some query or rule speaks of.
-        levels: For each of them its groups of codes.
-        conditions: For each query its columns (by position in `columns`) and their level.
-        inside: For each query whether it asks for the cell.
-        rules: Each rule's columns and which of their levels it speaks of; never all at once.
+        columns: Columns that occur in a query or rule.
+        levels: For each of these columns, its groups of codes.
+        conditions: For each query, its columns (by position in `columns`) with their level.
+        inside: For each query, whether records in the cell satisfy it.
+        rules: For each rule, its columns with the levels concerned; a record with such a level in
+            all of the rule's columns is impossible.
     """
 
     columns: Clique
@@ -103,10 +104,10 @@ class Problem:
         return tuple(len(groups) for groups in self.levels)
 
     def score(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many queries say yes to each state; -1 where a rule forbids it.
+        """Return the number of queries that each state satisfies; -1 if a rule forbids it.
 
         Args:
-            states: Levels, shape (columns, states).
+            states: Levels of the states, shape (columns, states).
         """
         found = np.zeros(states.shape[1], dtype=np.int64)
         for condition, inside in zip(self.conditions, self.inside, strict=True):
@@ -131,17 +132,17 @@ def best_record(
     solver: Solver,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.uint16], int]:
-    """Return a record to which as many queries as possible say yes, and how many do.
+    """Return a record that satisfies as many queries as possible, and their number.
 
     Args:
         domain: All columns.
-        wishes: The queries; equal ones count as often as they are there.
-        zeros: Impossible combinations, which the record has none of if any record has none.
-        weights: For each column how likely its codes are where no query tells them apart.
+        wishes: The queries; repeated ones count repeatedly.
+        zeros: Impossible cells; the record avoids them if any record does.
+        weights: For each column, the probabilities of codes that no query distinguishes.
         solver: `exhaustive` tries every record; `milp` solves a mixed-integer program (up to a
-            number of nodes); `search` improves random records column by column; `auto` takes the
-            first of these that is quick.
-        rng: Decides among equally good records, and where no query tells codes apart.
+            number of nodes); `search` improves random records column by column; `auto` uses the
+            first of these that is fast enough.
+        rng: Generator of the choice among equally good records and among merged codes.
     """
     problem = Problem.build(domain, wishes, zeros)
     cells = math.prod(problem.sizes)
@@ -186,10 +187,10 @@ def _states(problem: Problem, index: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _milp(problem: Problem, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the optimum of the linear program with a 0/1 variable for each level of a column.
+    """Return the optimum of the integer program with a 0/1 variable for each level of a column.
 
-    One more variable for each query is 1 if it says yes. What a query asks for is a sum of
-    literals: all of them 1 (inside), or not all (outside).
+    A further variable for each query is 1 if the query is satisfied: if all of its level variables
+    are 1 (inside), or not all of them (outside).
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import lil_array
@@ -228,7 +229,7 @@ def _milp(problem: Problem, rng: np.random.Generator) -> NDArray[np.int64]:
                 matrix[row, int(first[column]) + int(level)] = 1.0
         high[row] = len(rule) - 1
         row += 1
-    # Less than one query in all, so that it decides only between equally good records.
+    # In total less than one query, so that it decides only between equally good records.
     ties = rng.random(levels) / (2.0 * max(len(problem.columns), 1))
     result = milp(
         np.concatenate([-ties, -np.ones(queries)]),

@@ -1,7 +1,7 @@
 """The few columns that predict each column best, chosen privately (Park & Ghosh 2013).
 
-The choice by mutual information alone is not private. Here it is a choice by the exponential
-mechanism for each place (SBHG+EM of Li, Karwa, Slavkovic & Steorts 2018, Remark 3.2).
+A direct choice by mutual information is not private. Here the exponential mechanism makes one
+choice per feature (SBHG+EM of Li, Karwa, Slavkovic & Steorts 2018, Remark 3.2).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 Score: TypeAlias = Literal["auto", "mi", "r"]
-"""Mutual information, which needs a public number of rows; the distance from independence; or the
-first of them that can be."""
+"""`mi`: mutual information, which needs a public number of rows. `r`: the distance from
+independence. `auto`: `mi` if possible, otherwise `r`."""
 
 _GRID = 1 << 20  # mutual information is rounded to this part of a bit
 
@@ -39,10 +39,11 @@ class FeatureChoice:
 
     Attributes:
         features: Number of other columns kept with each column (R), or all if there are fewer.
-        score: `mi`, mutual information, only where the number of rows is public (replace-one); `r`,
-            the distance from independence; `auto`, the first where it can be.
-        given: Instead of a choice: lists of a column and those to hold beside it, from public
-            knowledge; a column without a list is by itself. The selection needs no share then.
+        score: `mi`, mutual information, only if the number of rows is public (replace-one); `r`,
+            the distance from independence; `auto`, `mi` if possible, otherwise `r`.
+        given: Stated features, from public knowledge, instead of a choice: lists of a column
+            followed by its features. A column without a list has no features. The selection then
+            needs no share.
     """
 
     features: int = 1
@@ -68,13 +69,13 @@ class FeatureChoice:
         return len(domain) if self.adaptive else 0
 
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
-        """Refuse an unknown number of rows."""
+        """Raise BadInput if the number of rows will not be known."""
         require_rows(neighbours, measured)
         if self.score == "mi":
             require_public_rows(neighbours, "Mutual information")
 
     def most_cells(self, domain: Domain) -> int:
-        """Return the most cells that the table of a column and its features can have."""
+        """Return the largest possible number of cells of a column's table with its features."""
         if self.adaptive:
             return math.prod(sorted(domain.sizes, reverse=True)[: self.features + 1])
         return max(domain.size(clique) for clique in self.given_tables(domain))
@@ -110,7 +111,7 @@ class FeatureChoice:
             clique: Clique = (name,)
             for number in range(1, times + 1):
                 left = [other for other in domain.columns if other not in clique]
-                # privacy: p times R choices, each of them a part 1/(p R) of the budget.
+                # privacy: p times R choices, each with 1/(p R) of the budget.
                 best = curator.choose(
                     "select",
                     f"column-{place}-{number}",
@@ -124,10 +125,10 @@ class FeatureChoice:
 
 
 def _check_given(given: Sequence[Sequence[str]]) -> None:
-    """Refuse lists that contradict one another.
+    """Check that the lists of `given` do not contradict each other.
 
     Raises:
-        ValueError: naming the option.
+        ValueError: if two lists have the same first column, or a list repeats a column.
     """
     first = [clique[0] for clique in given]
     if len(set(first)) != len(first):

@@ -1,4 +1,4 @@
-"""The number of rows and the one-way tables that a selection knows before it looks."""
+"""The number of rows and the one-way tables that are known before a selection."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 _ROWS_UNKNOWN = (
-    "This selection has to know about how many rows there are; give the stage `total` (or"
-    " `one_way`) a share of the budget."
+    "This selection needs the approximate number of rows; give the stage `total` (or `one_way`) a"
+    " share of the budget."
 )
 
 
@@ -30,7 +30,7 @@ def require_rows(neighbours: Neighbours, measured: Collection[Stage]) -> None:
 
 
 def require_public_rows(neighbours: Neighbours, what: str) -> None:
-    """Raise BadInput where a score needs the exact number of rows and it is not public."""
+    """Raise BadInput if a score needs the exact number of rows and it is not public."""
     if neighbours != "replace-one":
         raise BadInput(
             f"{what} has a sensitivity only where the number of rows is public (replace-one, and"
@@ -39,15 +39,15 @@ def require_public_rows(neighbours: Neighbours, what: str) -> None:
 
 
 def number_of_rows(curator: Curator, domain: Domain, known: Sequence[Released]) -> float:
-    """Return the number of rows as far as it is public, at least 1.
+    """Return the public or estimated number of rows, at least 1.
 
     Args:
-        curator: It knows whether the relation makes the number public.
+        curator: Curator, which knows whether the relation makes the number public.
         domain: All columns.
         known: Results measured before; their tables estimate the number of rows.
 
     Raises:
-        BadInput: if nothing says it.
+        BadInput: if the number is neither public nor measured.
     """
     from dp_core.methods.reconstruction.estimates.consistency import estimate_total, estimates
 
@@ -63,7 +63,7 @@ def number_of_rows(curator: Curator, domain: Domain, known: Sequence[Released]) 
 def column_weights(
     domain: Domain, known: Sequence[Released], zeros: StructuralZeros
 ) -> Mapping[str, NDArray[np.float64]]:
-    """Return each column's table as far as it was measured, summing to 1; otherwise an even one."""
+    """Return each column's measured table, normalised to sum 1, or a uniform one."""
     from dp_core.methods.reconstruction.estimates.consistency import column_tables
 
     even = {

@@ -1,8 +1,8 @@
 """Choosing tables by the errors of a graphical model, for MST, AIM and MWEM-PGM.
 
-A model of everything measured so far answers every candidate; the noisy choice is among the
-distances between those answers and the truth; what is chosen is measured; and the model is fitted
-anew (McKenna, Mullins, Sheldon and Miklau, VLDB 2022, Algorithm 1).
+In each round, the model of all measurements so far estimates every candidate table. A candidate is
+chosen privately by the distance between this estimate and the truth. The chosen table is measured,
+and the model is fitted again (McKenna, Mullins, Sheldon and Miklau, VLDB 2022, Algorithm 1).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
 GRID = 16
-"""Parts of a record to which answers are rounded; the rounding is far below any noise."""
+"""Parts of a record to which model answers are rounded; the rounding is far below any noise."""
 
-_MOST_ANNOUNCED = 1 << 24  # cells of exact counts that are held at once
+_MOST_ANNOUNCED = 1 << 24  # largest number of cells that are counted in advance
 _SWEEPS = 20
 _TOLERANCE = 3e-4
 
 
 def tables_up_to(domain: Domain, order: int, *, max_cells: int) -> tuple[Clique, ...]:
-    """Return all tables of 1 to `order` columns, those of one column always, smaller ones first."""
+    """Return all tables of 1 to `order` columns that fit, smaller ones first."""
     return tuple(
         clique
         for size in range(1, order + 1)
@@ -44,9 +44,9 @@ def tables_up_to(domain: Domain, order: int, *, max_cells: int) -> tuple[Clique,
 
 
 def announced(domain: Domain, cliques: Sequence[Clique]) -> tuple[Clique, ...]:
-    """Return the tables to count in advance, and the number of rows, which may be public.
+    """Return the tables to count in advance, with the empty clique for the number of rows.
 
-    Empty if the candidates have too many cells to be held in memory.
+    The result is empty if the candidates have too many cells for memory.
     """
     held = sum(domain.size(clique) for clique in cliques) <= _MOST_ANNOUNCED
     return ((), *cliques) if held else ()
@@ -81,7 +81,7 @@ class RoundModel:
             domain: All columns.
             zeros: Impossible cells, as far as tables of the model cover them.
             rows: Number of records if it is public, otherwise None.
-            max_cells: Most cells of the junction tree; single columns always have room.
+            max_cells: Largest number of cells of the junction tree; single columns always fit.
         """
         from dp_core.methods.reconstruction.graphical.junction_tree import adjacency
 
@@ -94,7 +94,7 @@ class RoundModel:
         self._potentials: dict[Clique, NDArray[np.float64]] = {}
 
     def fits(self, clique: Clique) -> bool:
-        """Return whether there is room for a table; once there is none, there never is."""
+        """Return whether a table fits into the model; a table that does not fit never will."""
         from dp_core.methods.reconstruction.graphical.junction_tree import adjacency, tree_cells
 
         if clique in self._refused:
@@ -137,7 +137,7 @@ class RoundModel:
         self._answers = Answers(fit.tree, fit.tables)
 
     def answer(self, clique: Clique) -> NDArray[np.float64]:
-        """Return the model's table of a clique, records."""
+        """Return the model's estimated table of a clique, in records."""
         return self._answers.table(clique)
 
 
@@ -149,16 +149,16 @@ def distances(
     noise: float = 0.0,
     drawn_in: bool = False,
 ) -> TableDistance:
-    """Return the score of each clique: how far the model's table is from the truth.
+    """Return the score of each clique: the distance of the model's table from the true one.
 
     Args:
         model: Model of the measurements so far; public.
         cliques: Candidates.
-        weights: Whole-number weights of the candidates; default 1.
-        noise: Expected absolute error of each cell when measured, records; a candidate's score is
-            lowered by it, for an error of that size is not mended by measuring.
-        drawn_in: Whether a cell counts less than that if the model expects it to hold little: it is
-            drawn in then, and what is lost is its own chance deviation and some dependence.
+        weights: Integer weights of the candidates; 1 by default.
+        noise: Expected absolute error of each measured cell, in records; 0 by default. It is
+            subtracted from the score, because measuring cannot remove an error of that size.
+        drawn_in: Whether less is subtracted for cells with a small expectation. Shrinkage limits
+            their error to the sampling deviation and some dependence.
     """
     tables = [model.answer(clique) for clique in cliques]
     answers = tuple(np.rint(GRID * table).astype(np.int64) for table in tables)
@@ -175,10 +175,10 @@ def distances(
 
 
 def _left_by_chance(expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return by how much cells differ from what single columns expect, records, if not measured.
+    """Return the typical deviation of unmeasured cells from their expected counts, in records.
 
-    A Poisson number's mean deviation (a close bound of it), and the dependence that cells of so
-    many records usually have (`belief.py`: about `E ** 0.75`).
+    The sum of (a close bound of) the mean deviation of a Poisson variable, and the usual dependence
+    of cells with expectation E (about `E ** 0.75`, as in `residual_belief`).
     """
     chance = np.minimum(np.sqrt(2 / np.pi * expected), 2 * expected)
     return np.asarray(chance + expected**0.75)
@@ -196,9 +196,9 @@ def among(scores: TableDistance, places: Sequence[int]) -> TableDistance:
 
 
 def overlap_weights(cliques: Sequence[Clique], workload: Sequence[Clique]) -> list[int]:
-    """Return for each clique how many columns it shares with the workload's tables, in sum.
+    """Return for each clique the total number of columns shared with the workload's tables.
 
-    Divided by what they all have in common: only their ratios matter (AIM, Section 4).
+    The weights are divided by their common divisor; only their ratios matter (AIM, Section 4).
     """
     count: dict[str, int] = {}
     for table in workload:

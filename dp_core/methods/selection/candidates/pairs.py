@@ -1,4 +1,4 @@
-"""The dependence that methods ask of pairs, and what is known of single columns beforehand."""
+"""The dependence scores of pairs, and the one-way tables that are known beforehand."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dp_core.wall.statistics import InDif
 
 
 def pairs_up_to(domain: Domain, max_cells: int) -> tuple[Clique, ...]:
-    """Return all pairs of columns of at most so many cells."""
+    """Return all pairs of columns with at most `max_cells` cells."""
     pairs = itertools.combinations(domain.columns, 2)
     return tuple(pair for pair in pairs if domain.size(pair) <= max_cells)
 
 
 def dependences(cliques: Sequence[Clique]) -> InDif | None:
-    """Return the score of how dependent each pair is; None where there is no pair."""
+    """Return the statistic of each pair's dependence, or None if there is no pair."""
     pairs = tuple((one, two) for one, two in cliques)
     return InDif(pairs) if pairs else None
 

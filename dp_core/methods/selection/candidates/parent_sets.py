@@ -1,8 +1,8 @@
-"""Sets of columns that may be a column's parents in a Bayesian network. Public arithmetic.
+"""Sets of columns that may be a column's parents in a Bayesian network. Uses public values only.
 
-A set is a candidate if its table with the child is not too large to be useful, and no larger set
-of the columns at hand would do (Zhang et al., ACM TODS 2017, Section 5, Algorithm 5). There may be
-very many: beyond a limit a random part of them is taken.
+A set is a candidate if its table with the child is small enough to be useful, and no column can be
+added to it (Zhang et al., ACM TODS 2017, Section 5, Algorithm 5). If there are more candidates than
+a limit, a random part of them is used.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 
 from dp_core.tables.domain import Clique, Domain
 
-_VISITS = 20_000  # steps of a search before sets are drawn instead
-_TRIALS = 4  # draws for each set wanted
+_VISITS = 20_000  # steps of an exhaustive search before sets are drawn at random instead
+_TRIALS = 4  # draws per requested set
 
 
 def maximal_sets(
@@ -25,17 +25,17 @@ def maximal_sets(
     most: int,
     rng: np.random.Generator,
 ) -> tuple[Clique, ...]:
-    """Return the sets of columns to which none can be added.
+    """Return the maximal sets of columns within the limits.
 
     Args:
         sizes: Number of codes of each column.
-        cells: A set's joint table has at most so many cells.
-        degree: A set has at most so many columns; None is any number.
-        most: Number of sets that are listed; of more, a random part is returned.
-        rng: Decides which.
+        cells: Largest number of cells of a set's joint table.
+        degree: Largest number of columns of a set; None for any number.
+        most: Number of sets up to which all are returned; of more, a random part is returned.
+        rng: Generator of the random part.
 
     Returns:
-        At least the empty set; each in the order of `sizes`.
+        The sets, each with columns in the order of `sizes`; at least the empty set.
 
     >>> rng = np.random.default_rng(0)
     >>> maximal_sets({"a": 2, "b": 3, "c": 4}, cells=8, degree=None, most=9, rng=rng)
@@ -47,9 +47,9 @@ def maximal_sets(
     visits = 0
 
     def search(position: int, chosen: Clique, used: int, left_out: int) -> bool:
-        """List what extends `chosen`; False once there is too much of it.
+        """List the maximal sets that extend `chosen`; return False if there are too many.
 
-        `left_out` is the size of the smallest column that was passed over, 0 for none.
+        `left_out` is the size of the smallest column that was skipped, 0 for none.
         """
         nonlocal visits
         visits += 1
@@ -83,16 +83,16 @@ def candidates(
     most: int,
     rng: np.random.Generator,
 ) -> tuple[tuple[str, Clique], ...]:
-    """Return the columns that may come next in a network, with every set of parents each may have.
+    """Return the possible next columns of a network, each with its possible sets of parents.
 
     Args:
         domain: All columns.
         done: Columns that are in the network already.
-        cells: A child's table with its parents has at most so many cells; where even the child
-            alone has more, it has no parents.
-        degree: Most parents; None is any number.
-        most: Pairs returned, about; every column that is left has at least one.
-        rng: Decides which pairs are left out where there are more.
+        cells: Largest number of cells of a child's table with its parents; a child that alone has
+            more gets no parents.
+        degree: Largest number of parents; None for any number.
+        most: Approximate number of results; every remaining column has at least one.
+        rng: Generator of the choice if there are more.
     """
     parents = {name: domain.project((name,)).size() for name in domain.columns if name in done}
     children = [name for name in domain.columns if name not in done]
@@ -114,7 +114,7 @@ def candidates(
 def _drawn(
     sizes: Mapping[str, int], cells: int, limit: int, most: int, rng: np.random.Generator
 ) -> list[set[str]]:
-    """Return some maximal sets, each filled up in a random order."""
+    """Return some maximal sets, each filled with columns in a random order."""
     names = list(sizes)
     found: dict[frozenset[str], None] = {}
     for _ in range(_TRIALS * most):

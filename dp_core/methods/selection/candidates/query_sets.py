@@ -1,6 +1,6 @@
 """Sets of counting queries: parities of binary columns, or cells of small tables.
 
-From the domain alone, so public.
+They depend on the domain alone, so they are public.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 
 MOST_QUERIES = 200_000
-"""Queries of one list; more take long to name, and their scores to compare."""
+"""Largest number of queries in a list; listing and comparing more takes too long."""
 
 
 def is_binary(domain: Domain) -> bool:
@@ -23,10 +23,10 @@ def is_binary(domain: Domain) -> bool:
 
 
 def parities(domain: Domain, orders: Sequence[int]) -> Parities:
-    """Return the parities of some numbers of columns, smaller ones first.
+    """Return the parities of the given numbers of columns, smaller ones first.
 
-    Columns of one code are left out: nothing of them is ever odd. Where there are fewer columns
-    than any order asks for, it is the parities of all columns that there are.
+    Columns with one code are left out, because their parity is constant. If there are fewer columns
+    than every order, the result is the parity of all columns.
     """
     columns = [name for name, size in zip(domain.columns, domain.sizes, strict=True) if size == 2]
     return Parities(
@@ -39,7 +39,7 @@ def parities(domain: Domain, orders: Sequence[int]) -> Parities:
 
 
 def tables(domain: Domain, orders: Sequence[int]) -> tuple[Clique, ...]:
-    """Return the tables of some numbers of columns, smaller ones first."""
+    """Return the tables of the given numbers of columns, smaller ones first."""
     return tuple(
         clique
         for order in _within(orders, len(domain))
@@ -48,7 +48,7 @@ def tables(domain: Domain, orders: Sequence[int]) -> tuple[Clique, ...]:
 
 
 def cells(domain: Domain, orders: Sequence[int]) -> Cells:
-    """Return all cells of the tables of some numbers of columns."""
+    """Return all cells of the tables of the given numbers of columns."""
     of: list[Clique] = []
     codes: list[tuple[int, ...]] = []
     for clique in tables(domain, orders):
@@ -59,10 +59,10 @@ def cells(domain: Domain, orders: Sequence[int]) -> Cells:
 
 
 def check_binary(domain: Domain, option: str, instead: str) -> None:
-    """Refuse columns that have no parities.
+    """Check that all columns are binary, so that they have parities.
 
     Raises:
-        BadInput: naming the column and what fits.
+        BadInput: if one is not; the message names the column and another method.
     """
     for name, size in zip(domain.columns, domain.sizes, strict=True):
         if size > 2:
@@ -73,10 +73,10 @@ def check_binary(domain: Domain, option: str, instead: str) -> None:
 
 
 def check_number(domain: Domain, orders: Sequence[int], *, of_cells: bool, option: str) -> None:
-    """Refuse a list of queries that is too long.
+    """Check that a list of queries is not too long.
 
     Raises:
-        BadInput: naming the limit.
+        BadInput: if it is; the message names the limit.
     """
     kept = _within(orders, len(domain))
     if of_cells:
@@ -91,7 +91,7 @@ def check_number(domain: Domain, orders: Sequence[int], *, of_cells: bool, optio
 
 
 def _symmetric(sizes: Sequence[int], order: int) -> int:
-    """Return the number of cells of all tables of one order."""
+    """Return the total number of cells of all tables of one order."""
     sums = [1] + [0] * order
     for size in sizes:
         for index in range(order, 0, -1):
@@ -100,6 +100,6 @@ def _symmetric(sizes: Sequence[int], order: int) -> int:
 
 
 def _within(orders: Sequence[int], columns: int) -> tuple[int, ...]:
-    """Return the orders that there are; of a smaller domain the largest one."""
+    """Return the orders that exist for this number of columns, or else the largest possible one."""
     kept = sorted({order for order in orders if order <= columns})
     return tuple(kept) if kept or not columns else (columns,)
