@@ -39,7 +39,12 @@ def look(release: str, by: str, reason: str) -> RecordedLook:
 
 @cli.command()
 @click.argument("release")
-@click.option("--out", type=click.Path(path_type=Path), help="New folder; default: that of `run`.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="New folder; default: that of `run`.",
+)
 @decided
 @answering("release_views.published")
 def publish(release: str, out: Path | None, by: str, reason: str) -> PublishedRelease:

@@ -49,7 +49,9 @@ def making(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @cli.command()
-@click.option("--out", type=click.Path(path_type=Path), help="New folder for the bundle.")
+@click.option(
+    "--out", metavar="DIR", type=click.Path(path_type=Path), help="New folder for the bundle."
+)
 @click.option("--verbose", is_flag=True, help="Show Prefect's own log.")
 @answering("release_views.demo")
 def demo(out: Path | None, verbose: bool) -> PublishedRelease:
@@ -85,7 +87,9 @@ def plan(spec: Path) -> PlanAnswer:
 
 @cli.command()
 @click.argument("spec", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="New folder.")
+@click.option(
+    "--out", metavar="DIR", type=click.Path(path_type=Path), required=True, help="New folder."
+)
 @making
 @answering("release_views.published")
 def run(spec: Path, out: Path, **options: Any) -> PublishedRelease:

@@ -328,7 +328,7 @@ def test_a_plan_that_waits_for_approval_is_no_failure(project):
     project.write_spec(account="careful")
     with announcement.heard() as told:
         state = flows_release.release.fn(spec=str(project.spec), out=str(project.out))
-    assert (state.name, state.is_completed()) == ("AwaitingApproval", True)
+    assert (state.name, state.is_completed()) == ("AwaitingPlanApproval", True)
     assert (told[0].name, told[0].exit_code) == ("waiting", 3)
     assert project.ledger().reservation("town") is None
 
