@@ -205,7 +205,7 @@ def test_what_is_looked_at_is_not_written(tmp_path):
     view = RunFolder(tmp_path, "town")
     with pytest.raises(ValueError, match="folder of its reservation"):
         begin(view)
-    with pytest.raises(ValueError, match="belongs to a reservation"):
+    with pytest.raises(ValueError, match="reservation"):
         view.remove_confidential()
 
 
