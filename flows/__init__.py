@@ -1,6 +1,6 @@
 """The five Prefect flows, one file each: release, scheduled, compare, nightly and sweep.
 
-Around them: `cli` (commands), `answers` (their results), `releases` (shared by the flows),
-`comparison`, `monitoring` (log, events, metrics, artifacts) and `engine` (Prefect's server and
-settings). `flows` imports `tasks` and `dp_core`; nothing imports `flows`.
+The folders beside them: `cli` (commands), `answers` (the commands' results), `releases` (what the
+flows share), `comparison` (of methods), `monitoring` (log, events, metrics, artifacts) and `engine`
+(Prefect's server and settings). `flows` imports `tasks` and `dp_core`; nothing imports `flows`.
 """

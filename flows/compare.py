@@ -1,4 +1,4 @@
-"""The comparison as a Prefect flow, for comparisons on a schedule."""
+"""The flow `compare`: compares methods on public data, for use on a schedule."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _quiet: dict[str, Any] = {
 
 
 def _run_name() -> str:
-    """Return a run's name in Prefect: the folder's of the results, without those above it."""
+    """Return the run's name in Prefect: `compare` and the last part of the output folder's path."""
     from prefect.runtime import flow_run
 
     return f"compare {Path(str(flow_run.parameters['out'])).name}"
@@ -55,23 +55,26 @@ def compare(
     jobs: int = 1,
     limit: float = 1800,
 ) -> None:
-    """Compare methods on data that may be looked at; the results are in the folder.
+    """Compare methods on public data, and write tables and plots to a folder.
 
     Args:
         specs: Paths of release specs.
-        by: Who declares the data public.
-        reason: Why they are.
-        out: Folder of the results; what is finished in it is kept.
-        public_data: That the data may be looked at; without it nothing is done.
-        methods: Presets; none: each spec's own.
-        epsilons: As texts, so that they are exact; none: each spec's own.
-        runs: Of each method at each epsilon.
-        target: Column that classifiers predict.
-        formulas: Regressions, fitted to the file and to each method's sets.
-        hold_out: Share of records that no method sees; needs a target.
-        seed: Of the first run's post-processing.
-        jobs: Processes at a time.
-        limit: Seconds after which a run is stopped.
+        by: Name of the person who declares the data public.
+        reason: Why the data are public.
+        out: Folder of the results. Runs that it already holds are not repeated.
+        public_data: Declares that the data are public. The flow refuses to start without it.
+        methods: Presets to compare; by default each spec's own.
+        epsilons: Epsilons to compare, as exact decimal texts; by default each spec's own.
+        runs: Number of runs of each method at each epsilon; 3 by default.
+        target: Column that classifiers predict; none by default.
+        formulas: Regressions that are fitted to the file and to each method's sets.
+        hold_out: Share of records that are kept for testing, as a decimal text; needs `target`.
+        seed: Seed of the first run's post-processing; by default the spec's.
+        jobs: Number of runs at the same time; 1 by default.
+        limit: Seconds after which a run is stopped; 1800 by default.
+
+    Raises:
+        BadInput: if an argument is invalid, or `public_data` is false.
     """
     request = _without_detail(
         partial(
@@ -111,10 +114,10 @@ def _report(prepared: Prepared) -> None:
 
 
 def _step(name: str, work: Callable[[], Value]) -> Value:
-    """Do a step as a task of the flow."""
+    """Run a step as a Prefect task, and return its value."""
     done: list[Value] = []
 
-    # The value stays here: Prefect is given neither parameters nor results to keep.
+    # The task takes no parameters and returns nothing, so Prefect has no value to store.
     def perform() -> None:
         done.append(_without_detail(work))
 
@@ -123,7 +126,7 @@ def _step(name: str, work: Callable[[], Value]) -> Value:
 
 
 def _without_detail(work: Callable[[], Value]) -> Value:
-    """Do some work; an error of ours leaves without what is for staff, which Prefect would keep."""
+    """Call `work`; remove the internal detail from a `ReleaseError`, because Prefect stores it."""
     failure: ReleaseError
     try:
         return work()

@@ -1,4 +1,4 @@
-"""The nightly check: the ledger's chain, and every bundle made from it that is where it was put."""
+"""The nightly check of the ledger's chain and of every bundle that is still in its folder."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ FLOW = "verify-ledger"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What the check found in order.
+    """The result of a check that found no fault.
 
     Attributes:
-        entries: Of the ledger.
-        head: Link of its last entry; to be kept elsewhere.
-        verified: Releases whose bundles verify.
-        elsewhere: Releases whose bundles are not where they were written.
+        entries: Number of entries in the ledger.
+        head: Hash of the ledger's newest entry. A copy kept elsewhere reveals a truncated ledger.
+        verified: Names of the releases whose bundles verify.
+        elsewhere: Names of the releases whose bundles are no longer in the folder that they were
+            written to.
     """
 
     entries: int
@@ -41,7 +42,7 @@ class Checked:
 
     @property
     def sentence(self) -> str:
-        """What is told to people."""
+        """The result as a sentence for people."""
         moved = f" ({len(self.elsewhere)} moved away)" if self.elsewhere else ""
         return (
             f"The ledger verifies, and so do {len(self.verified)} bundles{moved}. Head of"
@@ -51,13 +52,14 @@ class Checked:
 
 @flow(name=FLOW, flow_run_name=FLOW, persist_result=False, log_prints=False, retries=0)
 def verify_ledger(public_keys: list[str] | None = None) -> State[Any] | None:
-    """Check every entry of the ledger, and every published bundle that is where it was written.
+    """Check every entry of the ledger, and every published bundle that is still in its folder.
 
-    Fails with one sentence that names the first entry, or the bundles, that do not verify.
+    If the check fails, the message of the failed run names the first entry, or the bundles, that do
+    not verify.
 
     Args:
-        public_keys: Files of public keys, one of which must have signed the ledger's last entry and
-            every bundle. Empty: signatures are checked, but not whose they are.
+        public_keys: Paths of public keys. One of them must have signed the ledger's last entry and
+            every bundle. If empty, signatures are checked, but any key is accepted.
     """
     keys = [Path(key) for key in public_keys or ()]
 
@@ -70,10 +72,14 @@ def verify_ledger(public_keys: list[str] | None = None) -> State[Any] | None:
 def check_all(at: Path, keys: list[Path]) -> Checked:
     """Check the ledger of a home and the bundles of its releases.
 
+    Args:
+        at: The home.
+        keys: Paths of the public keys to trust; empty accepts any key.
+
     Raises:
         BadInput: if there is no ledger yet, or a file holds no public key.
-        LedgerCorrupt: naming the first entry that does not fit.
-        ReleaseError: naming the bundles that do not verify.
+        LedgerCorrupt: if an entry does not verify; the message names the first one.
+        ReleaseError: if bundles do not verify; the message names them.
     """
     ledger = _opened(at)
     found = check_ledger(ledger, at, keys, quiet=True)
@@ -107,16 +113,18 @@ def check_all(at: Path, keys: list[Path]) -> Checked:
 
 
 def _opened(at: Path) -> Ledger:
-    """Return the ledger of a home; one that is lost or older than it was is told as a changed one.
+    """Return the ledger of a home; announce a lost or outdated ledger as a failed verification.
 
     Raises:
-        BadInput: if there is none yet.
-        LedgerCorrupt: if there was one, or a later one.
+        BadInput: if there is no ledger yet.
+        LedgerCorrupt: if the ledger is lost, or older than its anchor.
     """
     try:
         assert_not_lost(at)
         if not ledger_exists(at):
-            raise BadInput(f"There is no ledger in {at} yet, so nothing to check.", row="no-ledger")
+            raise BadInput(
+                f"There is no ledger in {at} yet, so there is nothing to check.", row="no-ledger"
+            )
         return open_ledger(at)
     except LedgerCorrupt as error:
         tell_ledger("verification-failed", error.message, row=error.row)
@@ -124,7 +132,7 @@ def _opened(at: Path) -> Ledger:
 
 
 def _bundle(at: Path, release: str) -> Path | None:
-    """Return where the bundle of a published release was written, None for any other."""
+    """Return the folder that a release's bundle was written to, None if it is not published."""
     folder = RunFolder(at, release)
     if folder.done("publish") is None:
         return None

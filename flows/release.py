@@ -1,4 +1,4 @@
-"""The release, end to end: its stages in order, and what surrounds them."""
+"""The flow `release`: the stages of a release in order, with the ledger and Dask around them."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ _PLAN: ContextVar[Plan | None] = ContextVar("plan", default=None)
 
 @contextmanager
 def called_with(progress: Progress, plan: Plan | None = None) -> Iterator[None]:
-    """Pass the flow what must not be a parameter, since Prefect stores parameters.
+    """Pass values to the flow that are not parameters, because Prefect stores parameters.
 
     Args:
-        progress: Called with each stage and how much of it is done.
+        progress: Called with the name of a stage and the part of it that is done, 0 to 1.
         plan: Plan of the spec, if the caller has made it; by default the flow makes it.
     """
     tokens = _PROGRESS.set(progress), _PLAN.set(plan)
@@ -88,7 +88,7 @@ def plan_of_caller() -> Plan | None:
 
 
 def _run_name() -> str:
-    """Return a run's name in Prefect: the spec's, without its folders."""
+    """Return the run's name in Prefect: `release` and the file name of the spec."""
     from prefect.runtime import flow_run
 
     return f"release {Path(str(flow_run.parameters['spec'])).name}"
@@ -106,14 +106,19 @@ def release(
 ) -> State[None] | None:
     """Make a release, or continue one that stopped.
 
-    A release that waits for a person is no failure: the run ends as `Held` or `AwaitingApproval`,
-    and is run again after the decision.
+    A run that ends because a person must decide has not failed. Its state in Prefect is `Held` if
+    the finished release awaits approval, and `AwaitingPlanApproval` if an account must approve the
+    plan first. Run it again after the decision.
 
     Args:
         spec: Path of the release spec.
         out: Folder of the bundle; new or empty.
-        dask: Address of a Dask scheduler; None counts on threads of this process.
-        keep_confidential: Keep codes and counts when the release is done.
+        dask: Address of a Dask scheduler; by default threads of this process do the counting.
+        keep_confidential: Keep the confidential codes and counts when the release is finished;
+            False by default.
+
+    Raises:
+        ReleaseError: if the release failed or was refused.
     """
     plan = plan_of_caller()
     try:
@@ -145,7 +150,7 @@ def release(
 
 
 Perform = Callable[[Task[[Any], None], Any], None]
-"""Does a stage of a run; by default as a task of the calling flow."""
+"""Runs one stage of a run; by default by calling it as a task of the current flow."""
 
 
 def carry_out(
@@ -157,22 +162,29 @@ def carry_out(
     keep_confidential: bool = False,
     perform: Perform = Task.__call__,
 ) -> ConfidentialRun:
-    """Make a release, or finish it, and return its run; a stop before any charge costs nothing.
+    """Make a release, or continue one that stopped, and return its run.
+
+    If bad input stops the release before anything was charged, its reservation is returned.
 
     Args:
         spec: Path of the release spec.
-        out: Folder of the bundle.
+        out: Folder of the bundle; new or empty.
         plan: Plan of the spec; by default the spec is read and planned.
-        dask: Address of a Dask scheduler; None counts on threads of this process.
-        keep_confidential: Keep codes and counts when the release is done.
-        perform: Does one stage of the run.
+        dask: Address of a Dask scheduler; by default threads of this process do the counting.
+        keep_confidential: Keep the confidential codes and counts when the release is finished;
+            False by default.
+        perform: Runs one stage; by default as a task of the current flow.
+
+    Raises:
+        ReleaseError: what stopped the release.
     """
     where = home()
     log.check()
     plan = plan or make_plan(load_spec(spec))
     check_start(plan, out)
     ledger = open_ledger(where)
-    # The lease comes before any reservation is made or returned: another process may be at work.
+    # Take the lease before making or returning a reservation: another process may be working on
+    # this release.
     with (
         ledger.lease(plan.spec.release, home_id(where)) as writer,
         dask_client(dask) as client,
@@ -193,18 +205,28 @@ def carry_out(
                 ) from None
             raise
         finally:
-            # A note that cannot be written must not hide the error that stopped the release.
+            # If the anchor cannot be written, the error that stopped the release is still raised.
             with suppress(ReleaseError, OSError):
                 run.note_anchor()
     return run
 
 
 def make_release(run: ConfidentialRun, perform: Perform = Task.__call__) -> None:
-    """Do every stage that is not done yet, then publish if that is allowed."""
+    """Run every stage that is not done yet, then publish if that is allowed.
+
+    Args:
+        run: The run, with its lease and reservation.
+        perform: Runs one stage; by default as a task of the current flow.
+
+    Raises:
+        Held: if the release awaits approval.
+        Unpublished: if its own thresholds ended it.
+        ReleaseError: if a stage failed.
+    """
     if run.writer.gate(run.reservation).held is None:
         forget_lost(run)
         if needs_data(run):
-            # Stages that were finished earlier must have been finished for this input.
+            # Identify the input again: earlier stages must have used the same input.
             run.folder.forget("identify")
             perform(identify, run)
         for stage in STAGES[:-1]:
@@ -213,7 +235,7 @@ def make_release(run: ConfidentialRun, perform: Perform = Task.__call__) -> None
         require_approval(run)
     elif run.folder.done("publish") is None:
         # privacy: a person may have looked at the sets, so they are published unchanged or not at
-        # all. After publication they are deleted, perhaps only in part, so they are not checked.
+        # all. They are not checked after publication, because then they are being deleted.
         require_unchanged(run)
     perform(publish, run)
     tidy(run)
@@ -228,25 +250,35 @@ def open_run(
     *,
     keep_confidential: bool = False,
 ) -> ConfidentialRun:
-    """Return a run with its reservation; a refusal comes before anything is written.
+    """Return a run with its reservation; if the release is refused, nothing is written.
+
+    Args:
+        plan: Plan of the release.
+        spec_path: Path of the spec.
+        out: Folder of the bundle; new or empty.
+        ledger: Ledger of the home.
+        writer: Writes the release's entries; holds its lease.
+        keep_confidential: Keep the confidential codes and counts when the release is finished;
+            False by default.
 
     Raises:
         BadInput: if the output folder cannot be used, or the name is used.
-        BudgetRefused: if the account does not allow it.
+        BudgetRefused: if the account does not allow the release.
+        StageFailed: if the release was charged in another home, or its folder is gone.
     """
-    # Again, now under the lease: another process may have changed what the first check saw.
+    # Check again under the lease: another process may have changed what the first check saw.
     check_start(plan, out)
     where = home()
     reservation = writer.reservation()
     if reservation and not reservation.outcome and ledger.charges(reservation):
         folder = RunFolder(where, plan.spec.release, reservation.link)
         if not folder.exists():
-            # privacy: the results of its charges are elsewhere; drawing here would be a second
-            # draw.
+            # privacy: the results of its charges are stored elsewhere, so drawing noise here would
+            # be a second draw.
             raise StageFailed(
-                f"Release {plan.spec.release!r} was begun in another home, or its folder"
-                f" {folder.path} is gone. Resume it in the home that began it, or restore the"
-                " folder; its results are never drawn again.",
+                f"Release {plan.spec.release!r} was started in another home, or its folder"
+                f" {folder.path} is gone. Resume it in the home that started it, or restore the"
+                " folder. Noisy results that were paid for are never drawn again.",
                 row="other-home",
             )
     if not is_publishing(reservation, plan):
@@ -256,7 +288,7 @@ def open_run(
             and reservation.plan != plan.hash
             and not ledger.charges(reservation)
         ):
-            # Nothing was charged, so a corrected spec may begin again.
+            # Nothing was charged, so the release may start again with a corrected spec.
             require_known_results(where, ledger, reservation)
             reservation = writer.settle(reservation, "returned")
         if reservation is None or reservation.outcome is not None:
@@ -281,7 +313,17 @@ def open_run(
 
 
 def give_back(run: Run) -> bool:
-    """Return the reservation to the account if nothing was charged; return whether it was."""
+    """Return the reservation to the account if nothing was charged.
+
+    Args:
+        run: The run, with its reservation.
+
+    Returns:
+        Whether the reservation was returned.
+
+    Raises:
+        LedgerCorrupt: if a noisy result is stored that the ledger has no charge for.
+    """
     require_known_results(run.home, run.ledger, run.reservation)
     if run.ledger.charges(run.reservation):
         return False

@@ -1,4 +1,4 @@
-"""A release on a schedule: each date makes the release of that date, once."""
+"""The flow `scheduled-release`: makes one release for each scheduled date."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from tasks.support.run_folder import RunFolder
 FLOW = "scheduled-release"
 ZONE = "UTC"
 
-# What each is for stands in the docstring, from where Prefect takes it into its form.
+# Prefect's form shows the descriptions of the parameters in the flow's docstring.
 PlaceOnDisk = Annotated[str, Field(min_length=1, max_length=4096)]
 DaskAddress = Annotated[str, Field(max_length=300)]
 
 
 def _run_name() -> str:
-    """Return a run's name in Prefect: the release's, or the template's where there is a mistake."""
+    """Return the run's name in Prefect: the release, or the template's file if it has an error."""
     parameters = this_run.parameters
     try:
         template = read_template(Path(str(parameters["template"])))
@@ -58,19 +58,24 @@ def scheduled_release(
     release_date: datetime.date | None = None,
     dask: DaskAddress | None = None,
 ) -> State[Any] | None:
-    """Make the release of a scheduled date, or go on with it.
+    """Make or continue the release of a scheduled date.
 
-    The same date is the same release: a run that comes again, late or after a crash, resumes what
-    it began and pays nothing twice. A release that is finished is a success.
+    Each date has one release. A second run for the same date continues that release and pays
+    nothing twice. If the release is already published, the run succeeds without doing anything.
 
     Args:
-        template: Path of a release spec whose `release` holds a place for the date, such as
-            `release: panel-{date:%Y-%m}`. Each date's spec is written beside it.
-        out_root: Folder of the bundles; each release gets a new folder of its name in it.
-        release_date: Fills in the name. Empty: the time this run was scheduled for, by the clock of
-            the schedule's time zone, however late it runs.
-        dask: Address of a running Dask scheduler, such as tls://dask.example:8786. Empty: threads
-            of the worker. Without TLS only on the worker's own machine.
+        template: Path of a release spec whose `release` contains a placeholder for the date, such
+            as `release: panel-{date:%Y-%m}`. Each date's spec is written beside the template.
+        out_root: Folder of the bundles. Each bundle is written to a new folder in it, named as the
+            release.
+        release_date: Date to insert in the name. By default the time for which this run was
+            scheduled, in the schedule's time zone, however late it runs.
+        dask: Address of a running Dask scheduler, such as tls://dask.example:8786. By default the
+            worker's own threads do the counting. An address without TLS must be on the worker's
+            own machine.
+
+    Raises:
+        ReleaseError: if the release failed or was refused.
     """
     with heard() as outcomes:
         try:
@@ -79,7 +84,7 @@ def scheduled_release(
             )
         except ReleaseError as error:
             if not outcomes:
-                # It stopped before there was a release that could tell of it.
+                # The run stopped before the release flow could announce anything.
                 name = Path(template).name
                 tell(outcome_of(name, error), release=name, account=None)
             raise
@@ -91,28 +96,29 @@ def _make(
     check_address(dask)
     template = read_template(Path(path))
     known = begun.attempt.moment
-    # What a run was for does not change when the schedule or its time zone does.
+    # A run keeps its date, even if the schedule or its time zone changes later.
     moment = datetime.datetime.fromisoformat(known) if known else _moment(date)
     release = template.release(moment)
     if begun.attempt.release not in (None, release):
         raise BadInput(
-            f"This run began release {begun.attempt.release!r}, and its template names it"
-            f" {release!r} now; put the name back, or start a new run.",
+            f"This run started release {begun.attempt.release!r}, but its template now names it"
+            f" {release!r}. Restore the name in the template, or start a new run.",
             row="template-renamed",
         )
     begun.learn(moment=moment, release=release, spec=template.spec_path(release))
     spec, out = prepare(template, moment, Path(out_root))
     if is_complete(release):
         return Completed(message=f"Release {release!r} is already published.")
-    # As `dp-release run` makes it; the stages are tasks of this run.
+    # Call the function behind the flow, so that the stages are tasks of this run.
     state = make_release.fn(spec=str(spec), out=str(out), dask=dask)
-    # The name, since Prefect keeps no reason: after the approval this very run is asked again.
+    # Compare the state's name, because Prefect stores no reason. The sweep continues this run after
+    # the approval.
     begun.waits = state is not None and state.name == TITLES["waiting"]
     return state
 
 
 def is_complete(release: str) -> bool:
-    """Return whether a release is published and nothing of it is left to do."""
+    """Return whether a release is published and its confidential files are deleted."""
     reservation = open_ledger(home()).reservation(release)
     if reservation is None or reservation.outcome != "finished":
         return False
@@ -121,10 +127,18 @@ def is_complete(release: str) -> bool:
 
 
 def prepare(template: Template, moment: datetime.datetime, out_root: Path) -> tuple[Path, Path]:
-    """Write the spec of a moment; return where it is, and where its bundle goes.
+    """Write the spec of a date from a template.
+
+    Args:
+        template: The template.
+        moment: Time that names the release, in the schedule's time zone.
+        out_root: Folder of the bundles.
+
+    Returns:
+        The paths of the spec and of the bundle's folder.
 
     Raises:
-        BadInput: if it cannot be written, or the template makes no spec.
+        BadInput: if the spec cannot be written, or is not valid.
     """
     release = template.release(moment)
     reservation = open_ledger(home()).reservation(release)
@@ -137,16 +151,16 @@ def prepare(template: Template, moment: datetime.datetime, out_root: Path) -> tu
 
 
 def _check(template: Template, spec: Path) -> None:
-    """Refuse a mistake in a template by the template's name and line, which a person can mend.
+    """Report an error in the written spec as an error at the same line of the template.
 
     Raises:
-        BadInput: with the place in the template; the spec written from it has the same lines.
+        BadInput: if the spec is not valid; the message names the template and the line.
     """
     try:
         load_spec(spec)
     except BadInput as error:
         rest = error.message.removeprefix(spec.name)
-        if rest == error.message:  # of the schema
+        if rest == error.message:  # the error is in the schema
             raise
         raise BadInput(f"{template.path.name}{rest}") from None
 
@@ -162,10 +176,10 @@ def _moment(date: object) -> datetime.datetime:
 
 
 def _zone() -> datetime.tzinfo:
-    """Return the time zone of this deployment's schedules; UTC without any.
+    """Return the time zone of this deployment's schedules; UTC if it has none.
 
     Raises:
-        BadInput: if they differ, so that one moment would have two dates.
+        BadInput: if its schedules have different time zones.
     """
     identifier = this_deployment.id
     if identifier is None:
@@ -176,8 +190,8 @@ def _zone() -> datetime.tzinfo:
     if len(names) > 1:
         raise BadInput(
             "The schedules of this deployment have several time zones"
-            f" ({', '.join(sorted(names))}), so one moment has several dates; give them one, or"
-            " name the release date.",
+            f" ({', '.join(sorted(names))}), so one moment can have several dates. Use one time"
+            " zone, or set the parameter release_date.",
             row="several-time-zones",
         )
     return ZoneInfo(names.pop() if names else ZONE)

@@ -1,9 +1,9 @@
-"""Goes on with what was left unfinished: runs whose process was killed, or that failed for a while.
+"""The flow `resume-unfinished`: resumes runs whose process was killed or that failed temporarily.
 
-Prefect leaves a run whose process was killed in the state RUNNING for ever, with its place in the
-deployment's concurrency limit. Run every few minutes, this gives such a run back to its worker, in
-Prefect's own way (state AwaitingRetry, as the Retry button does), and so the same run goes on. What
-may be drawn again is the ledger's decision alone; here nothing is decided but when to ask.
+Prefect leaves a run whose process was killed in the state RUNNING for ever, where it still counts
+towards the deployment's concurrency limit. This flow runs every few minutes and sets such a run to
+AwaitingRetry, as the Retry button does, so that a worker continues it. The flow decides only when a
+run continues; the ledger decides which noise may be drawn again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tasks.run.release_cleanup import clear_all_leftovers
 
 FLOW = "resume-unfinished"
 PASSING = (StageFailed.exit_code, INTERRUPTED, DEFECT)
-"""Exit codes of ends that may pass by themselves: a disk, a database or a network."""
+"""Exit codes of failures with a cause that may be temporary: a disk, a database or a network."""
 REMEMBER = timedelta(days=30)
 LONGEST = 3600.0
 _ALIVE = {StateType.PENDING, StateType.RUNNING}
@@ -52,31 +52,33 @@ Number = Annotated[int, Field(ge=1, le=1000)]
 def resume_unfinished(
     patience: Seconds = 300.0, first_wait: Seconds = 300.0, most_attempts: Number = 12
 ) -> State[Any] | None:
-    """Give unfinished scheduled releases back to their worker, so that they go on by themselves.
+    """Resume unfinished scheduled releases.
 
-    Runs whose process was killed go on at once; runs that failed for an outside reason go on after
-    a while, and those whose plan waited for an approval once it is there. A release that was
-    refused, that is held or that a person cancelled is left alone. Files of a release that is held,
-    or over without a bundle, which an interruption left, are deleted.
+    A run whose process was killed is resumed at once. A run that failed for a temporary reason is
+    resumed after a wait, and a run that waited for the approval of its plan after the approval. A
+    release that was refused, that awaits approval or that a person cancelled is not resumed. If an
+    interruption left confidential files of a release that awaits approval or ended without a
+    bundle, they are deleted.
 
     Args:
-        patience: Seconds after which a run that shows no life is given back to its worker: one that
-            never began, or whose process was on another machine and holds no lease.
-        first_wait: Seconds before a run that failed is tried again; doubled each time, up to an
-            hour.
-        most_attempts: A run that failed so often is left to a person.
+        patience: Seconds before an unresponsive run is resumed, 300 by default. A run is
+            unresponsive if it never started, or if its process was on another machine and holds no
+            lease.
+        first_wait: Seconds before a run that failed is resumed for the first time, 300 by default.
+            The wait doubles with each failure, up to an hour.
+        most_attempts: Number of failures after which a run is left to a person, 12 by default.
     """
 
     def work(begun: Begun) -> State[Any]:
         rules = Rules(patience=patience, first_wait=first_wait, most_attempts=most_attempts)
         with only_one(home()) as alone:
             if not alone:
-                return Completed(message="Another run of this flow is at it.")
+                return Completed(message="Another run of this flow is at work.")
             with get_client(sync_client=True) as client:
                 swept = Sweep(client, Attempts(home()), rules, own=begun.attempt.flow_run)
                 swept.all()
             left = clear_all_leftovers(home(), open_ledger(home())) if ledger_exists(home()) else []
-        files = f" What was left of {', '.join(left)} is deleted." if left else ""
+        files = f" Leftover files of {', '.join(left)} were deleted." if left else ""
         return Completed(message=swept.sentence + files)
 
     return unattended(FLOW, work)
@@ -84,12 +86,12 @@ def resume_unfinished(
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """When a run goes on.
+    """When a run is resumed.
 
     Attributes:
-        patience: Seconds without a sign of life.
-        first_wait: Seconds after the first failure.
-        most_attempts: Failures of one run.
+        patience: Seconds before an unresponsive run is resumed.
+        first_wait: Seconds to wait after the first failure.
+        most_attempts: Number of failures after which a run is left to a person.
     """
 
     patience: float
@@ -97,7 +99,7 @@ class Rules:
     most_attempts: int
 
     def wait(self, number: int) -> float:
-        """Return the seconds to wait after so many failures.
+        """Return the seconds to wait after the given number of failures.
 
         >>> Rules(300, 300, 12).wait(1), Rules(300, 300, 12).wait(2), Rules(300, 300, 12).wait(9)
         (300.0, 600.0, 3600.0)
@@ -107,15 +109,15 @@ class Rules:
 
 @dataclass(slots=True)
 class Sweep:
-    """One look at all runs.
+    """One examination of all runs.
 
     Attributes:
-        client: Of Prefect's server.
-        attempts: What the home remembers.
-        rules: When a run goes on.
-        own: This run's identifier.
-        given_back: Runs that go on.
-        left: Releases that were tried too often, and need a person.
+        client: Client of Prefect's server.
+        attempts: The home's records of runs.
+        rules: When a run is resumed.
+        own: Identifier of the run that executes this sweep.
+        given_back: Names of the runs that were resumed.
+        left: Names of the releases that failed too often and need a person.
     """
 
     client: SyncPrefectClient
@@ -127,19 +129,20 @@ class Sweep:
 
     @property
     def sentence(self) -> str:
-        """What is told to people."""
-        went = f"{len(self.given_back)} runs go on" if self.given_back else "Nothing was left"
+        """The result as a sentence for people."""
+        count = len(self.given_back)
+        went = f"Resumed runs: {count}" if count else "No run had to be resumed"
         names = f" ({', '.join(self.given_back)})" if self.given_back else ""
         need = (
             f" {', '.join(self.left)} failed {self.rules.most_attempts} times and need a person:"
-            " mend the cause and use Retry. (runbook: tried-too-often)"
+            " repair the cause and use Retry. (runbook: tried-too-often)"
             if self.left
             else ""
         )
         return f"{went}{names}.{need}"
 
     def all(self) -> None:
-        """Look at every run, what this home knows of first."""
+        """Examine every run: those recorded in this home first, then those only Prefect knows."""
         known = set()
         ledger = open_ledger(home()) if ledger_exists(home()) else None
         for attempt in self.attempts.all():
@@ -166,11 +169,12 @@ class Sweep:
         try:
             run = self.client.read_flow_run(UUID(attempt.flow_run))
         except (ObjectNotFound, ValueError):
-            # Deleted in Prefect, or of another server: nothing to give back.
+            # The run was deleted in Prefect, or belongs to another server.
             self.attempts.forget(attempt)
             return
         if attempt.flow != SCHEDULED:
-            # Its next run does the same; this one must not stay RUNNING for ever.
+            # The flow's next run repeats the work. Only end this one, so that it does not stay
+            # RUNNING for ever.
             self._end(run)
             self.attempts.forget(attempt)
             return
@@ -185,7 +189,7 @@ class Sweep:
         self._give_back(run, attempt.release or run.name, waited=approved)
 
     def _begins_again(self, run: FlowRun, attempt: Attempt) -> bool:
-        """Whether a run was taken up since it was last seen here, and may only be slow to begin."""
+        """Return whether a worker took the run again recently, so that it may still be starting."""
         state = run.state
         if state is None or state.type not in _ALIVE:
             return False
@@ -197,12 +201,13 @@ class Sweep:
             return True
         if attempt.holder.host == os.uname().nodename and _same_machine(attempt):
             return False
-        # What is elsewhere, or was before a restart, shows life by the lease of its release.
+        # A process on another machine, or from before a restart, is alive if its release has a
+        # lease.
         holder = ledger and attempt.release and ledger.holder(attempt.release)
         return not holder and age > self.rules.patience
 
     def _never_begun(self) -> Iterator[FlowRun]:
-        """Yield runs that Prefect takes to be alive, or says crashed, and that are unknown here."""
+        """Yield runs of our flows that have been pending, running or crashed beyond `patience`."""
         since = datetime.now(UTC) - timedelta(seconds=self.rules.patience)
         for run in self.client.read_flow_runs(
             flow_filter=FlowFilter(name=FlowFilterName(any_=[SCHEDULED, NIGHTLY, FLOW])),
@@ -219,28 +224,31 @@ class Sweep:
         return {found.id for found in self.client.read_flows(flow_filter=asked)}
 
     def _give_back(self, run: FlowRun, name: str, *, waited: bool = False) -> None:
-        """Let a worker take a run again."""
+        """Set a run to AwaitingRetry, so that a worker continues it."""
         kind = run.state.type if run.state else None
         ended = {StateType.COMPLETED} if waited else {StateType.FAILED, StateType.CRASHED}
         if kind not in _ALIVE | ended:
-            # Waits already, or somebody cancelled it, or it is done.
+            # It is already waiting, was cancelled, or has finished.
             return
         self._end(run)
-        again: State[Any] = AwaitingRetry(message="Goes on where it stopped.")
+        again: State[Any] = AwaitingRetry(message="Continues where it stopped.")
         self.client.set_flow_run_state(run.id, again)
         self.given_back.append(name)
 
     def _end(self, run: FlowRun) -> None:
-        """Say that a run is dead, which also gives its place in the limit back."""
+        """Set a run to Crashed, so that it no longer counts towards the concurrency limit."""
         if run.state and run.state.type in _ALIVE:
             self.client.set_flow_run_state(
-                run.id, Crashed(message="Its process ended without a word.")
+                run.id, Crashed(message="Its process ended without reporting a result.")
             )
 
 
 @contextlib.contextmanager
 def only_one(at: Path) -> Iterator[bool]:
-    """Tell whether this process alone is at it; the lock ends with the process, however it ends."""
+    """Take the lock of the sweep, and yield whether this process got it.
+
+    The operating system releases the lock when the process ends, however it ends.
+    """
     folder = at / "scheduled"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(folder / "sweep.lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -256,7 +264,7 @@ def only_one(at: Path) -> Iterator[bool]:
 
 
 def _is_approved(attempt: Attempt, ledger: Ledger) -> bool:
-    """Return whether what a run waited for is there; any other answer is the run's to give."""
+    """Return whether the plan no longer awaits approval; the run itself reports other errors."""
     try:
         ledger.check(make_plan(load_spec(Path(str(attempt.spec)))))
     except AwaitsApproval:

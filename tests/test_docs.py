@@ -19,11 +19,23 @@ DOCS = Path(__file__).parents[1] / "docs"
 METHODS = (DOCS / "methods.md").read_text(encoding="utf-8")
 
 
+def chapter(heading: str) -> str:
+    """The text under a heading of the page."""
+    parts = re.split(r"^## ", METHODS, flags=re.MULTILINE)
+    return next(part for part in parts if part.startswith(heading))
+
+
 def rows(heading: str) -> dict[str, str]:
     """Rows of the table under a heading, by the name in their first cell."""
-    part = re.split(r"^## ", METHODS, flags=re.MULTILINE)
-    text = next(chapter for chapter in part if chapter.startswith(heading))
-    return {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
+    lines = chapter(heading).splitlines()
+    return {line.split("`")[1]: line for line in lines if line.startswith("| `")}
+
+
+def options_of_methods(heading: str) -> dict[str, str]:
+    """Items of the list of options under a heading, by the name that they begin with."""
+    listed = chapter(heading).partition("### Options")[2].partition("\n### ")[0]
+    items = re.split(r"^- ", listed, flags=re.MULTILINE)[1:]
+    return {item.split("`")[1]: item.partition("\n\n")[0] for item in items}
 
 
 @pytest.mark.parametrize(
@@ -43,13 +55,16 @@ def test_every_method_has_a_row_with_its_file_and_its_options(heading, family):
         file = f"(../dp_core/methods/{family}/{name}.py)"
         assert file in row, f"{page}, {name}: link its file, {file}"
         cells = row.strip("|").split("|")
-        assert len(cells) == 7, (
-            f"{page}, {name}: {len(cells)} cells, not 7;"
+        assert len(cells) == 6, (
+            f"{page}, {name}: {len(cells)} cells, not 6;"
             " cells are divided by |, so none may stand in one"
         )
         assert all(cell.strip() for cell in cells), f"{page}, {name}: a cell is empty"
+    listed = options_of_methods(heading)
+    assert set(listed) == methods, f"{page}: list the options of {methods ^ set(listed)}"
+    for name, item in listed.items():
         options = {field.name for field in dataclasses.fields(registry.find(family, name))}
-        missing = {option for option in options if f"`{option}`" not in row}
+        missing = {option for option in options if f"`{option}`" not in item}
         assert missing == set(), f"{page}, {name}: add the options {missing}"
 
 

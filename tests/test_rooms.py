@@ -175,7 +175,7 @@ def test_every_room_and_module_that_the_trusted_core_names_is_there():
         "tasks.support.run_folder",  # says which noisy results are there
         "flows.releases.start_check",  # says whether each has a charge, before a budget is returned
         "flows.cli.actions.abandonment",  # states whether a result may have been seen
-        "flows.cli.actions.deciding",
+        "flows.cli.actions.publication_decisions",
         "tasks.stages.publish",
         "tasks.stages.publication_approval",
         "tasks.stages.stage_task",  # replaces errors that hold data

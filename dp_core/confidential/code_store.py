@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 CHUNK_ROWS = 1 << 19
+"""Rows of a chunk by default."""
 MANIFEST = "manifest.json"
 
 
@@ -65,6 +66,10 @@ class CodeStore:
     def __init__(self, folder: Path, domain: Domain) -> None:
         """Open a store.
 
+        Args:
+            folder: Folder of the store.
+            domain: Columns and sizes that the store must have.
+
         Raises:
             StageFailed: if it is incomplete, truncated, or was made for another schema.
         """
@@ -97,9 +102,9 @@ class CodeStore:
         return some
 
     def is_here(self) -> bool:
-        """Whether this store is in its folder as seen from the current machine.
+        """Return whether the current machine sees this very store in its folder.
 
-        A machine's own disk may have a store of the same name from an earlier attempt.
+        A machine's local disk may hold an older store in a folder of the same path.
         """
         try:
             return _identity(json.loads((self.folder / MANIFEST).read_text("utf-8"))) == (
@@ -119,7 +124,7 @@ class CodeStore:
         """
         name = self.folder / self.files[chunk].file
         try:
-            # The arrays keep the mapping alive, and it is closed when the last one goes.
+            # The arrays keep the mapping open; it is closed when the last array is freed.
             batch = pa.ipc.open_file(pa.memory_map(str(name))).get_batch(0)
             columns = tuple(batch.column(i).to_numpy() for i in range(batch.num_columns))
         except (OSError, pa.ArrowException) as error:
@@ -141,9 +146,9 @@ class StoreWriter:
     """Writes a store; as a context manager it completes the store if the block does not raise.
 
     Args:
-        folder: Created if necessary; an earlier or incomplete store in it is replaced.
+        folder: Folder of the store, created if necessary; an earlier store in it is replaced.
         domain: Columns and sizes.
-        chunk_rows: Rows per file.
+        chunk_rows: Rows of each file; 524,288 by default.
     """
 
     def __init__(self, folder: Path, domain: Domain, *, chunk_rows: int = CHUNK_ROWS) -> None:

@@ -21,7 +21,7 @@ class MemoryCounter:
     """Counts cliques of a dataset, once each; implements `dp_core.tables.marginal.Counter`."""
 
     def __init__(self, data: Dataset) -> None:
-        """Prepare to count a dataset, which is treated as confidential."""
+        """Create a counter of a dataset, which is treated as confidential."""
         self._data = data
         self._cached: dict[Clique, NDArray[np.int64]] = {}
         self._room = CACHED_BYTES

@@ -1,26 +1,28 @@
 """The keyed hash that identifies the rows of a table, in any order. Confidential side.
 
-Each row gets a 256-bit message authentication code under a secret key (keyed BLAKE2b); the codes
-are added up modulo 2^256; sum, number of rows and column names are then authenticated together
-(HMAC-SHA256). This is MSet-Add-Hash of Clarke, Devadas, van Dijk, Gassend and Suh, "Incremental
-multiset hash functions" (ASIACRYPT 2003, Section 4), whose theorem is what is needed here: while
-the codes cannot be told from random ones, two different multisets of rows have the same sum with
-probability about 2^-256, since the difference of the sums is a combination, not all of whose
-coefficients vanish, of independent uniform numbers. (Coefficients are row counts, below 2^32: of a
-count that 2^k divides, k bits are lost.) A plain sum of digests without a key would not do: finding
-rows that cancel is then a generalised birthday problem. The last step takes the place of their
-nonce: without it the hash of two tables put together would be the sum of their hashes, and whoever
-sees hashes without the key would see which inputs overlap.
+Each row gets a 256-bit message authentication code under a secret key (keyed BLAKE2b). The codes
+are added modulo 2^256. The sum, the number of rows and the column names are then authenticated
+together (HMAC-SHA256). This is MSet-Add-Hash of Clarke, Devadas, van Dijk, Gassend and Suh,
+"Incremental multiset hash functions" (ASIACRYPT 2003, Section 4).
 
-A row is written as its values, columns sorted by name, each of a tag and 16 bytes, so that equal
-rows are equal bytes, from whatever database, in whatever type that holds the same value:
+Their theorem applies: as long as the codes are indistinguishable from random numbers, two different
+multisets of rows have the same sum with probability about 2^-256. The difference of the two sums is
+a linear combination of independent uniform numbers in which some coefficient is not 0. (The
+coefficients are differences of row counts, below 2^32; one that is divisible by 2^k loses k bits.)
+Without a key the sum would be insecure, because finding rows that cancel is then a generalised
+birthday problem. The last step replaces the nonce of the paper. Without it the hash of two tables
+together would be the sum of their hashes, and hashes would reveal which inputs overlap.
 
-- A number is its value: 5, 5.0 and 5.00 are one. Whole numbers of 64 bits are written so; other
-  floats as binary64; decimals of up to 15 digits as the nearest binary64, which no other decimal of
-  up to 15 digits has; longer ones by their digits.
-- Null, and a NaN, which every reader takes for missing.
-- Truth values, days, and days with a time to the microsecond; with a zone these are instants.
-- Text by its keyed code. Texts are never compared with numbers.
+A row is written as its values, in the order of the column names, each as a tag and 16 bytes. Equal
+rows give equal bytes, whatever the database and the types of its columns:
+
+- Numbers are written by value: 5, 5.0 and 5.00 are equal. Whole numbers of up to 64 bits are
+  written as such, other floats as binary64, and decimals of up to 15 digits as the nearest
+  binary64, which is unique among these decimals. Longer decimals are written by their digits.
+- Null and NaN are written alike, because readers treat both as missing.
+- Booleans, dates and timestamps (in microseconds; with a time zone they are instants) each have a
+  tag.
+- Texts are written by their keyed code, so a text never equals a number.
 """
 
 from __future__ import annotations
@@ -42,9 +44,9 @@ Bytes: TypeAlias = NDArray[np.uint8]
 
 CELL_BYTES = 17
 EXACT_DIGITS = 15
-"""Decimals of so many digits are told apart by their nearest binary64 (IEEE 754, 5.12.2)."""
+"""Decimals of up to this many digits each have a different nearest binary64 (IEEE 754, 5.12.2)."""
 BLOCK_ROWS = 1 << 16
-"""Rows that are written out at a time; of 20 columns they take some 20 MB."""
+"""Rows that are written at a time; with 20 columns they take about 20 MB."""
 
 
 class RowDigest:
@@ -53,12 +55,12 @@ class RowDigest:
     def __init__(
         self, key: bytes, columns: Sequence[str], decimals: frozenset[str] = frozenset()
     ) -> None:
-        """Begin with no rows.
+        """Start with no rows.
 
         Args:
             key: Secret key of the confidential side.
             columns: Column names, in the order of the batches.
-            decimals: Columns whose texts are decimal numbers.
+            decimals: Names of the columns whose texts are decimal numbers; none by default.
         """
         self._final = _derived(key, "rows of a table, 1")
         # privacy: separate keys for rows and texts, so that their codes never coincide.
@@ -109,7 +111,7 @@ class RowDigest:
             if kind.precision > EXACT_DIGITS:
                 texts = pc.cast(values, pa.string())
                 return self._distinct(texts, self._decimal)
-            # By way of text, since Arrow's own conversion need not give the nearest number.
+            # Convert through text, because Arrow's direct cast need not give the nearest number.
             values = pc.cast(pc.cast(values, pa.string()), pa.float64())
         missing = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
         if pa.types.is_floating(values.type):
@@ -134,7 +136,7 @@ class RowDigest:
         if not pa.types.is_dictionary(values.type):
             encoded = pc.dictionary_encode(values)
         texts = encoded.dictionary.to_pylist()
-        # One more, for null.
+        # The last entry is for null.
         codes = b"".join(map(write, texts)) + bytes(CELL_BYTES)
         index = encoded.indices.cast(pa.int64()).fill_null(len(texts))
         table = np.frombuffer(codes, np.uint8).reshape(-1, CELL_BYTES)
@@ -147,7 +149,7 @@ class RowDigest:
         return b"s" + self._code(text)
 
     def _decimal(self, text: str | None) -> bytes:
-        """Return the cell of a decimal number that is written out."""
+        """Return the cell of a decimal number given as text."""
         if text is None:
             return bytes(CELL_BYTES)
         value = decimal.Decimal(text)
@@ -170,7 +172,7 @@ class RowDigest:
 
 
 def _floats(values: NDArray[np.float64]) -> Bytes:
-    """Return numbers as cells: whole ones that fit as whole numbers, NaN as missing."""
+    """Return numbers as cells: as a whole number if it is one of 64 bits, NaN as missing."""
     nan = np.isnan(values)
     whole = (np.floor(values) == values) & (np.abs(values) < 2.0**63)
     cells = np.zeros((len(values), CELL_BYTES), np.uint8)

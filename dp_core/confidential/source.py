@@ -1,8 +1,8 @@
 """The confidential files as a stream of small record batches. Confidential side.
 
-One CSV or Parquet file, or a glob of files of one kind. Opening reads headers and footers only, and
-finds every mistake that shows there. Rows are read lazily, one batch at a time, and the caller may
-iterate repeatedly. CSV is read as text, so `?`, `NA`, `None` and `007` arrive as they are.
+The files are one CSV or Parquet file, or a glob of files of one kind. Opening reads headers and
+footers only, and reports every error that they show. Rows are read lazily, one batch at a time, and
+can be read repeatedly. CSV is read as text, so `?`, `NA`, `None` and `007` arrive unchanged.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ from dp_core.errors import BadInput
 BATCH_ROWS = 1 << 18
 """Most rows of a batch; with 20 text columns it takes some tens of megabytes."""
 CSV_BLOCK_BYTES = 2 << 20
-"""Bytes of a CSV block; a few are in memory at a time. A record must fit in one block."""
+"""Bytes of a CSV block, in which a record must fit; a few blocks are in memory at a time."""
 DIGEST_BLOCK_BYTES = 1 << 20
+"""Bytes that are read at a time for the digest."""
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -75,7 +76,7 @@ class Source:
     """Files of one kind, checked against the wanted columns; see `open_source`.
 
     Attributes:
-        files: In the order they are read.
+        files: Paths of the files, in the order in which they are read.
         kind: `csv` or `parquet`.
         columns: The wanted columns, in the order of the batches.
     """

@@ -104,15 +104,15 @@ def utility(
 ) -> Utility:
     """Return the average TVD of each synthetic set to the confidential file. CONFIDENTIAL.
 
-    All one- and two-way tables, and at most 300 three-way ones; the sample is the same in every
-    release of the same number of columns.
+    All one- and two-way tables are compared, and at most 300 three-way tables. Their sample depends
+    only on the number of columns.
 
     Args:
-        real: Exact counts of the confidential file, after validation.
-        synthetic: Counts of each set.
+        real: Counter of the confidential file, after validation.
+        synthetic: Counter of each set.
         domain: All columns.
-        ways: Numbers of columns per table.
-        cell_limit: Larger tables are left out and counted as such.
+        ways: Numbers of columns of the tables; 1, 2 and 3 by default.
+        cell_limit: Most cells of a table; larger ones are skipped, and their number is reported.
 
     Privacy:
         Spends nothing and protects nothing: for the internal folder, never for the bundle.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-# Made once, because a check of the ledger encodes several values for each entry.
+# Created once, because a check of the ledger encodes several values for each entry.
 _ENCODER = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
 )

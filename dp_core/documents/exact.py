@@ -9,10 +9,14 @@ _EXACT = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?", re.ASCII)
 
 
 def exact_fraction(text: object) -> Fraction:
-    """Return an exact fraction from its text; refuse numbers that would take too long to expand.
+    """Return an exact fraction from its text.
+
+    Args:
+        text: A whole number, or two of them with `/` between; each of at most 2,000 digits, so
+            that untrusted text cannot take long to convert.
 
     Raises:
-        ValueError: if it is neither a whole number nor two of them with `/` between.
+        ValueError: if the text has another form.
         ZeroDivisionError: if the denominator is 0.
 
     >>> exact_fraction("-3/4")

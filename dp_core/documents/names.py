@@ -22,7 +22,7 @@ def check_name(text: str, *, what: str) -> str:
         what: What it names, for the message.
 
     Raises:
-        BadInput: if it is not, saying which names are.
+        BadInput: if it is not valid; the message says which names are.
 
     >>> check_name("rand-2026q4", what="release")
     'rand-2026q4'

@@ -20,7 +20,7 @@ def parse_fraction(text: str) -> Fraction:
     """Return the exact value of a decimal or a ratio.
 
     Raises:
-        ValueError: if it is neither, saying how to write it.
+        ValueError: if it is neither; the message says how to write it.
 
     >>> parse_fraction("1.0e-9"), parse_fraction("1/3")
     (Fraction(1, 1000000000), Fraction(1, 3))
@@ -49,7 +49,7 @@ def parse_date(text: str) -> datetime.date:
     """Return the day of an ISO date.
 
     Raises:
-        ValueError: if it is neither, saying how to write it.
+        ValueError: if it is not one; the message says how to write it.
 
     >>> parse_date("1900-01-01")
     datetime.date(1900, 1, 1)
@@ -71,7 +71,7 @@ def printable(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """Return the text quoted for a message, cut where it is long."""
+    """Return the text in quotes for a message, shortened to 60 characters."""
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
@@ -83,7 +83,7 @@ def utf8_text(raw: bytes, name: str) -> str:
         name: Its name, for the message.
 
     Raises:
-        BadInput: if it is not UTF-8, naming the line.
+        BadInput: if it is not UTF-8; the message names the line.
     """
     try:
         return raw.decode("utf-8-sig")
@@ -116,8 +116,8 @@ def exact_number(
     Args:
         option: Name of the option, for the message.
         text: The number as typed.
-        positive: Whether 0 is refused; negative numbers always are.
-        below_one: Whether 1 and more is refused.
+        positive: Whether 0 is refused, False by default; negative numbers always are.
+        below_one: Whether 1 and more is refused; False by default.
 
     Raises:
         BadInput: if it is not a number in that range.

@@ -1,6 +1,6 @@
 """What is public about the confidential file: columns, bins, levels, rules and who is protected.
 
 Imports `documents` and `tables`. Read `definition` first, then `privacy`. `reading` parses
-`schema.yaml`; `decoding` turns synthetic codes into labels and numbers; `grid` and `variables` are
-how parametric methods see numeric columns.
+`schema.yaml`; `decoding` turns synthetic codes into labels and numbers; `grid` and `variables`
+represent numeric columns for parametric methods.
 """

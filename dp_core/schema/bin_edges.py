@@ -31,8 +31,9 @@ class Bins:
     """Edges and limits of one column.
 
     Attributes:
-        edges: Strictly increasing; dates as day ordinals.
-        minimum, maximum: Smallest and largest legal value.
+        edges: Bin edges, strictly increasing (dates: day ordinals).
+        minimum: Smallest legal value.
+        maximum: Largest legal value.
     """
 
     edges: tuple[Fraction, ...]
@@ -44,7 +45,7 @@ def read_bins(column: Node, keys: Mapping[str, Node], scale: Scale) -> Bins:
     """Return the bins of a column.
 
     Raises:
-        BadInput: naming the key and what it must be.
+        BadInput: if a key is missing or invalid; the message says what it must be.
     """
     if "bins" in keys and "edges" in keys:
         raise keys["edges"].error("give bins or edges, not both; remove one of the keys.")
@@ -234,7 +235,7 @@ def _bin_count(node: Node) -> int:
 
 
 def empty_bin(edges: tuple[Fraction, ...], decimals: int) -> tuple[Fraction, Fraction] | None:
-    """Return the first bin without a value of so many decimals; None if there is none."""
+    """Return the first bin that contains no number with `decimals` decimals; None without any."""
     grid = 10**decimals
     last = len(edges) - 2
     for code, (low, high) in enumerate(pairwise(edges)):

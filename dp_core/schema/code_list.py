@@ -1,4 +1,4 @@
-"""A public code list with its hierarchy, and the groups that its codes become by public rule."""
+"""A public code list with its hierarchy, and the rule that merges its codes into groups."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CodeList:
         """Return for each code itself, its parent, its parent's parent, up to the top.
 
         Raises:
-            ValueError: naming a code that is its own ancestor.
+            ValueError: if a code is its own ancestor; the message is that code.
         """
         if not self._lines:
             parents = {code.text: code.parent for code in self.codes}

@@ -133,7 +133,7 @@ def codes_of(column: Column, values: pa.Array) -> NDArray[np.uint16]:
     # A number is compared with its bounds as `decode` writes them, rounded to binary64.
     low, high = map(float if column.kind == "number" else int, legal_range(column))
     missing = values.is_null().to_numpy(zero_copy_only=False)
-    # Written so that a NaN is refused, too.
+    # A NaN fails both comparisons, so it is refused too.
     if not (((found >= low) & (found <= high)) | missing).all():
         raise ValueError(f"Column {column.name!r} of a synthetic set has a value out of range.")
     codes = parts(column, column.edges[1:-1], found).astype(np.uint16)
@@ -145,7 +145,7 @@ def codes_of(column: Column, values: pa.Array) -> NDArray[np.uint16]:
 def _codes_of_labels(column: Column, values: pa.Array) -> NDArray[np.uint16]:
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
-    # Should two levels share a label, the first one has it.
+    # If two levels have the same label, it stands for the first one.
     code_of = {level.label: code for code, level in reversed([*enumerate(column.levels)])}
     places = [code_of[label] for label in values.dictionary.to_pylist()]
     # The last entry is for null.
@@ -196,7 +196,7 @@ def _uniform_numbers(
             start, stop = np.array(first, dtype=np.int64), np.array(final, dtype=np.int64)
             holds = (start <= stop)[bins]  # a bin narrower than the grid keeps full precision
             drawn = rng.integers(start[bins], np.maximum(start, stop)[bins], endpoint=True)
-            # One rounding: the quotient of two exact numbers is the decimal's own nearest float.
+            # Both numbers are exact, so their quotient is the float nearest to the decimal.
             values = np.where(holds, drawn / float(steps), values)
     inside: NDArray[np.float64] = np.clip(values, low[bins], last[bins])
     return inside

@@ -29,7 +29,12 @@ MISSING_LABEL = "(missing)"
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One level of a category or ordinal: the file's exact text and its label."""
+    """One level of a category or ordinal.
+
+    Attributes:
+        text: Exact text in the file.
+        label: Label in the synthetic sets.
+    """
 
     text: str
     label: str
@@ -45,7 +50,8 @@ class Choice:
         among: The column as the file is stored: positions of a fine public grid, or all levels.
         groups: Levels only: the groups; each is a code for its levels that are not kept.
         group_of: Levels only: for each level of `among`, the index of its group in `groups`.
-        codes: The choice, ascending: cuts between positions, or levels to keep; None before it.
+        codes: The chosen codes, ascending: cuts between positions, or levels to keep. None before
+            the choice.
         pieces: Bins only: the distribution of values within the chosen bins.
     """
 
@@ -61,25 +67,26 @@ class Column:
     """One column of the file.
 
     Attributes:
-        name: As in the file's header.
+        name: Name in the file's header.
         kind: Type word of the schema.
         levels: Category and ordinal: code `k` is `levels[k]`.
         edges: Integer, number and date: bin `k` holds `edges[k] <= value < edges[k + 1]`; the last
             bin of a number also holds the upper end. Dates count days (proleptic ordinal).
-        minimum, maximum: Smallest and largest legal value (date: day ordinals).
+        minimum: Smallest legal value (date: day ordinal); None if `edges` state it.
+        maximum: Largest legal value (date: day ordinal); None if `edges` state it.
         decimals: Number: digits after the point in the synthetic file, None for full precision.
         missing: Whether a missing value is refused or is a level of its own (the last code).
         missing_values: Texts of the file that mean missing.
         out_of_range: What happens to a value outside the schema.
-        description: For the codebook.
+        description: Description for the codebook.
         stands_for: Category and ordinal: for each level, the texts of the file that become it;
             empty if each level is its own text only.
         codes: Public code list of the levels; None if the levels were listed.
         grouping: Rule that groups the codes into levels; None if each code is a level.
         format: Date: format of the file's texts, such as `%d.%m.%Y`; empty for `%Y-%m-%d`.
         role: `weight` for the survey weight, which is a number; otherwise empty.
-        choice: What is chosen privately, None if everything is public. Before the choice, `levels`
-            and `edges` are placeholders of the right length.
+        choice: Private choice of bins or levels; None if all are public. Before the choice,
+            `levels` and `edges` are placeholders of the right length.
     """
 
     name: str
@@ -101,19 +108,19 @@ class Column:
     choice: Choice | None = None
 
     def texts(self) -> Mapping[str, int]:
-        """Return the level of every text that the file may have."""
+        """Return the index of the level for each text that the file may contain."""
         if self.stands_for:
             return {text: at for at, texts in enumerate(self.stands_for) for text in texts}
         return {level.text: at for at, level in enumerate(self.levels)}
 
     @property
     def stored(self) -> Column:
-        """The column by whose codes the confidential file is stored."""
+        """The column with the codes in which the confidential file is stored."""
         return self if self.choice is None else self.choice.among
 
     @property
     def unknown(self) -> bool:
-        """Whether a private choice is still to be made."""
+        """Whether the column's private choice is not made yet."""
         return self.choice is not None and self.choice.codes is None
 
     @property
@@ -128,7 +135,7 @@ class Column:
 
     @property
     def missing_code(self) -> int | None:
-        """Code of a missing value, None if missing is refused."""
+        """Code of a missing value; None if missing values are refused."""
         return self.bins if self.missing == "level" else None
 
     def code_labels(self) -> tuple[str, ...]:
@@ -151,10 +158,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Levels that belong together by the hierarchy of their code list.
+    """Levels that belong to one group in the hierarchy of their code list.
 
     Attributes:
-        text, label: Code and label of the group.
+        text: Code of the group in the code list.
+        label: Label of the group.
         members: Codes of its levels, ascending.
     """
 
@@ -195,12 +203,13 @@ def _decimal(value: Fraction) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Who is protected.
+    """The unit of privacy.
 
     Attributes:
-        column: Column that identifies persons and is not synthesised; None if a row is the unit.
-        max_rows: Most rows of a person; further rows are dropped before anything is counted.
-        missing_values: Texts that are not identifiers.
+        column: Column that identifies persons and is not synthesised; None (the default) if a row
+            is the unit.
+        max_rows: Most rows of a person, 1 by default; further rows are dropped before counting.
+        missing_values: Texts that are not identifiers; by default the empty text.
     """
 
     column: str | None = None
@@ -209,22 +218,22 @@ class Unit:
 
     @property
     def word(self) -> UnitWord:
-        """The unit as receipts and statements have it."""
+        """The word for the unit in receipts and statements."""
         return "row" if self.column is None else "person"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependentColumn:
-    """A column whose value follows from another's by public rule; nothing is measured for it.
+    """A column that a public rule computes from another column; nothing is measured for it.
 
     Attributes:
-        column: A category or ordinal; never one of the domain. Whatever its `out_of_range` says
-            but `reject` means that the value which follows replaces the file's.
-        source: Name of the column that it follows: one of the domain, or a dependent column itself.
-        codes: Its code for each code of the source as the schema was written; where there are
-            cuts, for each part between them, and last for missing.
-        cuts: Of an integer, number or date: bin edges of the source where the next part begins
-            (dates: day ordinals).
+        column: A category or ordinal that is not in the domain. If its `out_of_range` is not
+            `reject`, the computed value replaces the file's value.
+        source: Name of the column from which it is computed; itself in the domain or dependent.
+        codes: Code of this column for each code of the source in the schema as written. With
+            `cuts`, for each part between the cuts, and last for a missing value.
+        cuts: If the source is an integer, number or date: its bin edges at which a new part begins
+            (dates: day ordinals). Empty otherwise.
     """
 
     column: Column
@@ -238,9 +247,9 @@ class Margin:
     """Public totals of the survey weights, by levels of some columns.
 
     Attributes:
-        columns: Categories and ordinals, dependent columns among them; none: one total of all rows.
-        totals: Codes of the columns, and the total of the weights of rows that have these. Rows
-            that have others (missing where no total is stated for it) are not bound.
+        columns: Categories and ordinals, which may be dependent; empty for one total of all rows.
+        totals: Pairs of codes of the columns and the total weight of the rows with these codes.
+            Rows with other codes, such as a missing value without a total, are not constrained.
     """
 
     columns: Clique
@@ -252,20 +261,21 @@ class Schema:
     """Everything public about the file.
 
     Attributes:
-        title: For the report.
-        rows_about: Public guess of the number of rows; None: noise is stated in counts only.
-        columns: Those that are modelled: the domain, in the schema's order. What is released is
-            `released`.
+        title: Title for the report.
+        columns: Columns that are modelled (the domain), in the schema's order. `released` has all
+            columns that are released.
+        rows_about: Public estimate of the number of rows; None if unknown, so that noise is stated
+            in counts only.
         ignore: Columns of the file that are neither read nor released.
-        zeros: Combinations that cannot occur, in codes.
-        document: The schema as it was read, for the statement and its hash.
-        description: For the report.
-        unit: Who is protected.
+        zeros: Structural zeros, in codes.
+        document: The schema as plain values, for the statement and the hash.
+        description: Description for the report.
+        unit: Unit of privacy.
         publication: Who publishes the releases and under which terms.
-        coarse: The schema as it was written, where `columns` and `zeros` have numbers on a grid.
-        dependent columns: Columns that follow from others, each after what it follows.
+        coarse: The schema as written, if `columns` and `zeros` are on a grid; otherwise None.
+        dependents: Dependent columns, each after its source.
+        order: Names of all released columns, in the schema's order; empty if these are `columns`.
         calibration: Public totals to which the weights of every synthetic set are raked.
-        order: Names of all released columns, in the schema's order; empty: those of `columns`.
     """
 
     title: str
@@ -289,7 +299,7 @@ class Schema:
 
     @property
     def released(self) -> tuple[Column, ...]:
-        """Every column of the synthetic sets, in the schema's order."""
+        """All columns of the synthetic sets, in the schema's order."""
         if not self.dependents:
             return self.columns
         named = {column.name: column for column in self._all()}
@@ -297,7 +307,7 @@ class Schema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the released columns, in the schema's order."""
+        """Names of the released columns, in the schema's order."""
         return tuple(column.name for column in self.released)
 
     @property
@@ -308,9 +318,9 @@ class Schema:
 
     @property
     def checked(self) -> tuple[Column, ...]:
-        """Columns whose own values can stop a release.
+        """Columns whose values are checked and can stop a release.
 
-        Not those dependent columns whose values are replaced whatever they are.
+        Dependent columns whose values are always replaced are not among them.
         """
         return tuple(
             column
@@ -328,9 +338,9 @@ class Schema:
 
     @property
     def stored(self) -> Schema:
-        """The schema by whose codes the confidential file is stored; itself if nothing is private.
+        """The schema with the codes in which the file is stored; itself if nothing is private.
 
-        What is chosen privately among these codes is in no structural zero.
+        Columns with a private choice are in no structural zero.
         """
         if not self.private:
             return self
@@ -338,7 +348,7 @@ class Schema:
 
     @property
     def private(self) -> tuple[Column, ...]:
-        """Columns of which bins or levels are chosen privately, as a person thinks of them."""
+        """Columns with privately chosen bins or levels, as in the schema as written."""
         return tuple(c for c in (self.coarse or self).columns if c.choice is not None)
 
     def column(self, name: str) -> Column:

@@ -1,9 +1,8 @@
-"""Functional dependencies: columns that a public rule computes from another column.
+"""Dependent columns: columns that a public rule computes from another column.
 
-Nothing is measured for them.
-
-A dependent column is derived again in every synthetic row. A row of the file that disagrees is
-refused or corrected, as the column's `out_of_range` says (`DependentColumn`).
+Nothing is measured for them: they are computed again in every synthetic row. If a row of the file
+disagrees with the rule, the column's `out_of_range` says whether it is refused or corrected
+(`DependentColumn`).
 """
 
 from __future__ import annotations

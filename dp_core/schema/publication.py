@@ -43,15 +43,15 @@ class Publication:
     """Publisher and terms; an empty text is not stated.
 
     Attributes:
-        publisher: Name of whoever publishes.
-        publisher_type: Kind of organisation, in the registry's words.
-        contact: An email address.
-        licence: One of `LICENCES`.
+        publisher: Name of the publisher.
+        publisher_type: Kind of organisation, as the registry calls it.
+        contact: Email address for questions.
+        licence: Licence of the data, one of `LICENCES`.
         licence_url: URL of the terms.
         url: URL of the release or its description.
         doi: DOI of the release, without its resolver.
         region: Region that the data describe.
-        sector: In the registry's words.
+        sector: Sector, as the registry calls it.
         intended_use: Intended use of the release.
         justification: Reasons for this privacy loss and these methods.
     """
@@ -102,7 +102,7 @@ def read_publication(node: Node) -> Publication:
         if name in _CHOICES:
             found[name] = value.choice(_CHOICES[name])
             continue
-        # One line each, for headings, citations and lists.
+        # Headings, citations and lists need the text on one line.
         text = " ".join(value.name().split())
         pattern, form = _FORMS.get(name, (None, ""))
         if pattern is not None and not pattern.fullmatch(text):

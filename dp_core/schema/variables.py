@@ -76,7 +76,7 @@ class Variable:
         return drawn.astype(np.uint16)
 
     def position(self, value: NDArray[np.float64]) -> NDArray[np.uint16]:
-        """Return the nearest position of values in the column's unit, also of values outside."""
+        """Return the nearest position of each value; values are in the unit of the column."""
         nearest = np.rint((value - self.low) / self.step - 0.5)
         return np.clip(nearest, 0, self.positions - 1).astype(np.uint16)
 

@@ -1,4 +1,4 @@
-"""The request: the release spec, its presets, its plan, and a release made in memory.
+"""The release spec, its presets, its plan, and releases made in memory.
 
 Imports `methods` and below. Read `release_spec`, then `plan` (what a release will cost), then
 `procedure` (what its stages do). `reading` parses `release.yaml`.

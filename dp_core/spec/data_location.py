@@ -1,7 +1,7 @@
-"""Where the data of a release are: files, objects in a store, or a table of a database.
+"""Where the data of a release are: local files, objects in a store, or a database table.
 
 A spec never contains the URL of a database, which may contain a password. It names an environment
-variable and a table; neither text is ever run as SQL.
+variable and a table; neither text is executed as SQL.
 """
 
 from __future__ import annotations

@@ -108,7 +108,8 @@ class Plan:
         choices: Bins and levels to be chosen privately, before all other stages.
         score_noise: Noise of each score of the selection, or None if it releases no scores.
         scores: Number of those scores.
-        memory: Approximate bytes for reconstruction and synthesis; None without `rows_about`.
+        memory: Approximate bytes of memory for reconstruction and synthesis; None without
+            `rows_about`.
         check_noise: Noise of each charged check, or None if there are none.
     """
 
@@ -417,7 +418,7 @@ def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency, times: 
     for a few columns Laplace noise is smaller although Gaussian noise is smaller for most files.
     """
     part = spec.shares["measure"] / len(spec.schema.domain)
-    # The search for the largest epsilon that fits an account makes dozens of plans.
+    # Plans must be fast: the search for the largest epsilon that fits an account makes dozens.
     if not part or not spec.schema.rows_about or len(spec.schema.domain) > _FEW_COLUMNS:
         return found
     relation = spec.privacy.relation

@@ -72,7 +72,7 @@ class Threshold:
         """Return the verdict on a figure; `hold` if it could not be computed (None)."""
         if value is None:
             return "hold"
-        # Exact: a figure is a decimal of six digits, and a threshold is as written in the spec.
+        # Compare exactly: a figure has six decimals, and a threshold is as written in the spec.
         exact = Fraction(str(value))
         if self.fail is not None and exact > self.fail:
             return "fail"

@@ -33,10 +33,10 @@ PUBLISH: tuple[Publish, ...] = get_args(Publish)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseSpec:
-    """One release.
+    """The request for one release.
 
     Attributes:
-        release: Its name, used once per ledger.
+        release: Name of the release, which is used once in a ledger.
         data: Path or glob of CSV or Parquet files, relative to `folder`; a URL; or a table.
         folder: Folder of the spec file.
         schema: Parsed schema.
@@ -55,7 +55,7 @@ class ReleaseSpec:
         formulas: Regressions to compare with the confidential data, for staff only.
         checks: Tables compared with the data at a charge.
         thresholds: Limits above which the release waits for approval or ends.
-        publish: Whether a person decides before publication.
+        publish: Whether a person must approve the publication; by default not.
         document: The resolved spec as plain JSON values; the plan's hash covers it.
     """
 

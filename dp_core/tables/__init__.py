@@ -1,5 +1,6 @@
-"""Records as integer codes, and tables that count them.
+"""Records as integer codes, and tables of their counts.
 
-Arithmetic on arrays, used on both sides of the wall; it imports `documents` only. Read `domain` and
-`dataset` first, then `counting`. `marginal` is the type of exact counts, which are confidential.
+Both sides of the wall use this arithmetic on arrays; it imports `documents` only. Read `domain` and
+`dataset` first, then `counting`. `marginal` defines the type of exact counts, which are
+confidential.
 """

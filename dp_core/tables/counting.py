@@ -1,20 +1,21 @@
-"""Counts the cells of tables over records in codes: arithmetic on arrays, which keeps nothing.
+"""Counts the cells of tables over coded records.
 
-Counting is bound by one table increment per row and table, so the aim is few increments that all
-hit the nearest caches:
+The time of a count is mostly that of one increment for each row and table. So the aim is few
+increments, all in the fastest caches:
 
-- *Few tables.* Cliques are gathered into groups whose joint table still fits the first-level cache:
-  four columns of ten codes are 10,000 cells and serve all six of their pairs. Each group is counted
-  once and projected onto its cliques, which is exact in integers.
-- *Rows in blocks.* All tables are counted over a block of rows before the next, so that codes are
-  read from memory once and stay in the second-level cache. Tables too large for a scratch are
-  counted over many blocks at once: what has to stay near then are their counters.
-- *Two steps.* The cell of every row (mixed radix) is computed for some thousand rows at a time by
-  vector instructions; a second loop only increments.
-- *Scratch counters.* Within a block a table is counted in 16 bits in one small scratch, which never
-  leaves the first-level cache, and is added to its 32-bit counts at the block's end. Neighbouring
-  rows increment different copies of it: where one cell holds most rows, an increment would
-  otherwise wait for the one before it to reach memory.
+- *Few tables.* Cliques are combined into groups whose joint table still fits the first-level cache:
+  four columns of ten codes are 10,000 cells and contain all six of their pairs. Each group is
+  counted once and projected to its cliques, which is exact because counts are integers.
+- *Rows in blocks.* All tables are counted over one block of rows before the next block, so that
+  codes are read from memory once and stay in the second-level cache. Tables that are too large for
+  the scratch counters are counted over many blocks at once, because for them the counters, not the
+  codes, have to stay in the cache.
+- *Two steps.* Vector instructions compute the cells of some thousand rows at a time (mixed radix);
+  a second loop only increments.
+- *Scratch counters.* Within a block a table is counted in 16 bits in one small array that stays in
+  the first-level cache, and is added to its 32-bit counts at the block's end. Neighbouring rows
+  increment different copies of the array. Otherwise, if most rows are in one cell, each increment
+  would wait for the previous one.
 """
 
 from __future__ import annotations
@@ -33,34 +34,36 @@ Axes: TypeAlias = tuple[int, ...]
 """Columns of a table, by number."""
 
 GROUP_CELLS = 1 << 14
-"""Cells a table may grow to by joining cliques."""
+"""Most cells of a joint table of several cliques."""
 FOURFOLD_CELLS = 1 << 13
+"""Most cells of a table that is counted in four copies of 16 bits."""
 TWOFOLD_CELLS = 1 << 14
-"""Tables up to these sizes are counted in four, two copies of 16 bits; larger ones in place."""
+"""Most cells of a table that is counted in two copies; larger tables are counted in place."""
 BLOCK_BYTES = 1 << 20
 """Bytes of codes in a block: half of a second-level cache."""
 LONG_BYTES = 1 << 24
-"""Bytes of codes over which a table is counted that is counted in place."""
+"""Bytes of codes in a block if a table is counted in place."""
 BLOCK_ROWS = 2**16 - 1
-"""Most rows of a block: what 16 bits can count."""
+"""Most rows of a block, which 16 bits can count."""
 INDEX_ROWS = 4096
 """Rows whose cells are computed at a time; their indices stay in the first-level cache."""
 PASS_CELLS = 1 << 24
-"""Cells counted in one pass over the rows; a larger table has a pass of its own."""
+"""Most cells of the tables in one pass over the rows; a larger table has its own pass."""
 MOST_CELLS = 2**31
+"""Most cells of a clique."""
 MOST_ROWS = 2**32 - 1
-"""Rows of one call: counters have 32 bits within a call."""
+"""Most rows of one call, because counters have 32 bits within a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """Which tables are counted, and which of them each clique is projected from.
+    """Which tables are counted, and from which of them each clique is projected.
 
     Attributes:
-        sizes: Codes per column.
-        cliques: As asked for.
+        sizes: Number of codes of each column.
+        cliques: The requested cliques.
         tables: Columns of each counted table, ascending.
-        chosen: For each clique the table it comes from.
+        chosen: For each clique, the index in `tables` of the table from which it is projected.
     """
 
     sizes: tuple[int, ...]
@@ -77,7 +80,7 @@ class TablePlan:
         """Return the marginal of each clique, its axes in the clique's own order.
 
         Args:
-            counts: Of each counted table, flat.
+            counts: Counts of each table in `tables`, flat.
         """
         marginals = []
         for clique, number in zip(self.cliques, self.chosen, strict=True):
@@ -94,12 +97,13 @@ class TablePlan:
 def plan_tables(sizes: tuple[int, ...], cliques: tuple[Axes, ...]) -> TablePlan:
     """Choose the tables to count.
 
-    Greedy: from the largest clique not yet served, a table grows by the column that completes most
-    further cliques for its size, as long as it fits `GROUP_CELLS`.
+    A greedy search starts from the largest clique that no table contains yet. It adds the column
+    that completes the most further cliques relative to its size, as long as the table has at most
+    `GROUP_CELLS` cells.
 
     Args:
-        sizes: Codes per column.
-        cliques: Column numbers of each, without repetition; `()` is the number of rows.
+        sizes: Number of codes of each column.
+        cliques: Column numbers of each clique, without repetition; `()` is the number of rows.
 
     Raises:
         ValueError: if a clique repeats a column or has more than 2**31 cells.
@@ -113,7 +117,7 @@ def plan_tables(sizes: tuple[int, ...], cliques: tuple[Axes, ...]) -> TablePlan:
     member = np.zeros((len(asked), len(sizes)), dtype=bool)
     for row, clique in enumerate(asked):
         member[row, list(clique)] = True
-    # A column of one code costs no cells; the small constant keeps its price above nothing.
+    # A column with one code adds no cells; the small constant avoids a division by 0.
     price = np.log2(np.array(sizes, dtype=float)) + 0.01
     serving = np.full(len(asked), -1)
     tables: list[Axes] = []
@@ -144,7 +148,7 @@ def count_tables(columns: Sequence[NDArray[Any]], plan: TablePlan) -> list[NDArr
 
     Args:
         columns: Codes of every column of `plan.sizes`, `uint8` or `uint16`, shape (rows,).
-        plan: From `plan_tables`.
+        plan: Result of `plan_tables`.
 
     Raises:
         ValueError: if a code is not below its column's size, or columns differ in length.
@@ -223,7 +227,7 @@ def _count_pass(
         stop = min(start + length, rows)
         for axis in used:
             codes = columns[axis][start:stop]
-            # The kernel writes where the codes say, so they are checked here.
+            # The compiled loop uses codes as array indices without a check, so check them here.
             if codes.max() >= sizes[axis]:
                 raise ValueError(f"Column {axis} holds a code that is not below its size.")
             block[place[axis], : stop - start] = codes
@@ -301,7 +305,7 @@ def _locate(block: Any, begin: int, end: int, columns: Any, index: Any) -> None:
         _append(index, block[columns[column, 0], begin:end], columns[column, 1])
 
 
-# These loops are functions of their own over whole slices: only then are they vectorised.
+# Each of these loops is a separate function over whole slices, because only then it is vectorised.
 
 
 @nb.njit(nogil=True, cache=True)
@@ -364,7 +368,7 @@ def _tally_four(index: Any, scratch: Any, cells: int) -> None:
 
 @nb.njit(nogil=True, cache=True)
 def _collect(scratch: Any, counter: Any) -> None:
-    """Add a copy to the table and clear it for the next one."""
+    """Add a scratch copy to the table's counts, and set the copy to 0."""
     for cell in range(counter.size):
         counter[cell] += scratch[cell]
         scratch[cell] = 0

@@ -12,7 +12,7 @@ from dp_core.tables.domain import Domain
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dataset:
-    """Records as codes. Confidential or synthetic: who holds it decides.
+    """Records as codes, either confidential or synthetic.
 
     Attributes:
         domain: Columns and sizes.

@@ -1,4 +1,4 @@
-"""Domains: which columns there are and how many codes each has. Public."""
+"""Domains: the columns and their numbers of codes. Public."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Domain:
     """Columns and their numbers of codes; the order of columns is the order of axes.
 
     Attributes:
-        columns: Names, without repetition.
+        columns: Names of the columns, without repetition.
         sizes: Codes of column `i` run from 0 to `sizes[i] - 1`.
     """
 
@@ -46,7 +46,7 @@ class Domain:
         axis = self._axis
         return tuple([axis[column] for column in clique])
 
-    @cached_property  # which a class with slots cannot have
+    @cached_property  # the reason why this class has no slots
     def _axis(self) -> dict[str, int]:
         return {column: axis for axis, column in enumerate(self.columns)}
 

@@ -1,7 +1,7 @@
-"""Exact counts, and the protocol by which they are counted. Confidential.
+"""Exact counts, and the protocol of the classes that count them. Confidential.
 
-`Marginal` is a type of its own: a function that publishes takes a `Measurement`
-(`dp_core.wall.released`), and the type checker refuses a `Marginal` in its place.
+`Marginal` is a separate type from `Measurement` (`dp_core.wall.released`), so that the type checker
+refuses exact counts in functions that publish.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Marginal:
     """Exact counts over a clique. Confidential.
 
     Attributes:
-        domain: The clique's domain.
-        counts: Shape `domain.sizes`, records.
+        domain: Domain of the clique.
+        counts: Number of records in each cell, shape `domain.sizes`.
     """
 
     domain: Domain
@@ -36,7 +36,7 @@ class Marginal:
         return f"Marginal({self.domain}, confidential)"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Pickles are how orchestrators leak; Dask tasks return plain count vectors instead.
+        # Prefect and Dask pickle what they store or send; Dask tasks return plain arrays instead.
         raise TypeError("A Marginal is confidential and is not pickled.")
 
 
@@ -47,11 +47,11 @@ class Counter(Protocol):
         """Return the exact marginal of each clique."""
 
     def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-        """Return the cells of a clique that hold a record, and how many each holds.
+        """Return the non-empty cells of a clique, and their counts.
 
-        Only records are visited, never the clique's domain, which may have any number of cells.
+        The clique may have any number of cells, because only records are visited.
 
         Returns:
-            Codes, shape (cells, columns), ascending as the clique's axes have them, and counts,
-            shape (cells,), all positive.
+            Codes, shape (cells, columns), in ascending order, and counts, shape (cells,), all
+            positive.
         """

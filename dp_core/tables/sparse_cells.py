@@ -1,4 +1,4 @@
-"""Counts of the cells that hold a record, whatever the size of the domain: array arithmetic."""
+"""Counts of the non-empty cells of a domain of any size."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 WORD_CELLS = 2**62
-"""Cells that one packed word tells apart."""
+"""Number of cells that one packed word can distinguish."""
 
 
 def words(sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Return how columns are packed into whole numbers below `WORD_CELLS`: first and last + 1.
+    """Return which columns each packed word holds, as pairs (first, last + 1).
+
+    Args:
+        sizes: Numbers of codes of the columns.
 
     >>> words([2**20, 2**20, 2**20, 2**20])
     ((0, 3), (3, 4))
@@ -33,12 +36,12 @@ def pack(
     sizes: Sequence[int],
     cells: int | None = None,
 ) -> NDArray[np.int64]:
-    """Return the packed key of each cell, shape (cells, words); keys ascend as the codes do.
+    """Return the packed key of each cell, shape (cells, words); keys have the order of the codes.
 
     Args:
         codes: One array of codes for each column.
         sizes: Numbers of codes of the columns.
-        cells: Number of cells, for where there may be no column; None: from the codes.
+        cells: Number of cells, required if there may be no column; by default that of `codes`.
     """
     parts = words(sizes)
     keys = np.zeros((np.shape(codes)[1] if cells is None else cells, len(parts)), dtype=np.int64)
@@ -64,10 +67,10 @@ def unpack(keys: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np.uint16]:
 def observed_cells(
     codes: NDArray[np.uint16], sizes: Sequence[int]
 ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-    """Return the cells that hold a record, ascending, shape (cells, columns), and their counts.
+    """Return the non-empty cells, ascending, shape (cells, columns), and their counts.
 
     Args:
-        codes: Shape (columns, rows).
+        codes: Codes of the records, shape (columns, rows).
         sizes: Numbers of codes of the columns.
 
     >>> cells, counts = observed_cells(np.array([[1, 0, 1], [2, 0, 2]], np.uint16), [2, 3])
@@ -81,22 +84,22 @@ def observed_cells(
 def count_keys(
     keys: NDArray[np.int64], counts: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return distinct keys, ascending, and how often each is there.
+    """Return the distinct keys, ascending, and the count of each.
 
     Args:
-        keys: Shape (cells, words).
-        counts: How often each of them stands for itself, shape (cells,); None for once.
+        keys: Packed keys, shape (cells, words).
+        counts: Count of each key, shape (cells,); by default 1.
 
     >>> keys, counts = count_keys(np.array([[5], [2], [5]]), np.array([1, 1, 3]))
     >>> keys.tolist(), counts.tolist()
     ([[2], [5]], [1, 4])
     """
     if counts is None and keys.shape[1] == 1:
-        # Numbers alone are sorted by vector instructions, ten times faster than their places.
+        # Sorting numbers uses vector instructions and is ten times faster than sorting indices.
         word = np.sort(keys[:, 0])
         starts = np.flatnonzero(np.diff(word, prepend=word[:1] - 1))
         return word[starts, None], np.diff(starts, append=len(word)).astype(np.int64)
-    # Sorted by the last word first, so that the first one decides.
+    # `lexsort` takes the most significant key last.
     order = np.lexsort(keys.T[::-1])
     keys = keys[order]
     first = np.ones(len(keys), dtype=bool)
@@ -114,19 +117,19 @@ def count_keys(
 def sparse_result(
     cells: NDArray[np.uint16], values: NDArray[np.int64], sizes: Sequence[int], capacity: int
 ) -> NDArray[np.int64]:
-    """Return kept cells and their noisy counts in the form in which they are stored.
+    """Return kept cells and their noisy counts as an array to store.
 
-    The form has a shape that is fixed before anything is drawn: rows without a cell are -1, and the
-    size of a file tells nothing.
+    The shape is fixed before noise is drawn, and unused rows are -1, so that the size of the file
+    does not reveal the number of kept cells.
 
     Args:
-        cells: Shape (cells, columns), ascending, at most `capacity`.
+        cells: Codes of the cells, shape (cells, columns), ascending, at most `capacity`.
         values: Noisy counts, shape (cells,).
         sizes: Numbers of codes of the columns.
-        capacity: Number of rows.
+        capacity: Number of rows of the result.
 
     Returns:
-        Shape (capacity, words + 1): packed key and noisy count.
+        Packed keys and noisy counts, shape (capacity, words + 1).
     """
     result = np.full((capacity, len(words(sizes)) + 1), -1, dtype=np.int64)
     result[: len(values), :-1] = pack(cells.T, sizes, len(cells))

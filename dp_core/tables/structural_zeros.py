@@ -1,4 +1,4 @@
-"""Combinations of values that cannot occur, by public rule. Public, in codes."""
+"""Structural zeros: combinations of codes that cannot occur, by public rule. Public."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dp_core.errors import BadInput
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 
-_EXCHANGES = 6  # rounds of exchange; what is left then has hardly a partner
+_EXCHANGES = 6  # rounds of exchange; rows that are left after them rarely find a partner
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A box of impossible cells: every column's code is among those named.
+    """A rule that excludes all cells in which the code of each column is among the given ones.
 
     Attributes:
-        columns: Columns the rule speaks of.
-        codes: For each of them the codes, sorted, that together cannot occur.
-        text: The rule as a person wrote it.
+        columns: Columns of the rule.
+        codes: For each column the codes, ascending, that cannot occur together.
+        text: The rule as written in the schema.
     """
 
     columns: Clique
@@ -32,7 +32,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class StructuralZeros:
-    """All rules of a schema; they hold in every sampled row."""
+    """All rules of a schema; every synthetic row obeys them.
+
+    Attributes:
+        rules: The rules; none by default.
+    """
 
     rules: tuple[Rule, ...] = ()
 
@@ -42,7 +46,7 @@ class StructuralZeros:
     def mask(self, domain: Domain) -> NDArray[np.bool_]:
         """Return which cells of a clique's domain are impossible, shape `domain.sizes`.
 
-        A rule counts only where the clique holds all its columns.
+        Only rules whose columns are all in the clique are used.
         """
         impossible = np.zeros(domain.sizes, dtype=bool)
         for rule in self.rules:
@@ -54,10 +58,14 @@ class StructuralZeros:
         return impossible
 
     def blocks(self, domain: Domain, *, most_cells: int) -> tuple[Clique, ...]:
-        """Return the sets of columns that rules tie together, as far as their cells can be held.
+        """Return the sets of columns that are connected by rules; no two share a column.
 
-        Rules that share a column belong to one block. A rule that would make its block larger
-        than `most_cells` is in none; small rules come first. No two blocks share a column.
+        Rules that share a column belong to the same block. Small rules are added first; a rule that
+        would give its block more than `most_cells` cells is left out.
+
+        Args:
+            domain: All columns.
+            most_cells: Most cells of a block.
         """
         found: list[set[str]] = []
         for rule in sorted(self.rules, key=lambda rule: domain.size(rule.columns)):
@@ -69,10 +77,14 @@ class StructuralZeros:
         return tuple(sorted(cliques, key=domain.axes))
 
     def with_empty_levels(self, domain: Domain, *, most_cells: int) -> StructuralZeros:
-        """Return the rules and, as rules of their own, the levels that they together exclude.
+        """Return the rules, with further rules for levels that they together exclude.
 
-        Without them a table of that column alone would not know that the level cannot occur.
-        Levels that only a block of more than `most_cells` cells would show are not looked for.
+        Without these further rules, a table of one column would allow such a level. Levels that
+        only a block of more than `most_cells` cells would show are not found.
+
+        Args:
+            domain: All columns.
+            most_cells: Most cells of a block of rules.
         """
         empty = []
         for clique in self.blocks(domain, most_cells=most_cells):
@@ -93,16 +105,20 @@ class StructuralZeros:
         return broken
 
     def repair(self, data: Dataset, *, rng: np.random.Generator) -> Dataset:
-        """Return the data with every row made possible; rows that are possible mostly stay.
+        """Return records in which every row is possible; most possible rows stay unchanged.
 
-        A broken row exchanges its value in one column of a rule with a random possible row, where
-        both are possible afterwards: no column's table moves. What cannot be mended so takes the
-        values of the rule's columns from a random possible row, one that shares its first value
-        if there is any; where that does not help, it becomes a copy of a random possible row.
-        Post-processing.
+        A row that breaks a rule exchanges its value in one column of the rule with a random
+        possible row, if both are possible afterwards; this leaves all one-way tables unchanged. A
+        row that cannot be repaired so takes the values of the rule's columns from a random possible
+        row, which shares its value in the rule's first column if such a row exists. A row that
+        still breaks a rule becomes a copy of a random possible row. All of this is post-processing.
+
+        Args:
+            data: Synthetic records.
+            rng: Generator for post-processing.
 
         Raises:
-            BadInput: if no row at all is possible.
+            BadInput: if every row breaks a rule.
         """
         broken = self.violations(data)
         if not broken.any():
@@ -125,7 +141,7 @@ class StructuralZeros:
             rows = np.flatnonzero(breaks(rule, mended))
             if rows.size == 0:
                 continue
-            # The first column is kept where a possible row shares it: one table is bent, not all.
+            # Keep the first column if a possible row shares its value, so that fewer tables change.
             kept = axes[0]
             for value in np.unique(codes[kept, rows]):
                 these = rows[codes[kept, rows] == value]
@@ -141,9 +157,9 @@ class StructuralZeros:
     def _exchange(
         self, data: Dataset, rule: Rule, attempt: int, *, rng: np.random.Generator
     ) -> None:
-        """Exchange one column of a rule between rows that break it and possible ones, in place.
+        """Exchange one column of a rule between rows that break it and possible rows, in place.
 
-        An exchange is kept if the possible row stays so and the other one breaks fewer rules.
+        An exchange is kept if the possible row stays possible and the other row breaks fewer rules.
         """
         if len(rule.columns) < 2:
             return
@@ -151,7 +167,7 @@ class StructuralZeros:
         rows = np.flatnonzero(np.logical_and.reduce(inside))
         if rows.size == 0:
             return
-        # A later column first: the first one is what most often was measured with others.
+        # Begin with the last column, because tables with the first column were measured most often.
         chosen = -1 - attempt % len(rule.columns)
         column = data.codes[data.domain.axes(rule.columns)[chosen]]
         rest = np.logical_and.reduce([part for part in inside if part is not inside[chosen]])
@@ -165,7 +181,7 @@ class StructuralZeros:
         column[rows], column[donors] = column[donors], column[rows]
 
     def _broken(self, data: Dataset, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return how many rules each of some rows breaks."""
+        """Return the number of rules that each of the given rows breaks, shape (rows,)."""
         broken = np.zeros(rows.size, dtype=np.int64)
         for rule in self.rules:
             broken += breaks(rule, data, rows)
@@ -173,7 +189,7 @@ class StructuralZeros:
 
 
 def breaks(rule: Rule, data: Dataset, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
-    """Return which rows (of those named, otherwise of all) break one rule."""
+    """Return which of the given rows break a rule; by default of all rows."""
     return np.asarray(
         np.logical_and.reduce(
             [
@@ -187,7 +203,7 @@ def breaks(rule: Rule, data: Dataset, rows: NDArray[np.intp] | None = None) -> N
 def among(
     data: Dataset, column: str, codes: Sequence[int], rows: NDArray[np.intp] | None = None
 ) -> NDArray[np.bool_]:
-    """Return which rows (of those named, otherwise of all) have one of some codes of a column."""
+    """Return which of the given rows have one of some codes in a column; by default of all rows."""
     wanted = np.zeros(data.domain.project((column,)).sizes[0], dtype=bool)
     wanted[list(codes)] = True
     return np.asarray(wanted[data.column(column) if rows is None else data.column(column)[rows]])

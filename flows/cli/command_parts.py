@@ -105,10 +105,10 @@ def json_wanted() -> bool:
 
 
 def decided(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--by` and `--reason`, both required: a person decides, and says why."""
+    """Add `--by` and `--reason`, both required: the ledger records who acts, and why."""
 
-    @click.option("--by", required=True, metavar="NAME", help="Who decides.")
-    @click.option("--reason", required=True, metavar="TEXT", help="Why.")
+    @click.option("--by", required=True, metavar="NAME", help="Your name, for the ledger.")
+    @click.option("--reason", required=True, metavar="TEXT", help="Your reason, for the ledger.")
     @functools.wraps(command)
     def wrapped(*arguments: Any, by: str, reason: str, **options: Any) -> Any:
         by, reason = person_and_reason(by, reason)

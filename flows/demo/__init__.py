@@ -1,1 +1,1 @@
-"""The demo's data, schema and spec; `flows.cli.actions.demo_job` reads them."""
+"""Data, schema and spec of `dp-release demo`, which `flows.cli.actions.demo_job` reads."""

@@ -1,4 +1,4 @@
-"""Prefect's server and settings, and what installation prepares.
+"""Prefect's server and settings, and the caches that the installation prepares.
 
-Read `settings` first: it is applied before Prefect is imported.
+Read `settings` first: the settings are made before Prefect is imported.
 """

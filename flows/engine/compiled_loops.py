@@ -1,12 +1,12 @@
-"""The compiled loops, made ready where the program is installed.
+"""Compiles all Numba loops at installation, so that the first release need not wait for it.
 
-Numba compiles a loop when it is first called, and keeps it beside its source or, where nobody may
-write there, in the caller's own cache. All of them take some twenty seconds, of which the first
-release would wait for most:
+Numba compiles a loop when it is first called. It caches the result beside the source file or, if
+that folder is not writable, in the user's own cache. Compiling all loops takes about twenty
+seconds. This command calls each loop once; `make` runs it:
 
     python -m flows.engine.compiled_loops
 
-calls every loop once; `make` does so. Another processor compiles its own.
+The cache is valid for this type of processor only.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ MIXED = (2, 3, 4, 5, 6)
 TWO_LEVELS = (2, 2, 2, 2, 2)
 RELEASES: tuple[tuple[str, tuple[int, ...], dict[str, Any]], ...] = (
     *((method, MIXED, {}) for method in ("auto", "privsyn", "mst", "sbhg", "sba", "dualquery")),
-    # They ask for parities, which only columns of two levels have.
+    # Parities exist only for columns with two levels.
     ("fourier", TWO_LEVELS, {}),
     ("mwem", TWO_LEVELS, {"select": {"updates": "steps"}}),
 )
-"""Methods, numbers of codes and options; together they call every loop there is."""
+"""Method, numbers of codes and options of each release; together they call every loop."""
 
 
 def compile_all() -> None:
-    """Carry out small releases of invented records, in memory."""
+    """Make small releases of random records in memory, so that every loop is compiled."""
     rng = np.random.default_rng(1)
-    # Codes of the store, of few levels and of many; the releases below hold them in memory.
+    # The code store uses both integer types; the releases below use only one.
     for kind in (np.uint8, np.uint16):
         columns = [rng.integers(0, size, ROWS, kind) for size in MIXED]
         count_codes(columns, MIXED, [(0,), (0, 1), (0, 1, 2, 3, 4)])

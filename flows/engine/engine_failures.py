@@ -1,4 +1,4 @@
-"""What goes wrong around the stages: one sentence for a person, the detail for staff."""
+"""Failures outside the stages: a message for the user; the detail goes to the internal folder."""
 
 from __future__ import annotations
 
@@ -13,21 +13,27 @@ from tasks.run.home import home, open_ledger
 from tasks.support.run_folder import RunFolder, where_kept
 
 LEAST_ROOM = 2**20
-"""Bytes below which a home is full: Prefect's own server cannot write its next page then."""
+"""Free bytes below which the disk counts as full: Prefect's own server can no longer write."""
 
 _SERVER_SLOW = "Timed out while attempting to connect to ephemeral Prefect API server"  # Prefect's
 
 
 def stopped_outside(release: str, error: Exception) -> StageFailed:
-    """Return the sentence about a failure outside the stages; to be raised `from None`.
+    """Return the error to raise `from None` for a failure outside the stages.
+
+    Call it while `error` is being handled: the traceback is written to the internal folder.
 
     Args:
-        release: The release it stopped; the detail goes to its internal folder.
-        error: Being handled.
+        release: Name of the release.
+        error: The exception that stopped it.
+
+    Returns:
+        An error with a message for the user that holds no data.
     """
     text = traceback.format_exc()
     next_step = _next_step(release)
-    # Prefect's own server has its database in the home, and does not say why it did not start.
+    # The database of Prefect's own server is in the home. If the disk is full, the server does not
+    # start and does not say why.
     if _is_full():
         return StageFailed(
             f"The disk is full: {home()} has no room left ({type(error).__name__}). Free space"
@@ -50,7 +56,7 @@ def stopped_outside(release: str, error: Exception) -> StageFailed:
 
 
 def _is_full() -> bool:
-    """Return whether the home has no room; a home that cannot be asked is not called full."""
+    """Return whether the disk of the home is full; False if its free space cannot be read."""
     try:
         return shutil.disk_usage(home()).free < LEAST_ROOM
     except OSError:
@@ -58,24 +64,27 @@ def _is_full() -> bool:
 
 
 def _next_step(release: str) -> str:
-    """Return what goes on with the release; what was never reserved cannot be resumed."""
+    """Return the command to continue with; a release without a reservation cannot be resumed."""
     with contextlib.suppress(Exception):
         if open_ledger(home()).reservation(release) is None:
-            return "nothing was begun, so the same `dp-release run` makes it."
-    return f"`dp-release resume {release}` goes on."
+            return "nothing was started, so repeat the same `dp-release run`."
+    return f"continue with `dp-release resume {release}`."
 
 
 def without_data(release: str, work: Callable[[], object]) -> ReleaseError | None:
-    """Do the work of a flow; return what stopped it as a new error that holds no data.
+    """Do the work of a flow; return the error that stopped it, without data.
 
     Args:
-        release: Its name.
+        release: Name of the release.
         work: All that the flow does.
 
+    Returns:
+        A new error that holds no data; None if the work succeeded.
+
     Privacy:
-        As of a stage (`tasks.stages.stage_task`): Prefect logs and stores what leaves a flow, with
-        its text, its attributes, its causes and what was being handled when it was raised. So it is
-        made anew, and the caller raises it where nothing is being handled.
+        Prefect logs and stores an exception that leaves a flow, with its text, attributes, cause
+        and context. So a new error is made, as in a stage (`tasks.stages.stage_task`), and the
+        caller must raise it outside any `except` block.
     """
     try:
         work()

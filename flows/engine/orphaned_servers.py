@@ -1,4 +1,4 @@
-"""Local Prefect servers whose owner was killed: found by a mark in their environment, and ended."""
+"""Ends local Prefect servers whose owner was killed; a variable in their environment marks them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import os
 import psutil
 
 MARK = "DP_RELEASE_SERVER_OWNER"
-"""Environment variable that a server of ours inherits: number and start time of its owner."""
+"""Environment variable that our servers inherit: process number and start time of the owner."""
 
 SERVER = "prefect.server.api.server:create_app"
-"""What a local server's command line names."""
+"""Application that the command line of a local Prefect server names."""
 
 
 def mark() -> None:
-    """Let the servers that this process starts be known as its own."""
+    """Set the variable that marks the servers started by this process as its own."""
     os.environ[MARK] = _identity(psutil.Process())
 
 
 def end_orphans() -> int:
-    """End servers of ours whose owner is gone, and return how many there were.
+    """End our servers whose owner no longer runs; return their number.
 
-    A release that was killed with SIGKILL cannot end its server, which would stay for ever.
+    A release that is killed with SIGKILL cannot end its server, which would run for ever.
     """
     ended = 0
     for process in psutil.process_iter(["cmdline"]):

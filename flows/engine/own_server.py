@@ -1,8 +1,8 @@
-"""Prefect's own server for one command, started before Prefect is imported: both load at once.
+"""Starts Prefect's local server for one command before Prefect is imported, to save time.
 
-Prefect starts a server by itself where none is named, but only once it is asked for, waits for it,
-and imports all of it into this process as well. Here the same server has loaded while this process
-imports what it needs.
+If no server is configured, Prefect starts one itself. But it starts it late, waits for it, and
+imports the whole server into this process too. Here the server loads while this process does its
+own imports.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from pathlib import Path
 from flows.engine.orphaned_servers import SERVER
 from flows.engine.prefect_tables import lay_tables
 
-# As Prefect starts its own: without its pages and schedulers, which one command has no use for.
+# Prefect uses the same settings: no pages and no schedulers, which one command does not need.
 _TEMPORARY = {
     "PREFECT_UI_ENABLED": "0",
     "PREFECT__SERVER_EPHEMERAL": "1",
     "PREFECT__SERVER_FINAL": "1",
 }
-# `python -m uvicorn`; what it imports stays, and Python need not search it for garbage meanwhile.
+# As `python -m uvicorn`, but with few garbage collections: imported modules are not garbage.
 _LAUNCH = "import gc; gc.set_threshold(20_000); from uvicorn.main import main; main()"
 _URL = "PREFECT_API_URL"
 PATIENCE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
-_WAITING = 128  # connections that may wait before the server takes the first
-_FAREWELL = 5.0  # seconds
-_PR_SET_PDEATHSIG = 1  # of Linux; elsewhere the next run ends what was left
+_WAITING = 128  # connections that may wait until the server accepts the first
+_FAREWELL = 5.0  # seconds between the request to end and the kill
+_PR_SET_PDEATHSIG = 1  # Linux only; elsewhere the next run ends an orphaned server
 
 
 class ServerSlow(RuntimeError):
@@ -42,17 +42,18 @@ class ServerSlow(RuntimeError):
 
 
 class OwnServer:
-    """A server that ends with this process; Prefect must not have been imported before.
+    """A Prefect server that ends with this process.
 
-    It is to be started before other threads are: what it does before it runs is Python.
+    Create it before Prefect is imported and before other threads start, because Python code runs
+    between the fork and the start of the server.
 
     Attributes:
-        url: Of its API; on the loopback interface.
+        url: URL of its API, on the loopback interface.
     """
 
     def __init__(self) -> None:
-        # Listening before there is a server: no port is lost to another process meanwhile, and
-        # who asks too early waits instead of being refused.
+        # Listen before the server runs: no other process can take the port, and an early request
+        # waits instead of being refused.
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             listener.listen(_WAITING)
@@ -68,18 +69,19 @@ class OwnServer:
                 stdout=subprocess.DEVNULL,
                 preexec_fn=_end_with_parent,
             )
-        # Prefect reads it when it is imported.
+        # Prefect reads this variable when it is imported.
         os.environ[_URL] = self.url
         atexit.register(self._end)
 
     def wait(self) -> None:
-        """Wait until it answers; Prefect must have been imported.
+        """Wait until the server answers; call it after Prefect is imported.
 
         Raises:
-            ServerSlow: if it does not in time.
-            RuntimeError: if it ended, having said why.
+            ServerSlow: if the server does not answer in time.
+            RuntimeError: if the server ended, or answers with an error.
         """
-        os.environ.pop(_URL, None)  # what others find there is a server that an operator named
+        # Other code takes this variable for a server that the operator configured.
+        os.environ.pop(_URL, None)
         seconds = float(os.environ.get(PATIENCE, "300"))
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=seconds)
         with contextlib.closing(connection):
@@ -104,10 +106,14 @@ class OwnServer:
 
 
 def start_own_server() -> OwnServer | None:
-    """Start a server, or leave it to Prefect: where it is loaded, or may be told of another."""
+    """Start a server, unless Prefect is already imported or another server may be configured.
+
+    Returns:
+        The server; None if Prefect is to find or start one itself.
+    """
     if "prefect" in sys.modules or _configured():
         return None
-    # Of a server that is not named; it would be sent to this one.
+    # The key belongs to a server that is not configured; it would be sent to this one.
     os.environ.pop("PREFECT_API_KEY", None)
     lay_tables(_prefects_home())
     return OwnServer()
@@ -119,7 +125,7 @@ def _prefects_home() -> Path:
 
 
 def _configured() -> bool:
-    """Return whether the environment or one of Prefect's own files may name a server."""
+    """Return whether the environment or one of Prefect's configuration files may name a server."""
     named = {name.upper(): value for name, value in os.environ.items()}
     if named.get(_URL) or named.get("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE"):
         return True
@@ -143,9 +149,9 @@ def _configured() -> bool:
 
 
 def _end_with_parent() -> None:
-    """Ask the system to end this process when its parent is gone, however that ended.
+    """Ask the system to end this process when its parent ends, even if the parent is killed.
 
-    Otherwise the server of a release that was killed goes on, and holds its output open.
+    Otherwise the server of a killed release keeps running and holds that release's output open.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,12 +1,13 @@
-"""The tables of Prefect's own database in a fresh home: copied, not made by all its migrations.
+"""Copies Prefect's empty database into a new home, which is faster than Prefect's migrations.
 
-Prefect makes them by replaying its whole history, which takes nine seconds of CPU. What it arrives
-at is a matter of its version alone, so it is kept where the program is installed:
+Prefect creates its tables by running all its migrations, which takes nine seconds of CPU time. The
+result depends only on Prefect's version, so a copy is kept where the program is installed. This
+command lets Prefect create that copy once; `make` runs it:
 
     python -m flows.engine.prefect_tables
 
-lets Prefect make them there, once; `make` does so. A home where nothing is kept, of another
-version, or with a database of its own is left to Prefect, which migrates as ever.
+Prefect runs its migrations as usual if there is no copy, if the copy is for another version, or if
+the home already has a database.
 """
 
 from __future__ import annotations
@@ -29,18 +30,21 @@ asyncio.run(provide_database_interface().create_db())
 
 
 def kept() -> Path:
-    """Return where the tables of the installed Prefect are kept, or would be."""
+    """Return the path of the copy for the installed version of Prefect; it need not exist."""
     return Path(sys.prefix) / "share" / "dp-release" / f"prefect-{version('prefect')}.db"
 
 
 def lay_tables(folder: Path) -> bool:
-    """Make the database of a server that has none, and return whether it was made.
+    """Copy the empty database into Prefect's home, if the home has no database yet.
 
-    It appears complete or not at all. What cannot be done here is left to Prefect, which says what
-    it misses.
+    The copy appears complete or not at all. If it fails, Prefect creates the database itself and
+    reports any error.
 
     Args:
         folder: Prefect's home.
+
+    Returns:
+        Whether the database was copied.
     """
     if _elsewhere() or (folder / NAME).exists() or not kept().is_file():
         return False
@@ -49,17 +53,20 @@ def lay_tables(folder: Path) -> bool:
         with tempfile.TemporaryDirectory(dir=folder) as aside:
             copied = Path(aside) / NAME
             shutil.copyfile(kept(), copied)
-            os.link(copied, folder / NAME)  # unless another process has begun one meanwhile
+            os.link(copied, folder / NAME)  # fails if another process has created one meanwhile
             return True
     return False
 
 
 def make(database: Path) -> None:
-    """Let Prefect make its database, by its migrations, in a process and a home of its own.
+    """Let Prefect create an empty database by its migrations, in a separate process and home.
+
+    Args:
+        database: Path of the new database.
 
     Raises:
-        OSError: if it cannot be written there.
-        subprocess.CalledProcessError: if Prefect fails; what it said is its `stderr`.
+        OSError: if the file cannot be written.
+        subprocess.CalledProcessError: if Prefect fails; its output is in `stderr`.
     """
     usual = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     database.parent.mkdir(parents=True, exist_ok=True)
@@ -71,12 +78,12 @@ def make(database: Path) -> None:
             check=True,
             capture_output=True,
         )
-        # In one step: another process may do the same.
+        # Replace in one step, because another process may do the same.
         (Path(folder) / NAME).replace(database)
 
 
 def _elsewhere() -> bool:
-    """Return whether the environment says anything of the server's database."""
+    """Return whether the environment configures the server's database."""
     names = [name.upper() for name in os.environ]
     return any(name.startswith("PREFECT_") and "DATABASE" in name for name in names)
 

@@ -1,4 +1,7 @@
-"""Settings of the libraries around us, made before they are imported: silent, local, forgetful."""
+"""Settings of Prefect, Dask and Great Expectations, made before those libraries are imported.
+
+They send no usage data, store no results, and use a local server unless the operator names one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ QUIET = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "GX_ANALYTICS_ENABLED": "false",
-    # privacy: Prefect stores results where many may read them; ours are in the run's folder.
+    # privacy: many people may read results that Prefect stores; ours are in the run's folder.
     "PREFECT_RESULTS_PERSIST_BY_DEFAULT": "false",
     "PREFECT_TASKS_DEFAULT_PERSIST_RESULT": "false",
     # privacy: Dask's dashboard and spill files show data.
@@ -34,20 +37,26 @@ DEFAULTS = {
 }
 
 SPARED = (
-    # Prefect asks it for one function, to write down a flow's parameters.
+    # Prefect needs one function of it, to serialise a flow's parameters.
     LazyPackages(["fastapi"], {}),
-    # numba makes sure that there is a BLAS; our loops use none.
+    # Numba checks that a BLAS is present, but our loops use none.
     LazyPackages(["scipy.linalg"], {}),
 )
-"""Packages of which a release needs little: a quarter of a second each."""
+"""Packages that are imported only when they are used; each import takes a quarter of a second."""
 
 
 def prepare(home: Path, *, verbose: bool = False) -> None:
-    """Set the environment, and spare what is not needed.
+    """Set the environment variables of the libraries, and defer imports that are rarely needed.
 
-    What an operator set for the second group is kept.
+    The variables in `QUIET` are always set; those in `DEFAULTS` only if the operator has not set
+    them.
+
+    Args:
+        home: The home; Prefect's files go to its subfolder `prefect` unless PREFECT_HOME is set.
+        verbose: Show Prefect's log at level INFO; False by default.
 
     Privacy:
+        Core dumps are switched off.
         A crash of a library must not write this process's memory, which holds rows and exact
         counts, into the working folder.
     """
@@ -63,16 +72,20 @@ def prepare(home: Path, *, verbose: bool = False) -> None:
 
 
 ROOM = 8 * 2**20
-"""Bytes that Prefect's own server may write while it starts: its tables, and SQLite's journal."""
+"""Free bytes that Prefect's own server needs to start, for its tables and SQLite's journal."""
 
 
 def require_room(home: Path) -> None:
-    """Refuse to start Prefect where it cannot write: it would say so with its whole log.
+    """Refuse to start if Prefect's own server cannot write its database.
 
-    With PREFECT_API_URL no server is started here.
+    Prefect itself would report the problem by printing its whole log. If PREFECT_API_URL names a
+    server, nothing is checked.
+
+    Args:
+        home: The home; Prefect's files are in its subfolder `prefect` unless PREFECT_HOME is set.
 
     Raises:
-        StageFailed: naming the folder.
+        StageFailed: if the folder cannot be written, or its disk is full.
     """
     folder = Path(os.environ.get("PREFECT_HOME") or home / "prefect").expanduser()
     if os.environ.get("PREFECT_API_URL"):
@@ -88,8 +101,9 @@ def require_room(home: Path) -> None:
             free = 0
         else:
             raise StageFailed(
-                f"{folder} could not be written ({os.strerror(error.errno or errno.EIO)}), where"
-                f" Prefect's own server keeps its database; check the folder, then {next_step}",
+                f"{folder} could not be written ({os.strerror(error.errno or errno.EIO)})."
+                " Prefect's own server keeps its database there; check the folder, then"
+                f" {next_step}",
                 row="not-written",
             ) from None
     if free < ROOM:

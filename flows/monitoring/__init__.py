@@ -1,6 +1,6 @@
 """Monitoring for people and machines: log, events, metrics, and pages in Prefect.
 
-Public values only. `outcome` says how a run ended, and `announcement` tells everybody. The rules of
-the alerts are data, in `deployments/automations.yaml` (on events) and `deployments/prometheus.yaml`
-(on metrics); `automations` puts the former on a Prefect server.
+It uses public values only. `outcome` describes how a run ended, and `announcement` sends that to
+the log and to Prefect. The alert rules are files: `deployments/automations.yaml` (on events), which
+`automations` puts on a Prefect server, and `deployments/prometheus.yaml` (on metrics).
 """

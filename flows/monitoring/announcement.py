@@ -15,9 +15,9 @@ _HEARD: ContextVar[list[Outcome] | None] = ContextVar("heard", default=None)
 
 @contextmanager
 def heard() -> Iterator[list[Outcome]]:
-    """Give what the runs of the flow within the block ended with, each as it is told.
+    """Yield a list to which each run of the release flow in the block adds its outcome.
 
-    Prefect returns a run's state to nobody who called the flow as a function.
+    A caller that calls the flow as a function does not get the run's state from Prefect.
     """
     outcomes: list[Outcome] = []
     token = _HEARD.set(outcomes)
@@ -28,7 +28,13 @@ def heard() -> Iterator[list[Outcome]]:
 
 
 def tell(outcome: Outcome, *, release: str, account: str | None) -> None:
-    """Note how a run ended for whoever called it, and announce it."""
+    """Give the outcome of a run to its caller (`heard`), and announce it.
+
+    Args:
+        outcome: How the run ended.
+        release: Name of the release, or of the spec's file if the spec cannot be read.
+        account: Account that pays; None if the spec cannot be read.
+    """
     outcomes = _HEARD.get()
     if outcomes is not None:
         outcomes.append(outcome)
@@ -36,15 +42,15 @@ def tell(outcome: Outcome, *, release: str, account: str | None) -> None:
 
 
 def announce(outcome: Outcome, *, release: str, account: str | None) -> None:
-    """Tell whoever listens how a run ended, once: at the end of the flow, or of a decision.
+    """Write the outcome of a run to the log, and emit it as a Prefect event.
 
-    A person's `publish` and `withdraw` are announced outside of any flow run, where there may be no
-    server of Prefect.
+    Call it once for each run, and for each `publish` and `withdraw` by a person. The latter are not
+    in a flow run, so there may be no Prefect server.
 
     Args:
-        outcome: How it ended.
-        release: Its name; the name of the spec's file where that cannot be read.
-        account: That pays for it; None where the spec cannot be read.
+        outcome: How the run ended.
+        release: Name of the release, or of the spec's file if the spec cannot be read.
+        account: Account that pays; None if the spec cannot be read.
     """
     log.ended(outcome, release=release, account=account)
     tell_release(

@@ -1,4 +1,4 @@
-"""The pages that a release shows in Prefect, as values and Markdown; public values only."""
+"""The content of a release's artifacts in Prefect, as tables and Markdown; public values only."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from flows.monitoring.outcome import Outcome
 from tasks.ledger.accounts import Account
 
 _PAID_IN = {"total": "basics", "one_way": "basics", "checks": "check"}
-"""Stages of the flow in which stages of the plan are paid, where the names differ."""
+"""Stage of the flow that pays for a stage of the plan, if the two have different names."""
 
 _WIDTH = 40
-"""Signs of a budget bar."""
+"""Length of a budget bar in characters."""
 
 _STATES = {
     "published": "The release is published.",
-    "held": "The release is held: a person decides whether it is published.",
+    "held": "The release awaits approval: a person decides whether it is published.",
     "withdrawn": "The release was withdrawn; nothing is published.",
     "refused": "The release was refused.",
-    "failed": "The release stopped, and can be resumed.",
-    "waiting": "The release waits for the approval of its plan.",
+    "failed": "The release stopped and can be resumed.",
+    "waiting": "The plan of the release must be approved first.",
 }
 
 
@@ -36,14 +36,17 @@ def stage_rows(
     failed: str | None,
     spent: Mapping[str, Fraction],
 ) -> list[dict[str, Any]]:
-    """Return the table of stages: state, share, budget, and what is charged so far.
+    """Return the table of stages: state, share, budget, and budget spent so far.
 
     Args:
-        plan: Of the release.
-        stages: Of the flow, in order.
-        done: Those that are.
-        failed: The one that stopped, None for none.
-        spent: Charged so far, by stage of the plan, in the release's currency.
+        plan: Plan of the release.
+        stages: Names of the flow's stages, in order.
+        done: Names of the stages that are done.
+        failed: Name of the stage that failed; None if none did.
+        spent: Budget charged so far by stage of the plan, in the release's currency.
+
+    Returns:
+        One row for each stage, all values as texts.
     """
     paying: dict[str, list[str]] = {}
     for paid, cost in plan.costs.items():
@@ -77,7 +80,11 @@ def stage_rows(
 
 
 def account_page(accounts: Sequence[Account]) -> str:
-    """Return how the accounts that pay stand, the nearest first, each with a bar."""
+    """Return a Markdown page with the balance of each account that pays.
+
+    Args:
+        accounts: The release's account, then the accounts that limit it.
+    """
     return "\n\n".join(map(_account, accounts))
 
 
@@ -103,12 +110,12 @@ def _account(account: Account) -> str:
     calendar = account.charter.calendar
     if calendar is not None:
         label = calendar.label(calendar.index(account.day))
-        lines += ["", f"In {label} it can still promise {word} {float(account.left.main):.4g}."]
+        lines += ["", f"Left in {label}: {word} {float(account.left.main):.4g}."]
     return "\n".join(lines)
 
 
 def bar(whole: Amount, spent: Amount, reserved: Amount) -> str:
-    """Return a bar of text: █ spent, ▒ reserved, ░ left; whatever was used shows.
+    """Return a bar of text: █ spent, ▒ reserved, ░ left; a used part has at least one character.
 
     >>> tenth = Amount(Fraction(1, 10), Fraction(0))
     >>> bar(tenth.times(10), tenth.times(5), tenth)
@@ -132,10 +139,14 @@ def _percent(part: Fraction, whole: Fraction) -> str:
 
 
 def accuracy_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the table of accuracy against plan, from the public facts that the check left."""
+    """Return the table of planned and actual accuracy.
+
+    Args:
+        facts: Public figures that the stage `check` stored.
+    """
     return [
         {
-            # Runs of an earlier version compared whole tables only, and do not say so.
+            # Runs of earlier versions lack this key, because they compared whole tables only.
             "table": " x ".join(fit["columns"])
             + (" (beyond its margins)" if fit.get("beyond") else ""),
             "cells": fit["cells"],
@@ -149,14 +160,20 @@ def accuracy_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def outcome_page(outcome: Outcome, *, release: str | None, out: Path | None) -> str:
-    """Return how a run ended, what it says, and what comes next."""
+    """Return a Markdown page about how a run ended and what to do next.
+
+    Args:
+        outcome: How the run ended.
+        release: Name of the release; None if the run stopped before its first stage.
+        out: Folder of the bundle; None if the run stopped before its first stage.
+    """
     lines = [f"**{_STATES[outcome.name]}**", "", outcome.sentence]
     if outcome.row is not None:
         lines += ["", f"What to do: docs/runbook.md, row `{outcome.row}`."]
     if outcome.name == "published" and out is not None:
         lines += ["", f"Bundle: `{out}`", "", f"Check it: `dp-release verify {out}`"]
     elif outcome.name == "failed" and release is not None:
-        lines += ["", f"When the cause is mended: `dp-release resume {release}`"]
+        lines += ["", f"After the cause is repaired: `dp-release resume {release}`"]
     elif outcome.name in ("held", "waiting", "refused") and release is not None:
-        lines += ["", f"Where it stands: `dp-release status {release}`"]
+        lines += ["", f"Current state: `dp-release status {release}`"]
     return "\n".join(lines)

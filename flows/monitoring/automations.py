@@ -1,4 +1,4 @@
-"""Alerts as Prefect automations: read from a file, and made or changed on the server."""
+"""Alerts as Prefect automations: reads them from a file, and puts them on a Prefect server."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dp_core.errors import BadInput, StageFailed
 from flows.answers.answer import Answer
 
 WEBHOOK = "DP_RELEASE_ALERT_WEBHOOK"
-"""Environment variable: URL that alerts are posted to; not an option, which a list would show."""
+"""Environment variable: URL that alerts are posted to. An option would show in process lists."""
 
 BLOCK = "DP_RELEASE_ALERT_BLOCK"
-"""Environment variable: a notification block of the server, as `slack-webhook/night`."""
+"""Environment variable: a notification block of the server, such as `slack-webhook/night`."""
 
 BLOCK_NAME = "dp-release-alerts"
 
@@ -26,10 +26,13 @@ _ROW = "{{ event.payload.get('runbook', '') or '' if event else '' }}"
 
 
 def read_automations(path: Path) -> list[dict[str, Any]]:
-    """Return what a file describes, each checked as the server would.
+    """Return the automations in a file, each checked by Prefect's own model.
+
+    Args:
+        path: Path of a YAML file that holds a list of automations.
 
     Raises:
-        BadInput: if it is no list of automations.
+        BadInput: if the file cannot be read or is not a list of valid automations.
     """
     import yaml
     from prefect.events.schemas.automations import AutomationCore
@@ -40,10 +43,10 @@ def read_automations(path: Path) -> list[dict[str, Any]]:
         raise BadInput(f"The file {path} cannot be read ({error.strerror}).") from None
     except (yaml.YAMLError, UnicodeDecodeError):
         raise BadInput(
-            f"The file {path} is no YAML; deployments/automations.yaml is one."
+            f"The file {path} is not valid YAML; see deployments/automations.yaml for an example."
         ) from None
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise BadInput(f"The file {path} is no list of automations.")
+        raise BadInput(f"The file {path} is not a list of automations.")
     for number, one in enumerate(found, start=1):
         try:
             AutomationCore.model_validate(one)
@@ -51,21 +54,21 @@ def read_automations(path: Path) -> list[dict[str, Any]]:
             first = str(error).splitlines()[1:3]
             raise BadInput(
                 f"Automation {number} of {path} ({one.get('name', 'without a name')!s:.60}) is not"
-                f" one: {' '.join(map(str.strip, first))}."
+                f" valid: {' '.join(map(str.strip, first))}."
             ) from None
     names = [one["name"] for one in found]
     if len({*names}) < len(names):
-        raise BadInput(
-            f"Two automations of {path} have one name; a name is what they are known by."
-        )
+        raise BadInput(f"Two automations of {path} have the same name; give each a different one.")
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedAutomations(Answer):
-    """Names of the automations that were made and changed.
+    """The result of `apply`.
 
     Attributes:
+        made: Names of the automations that were created.
+        changed: Names of the automations that were updated.
         told_by: Environment variable that names the recipient; None if neither is set.
     """
 
@@ -77,9 +80,12 @@ class AppliedAutomations(Answer):
 def apply(path: Path) -> AppliedAutomations:
     """Create or update the automations of a file on the server that `PREFECT_API_URL` names.
 
+    Args:
+        path: Path of a YAML file that holds a list of automations.
+
     Raises:
-        BadInput: if the file, the address of the server or the block will not do.
-        StageFailed: if the server does not answer.
+        BadInput: if the file or the block is invalid, or `PREFECT_API_URL` is not set.
+        StageFailed: if the server does not accept the automations.
     """
     if not os.environ.get("PREFECT_API_URL"):
         raise BadInput(
@@ -107,19 +113,19 @@ def apply(path: Path) -> AppliedAutomations:
                     made.append(core.name)
     except ObjectNotFound:
         raise BadInput(
-            f"{BLOCK} names no block of the server; `prefect block ls` lists them."
+            f"{BLOCK} does not name a block of the server; `prefect block ls` lists them."
         ) from None
     except (httpx.HTTPError, OSError, RuntimeError) as error:
         raise StageFailed(
             f"The Prefect server at {os.environ['PREFECT_API_URL']} did not take the automations"
-            f" ({type(error).__name__}); see that it runs, then apply them again."
+            f" ({type(error).__name__}). Check that it runs, then apply them again."
         ) from None
     told = WEBHOOK if os.environ.get(WEBHOOK) else BLOCK if os.environ.get(BLOCK) else None
     return AppliedAutomations(made, changed, told)
 
 
 def _action() -> Any:
-    """Return what makes the action of an automation, by the operator's variables."""
+    """Return a function that gives an automation's action, as the environment variables ask."""
     url, named = os.environ.get(WEBHOOK), os.environ.get(BLOCK)
     if url:
         block = _webhook(url)

@@ -1,4 +1,4 @@
-"""How a home and its ledger stand, for those who watch: read quickly, and changing nothing."""
+"""The state of a home and its ledger, for monitoring: quick to read, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from tasks.run.verification_note import Verified, last_verified
 from tasks.support.run_folder import RunFolder
 
 _WINDOW = timedelta(days=365)
-"""How far back the rate of spending looks."""
+"""Period over which the rate of spending is computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRelease:
-    """A release that is neither finished nor given up.
+    """A release that has not ended.
 
     Attributes:
-        name: Of the release.
-        account: That pays.
-        since: When it was reserved, or held, UTC.
+        name: Name of the release.
+        account: Account that pays.
+        since: When its budget was reserved, or when it began to await approval; UTC.
         state: `at_work`, `held`, `unfinished` or `to_be_published`.
         stages: Number of its stages.
-        done: How many of them are done, as this home knows.
-        holder: Machine and process that work on it, None if none does.
+        done: Number of stages that are done according to this home.
+        holder: Machine name and process number that work on it; None if none does.
     """
 
     name: str
@@ -49,12 +49,12 @@ class OpenRelease:
 
 @dataclass(frozen=True, slots=True)
 class PeriodUse:
-    """What the current period of an account's calendar allows.
+    """The budget of the current period of an account's calendar.
 
     Attributes:
-        label: Of the period.
-        allowed: What it may use.
-        used: What it did.
+        label: Name of the period, such as `2026-Q4`.
+        allowed: Budget that may be used in it.
+        used: Budget that was used in it.
     """
 
     label: str
@@ -64,12 +64,13 @@ class PeriodUse:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """An account with its current period, and how long it lasts.
+    """An account with its current period, and an estimate of how long its total lasts.
 
     Attributes:
-        account: With its balance.
-        period: None without a calendar.
-        days_left: Until its total is used up at the rate of the last year; None without a rate.
+        account: The account with its balance.
+        period: Budget of the current period; None if the account has no calendar.
+        days_left: Days until the total is used up at the rate of the last year; None if there is
+            no rate yet.
     """
 
     account: Account
@@ -79,17 +80,18 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A home and its ledger at one moment.
+    """The state of a home and its ledger at one moment.
 
     Attributes:
-        at: When it was read, UTC.
-        fault: Why the ledger cannot be used, empty if it can.
-        free: Bytes free where the home is, to two digits; None where there is no home yet.
-        verified: The last check of the ledger, None if none was noted.
+        at: When it was read; UTC.
+        fault: Why the ledger cannot be used; empty if it can.
+        free: Free bytes on the home's disk, rounded down to two digits; None if there is no home
+            yet.
+        verified: The last check of the ledger; None if none was recorded.
         head: Number of the ledger's last entry.
-        ended: Number of releases that are over, by account and outcome.
-        open: Releases that are not over.
-        budgets: Of every account.
+        ended: Tuples of account, outcome and number of releases that ended so.
+        open: Releases that have not ended.
+        budgets: Budget of every account.
     """
 
     at: datetime
@@ -103,7 +105,11 @@ class Health:
 
 
 def read_health(at: Path | None = None) -> Health:
-    """Return how a home stands; makes no ledger, and a broken one is a fault in the answer."""
+    """Return the state of a home; an unusable ledger is reported in `fault`, and none is created.
+
+    Args:
+        at: The home; by default the one that the environment names.
+    """
     where = at or home()
     now = datetime.now(UTC)
     free, verified = _free(where), last_verified(where)
@@ -115,8 +121,8 @@ def read_health(at: Path | None = None) -> Health:
     except ReleaseError as error:
         return Health(now, error.message, free, verified)
     except Exception as error:
-        # Whatever a damaged database makes a library raise: a watch does not end with what it
-        # watches. Its text may quote what is stored.
+        # A damaged database can make a library raise any error, which must not end the monitoring.
+        # The error's text is left out because it may quote stored values.
         name = type(error).__name__
         return Health(now, f"The ledger cannot be read ({name}).", free, verified)
 
@@ -140,9 +146,9 @@ def _read(
 def _releases(
     where: Path, ledger: Ledger
 ) -> tuple[tuple[OpenRelease, ...], tuple[tuple[str, str, int], ...]]:
-    """Return the releases that are not over, and how many of the others ended how.
+    """Return the releases that have not ended, and the number of the others by outcome.
 
-    Read by one question for all of them: one at a time would take seconds after some years.
+    All are read in one query; one query for each release would take seconds after some years.
     """
     latest, held = {}, dict[int | None, Entry]()
     outcomes = dict[int | None, str]()
@@ -205,9 +211,15 @@ def _period(account: Account, standing: Standing) -> PeriodUse | None:
 def days_left(account: Account, uses: Sequence[Used]) -> float | None:
     """Return how many days an account's total lasts at the rate of its last year.
 
-    The rate is what all but the latest release took, over the days from the first to the latest:
-    the latest is what the time after it is for. None where releases of fewer than two days tell
-    of no rate.
+    The rate is the budget of all releases but the latest, divided by the days from the first
+    release to the latest.
+
+    Args:
+        account: The account with its balance.
+        uses: Releases of the account with their day and budget, in order of time.
+
+    Returns:
+        Number of days; None if there were releases on fewer than two days, so no rate is known.
     """
     since = account.day - _WINDOW
     taken = [(use.day, use.amount) for use in uses if use.amount != NOTHING and use.day >= since]
@@ -238,8 +250,8 @@ def to_two_digits(number: int) -> int:
     """Return a number rounded down to its first two digits.
 
     Privacy:
-        What a run of the release takes of the disk follows from the number of its rows; whoever
-        scrapes metrics is told steps of 1 to 10 % of what is free instead.
+        The disk space that a run takes depends on its number of rows. Metrics therefore report the
+        free space only in steps of 1 to 10 %.
 
     >>> to_two_digits(5_099_999_999)
     5000000000

@@ -1,14 +1,12 @@
-"""The log of releases: one line for each thing that happened, for staff and their machines.
+"""The log of releases for staff: one line for each event, as text or JSON.
 
-Public values only: what is written comes from plans (made before any data are read), from the
-ledger's receipts, and from the sentences that people are told; there is no parameter for anything
-else. Stage durations are the exception, as they depend on the size of the data: the log is for
-staff, as Prefect's pages are, and is never published.
+The log holds public values from plans, ledger receipts and messages, with one exception: the
+durations of stages depend on the size of the data. So the log is for staff and is never published.
 
-Where it goes is said by the environment, so that it reaches a worker's process and is no parameter
-of a flow: DP_RELEASE_LOG is a file to which lines are appended (`-` is the standard error), and
-DP_RELEASE_LOG_FORMAT is `text` or `json`. Without the former there is no log. A line is one write,
-so that several processes may share a file. A log that fails never stops a release that has begun.
+Two environment variables configure the log, so that worker processes inherit them. DP_RELEASE_LOG
+is the path of the file to append to; `-` is standard error, and without the variable there is no
+log. DP_RELEASE_LOG_FORMAT is `text` (the default) or `json`. Each line is one write, so several
+processes can share a file. A write that fails does not stop a release.
 """
 
 from __future__ import annotations
@@ -42,35 +40,33 @@ Ending = Literal["done", "failed", "interrupted"]
 
 
 def direct(file: str | None, form: str | None) -> None:
-    """Let this process log, as a command line asks for it.
+    """Configure the log of this process from the options of a command.
 
     Args:
-        file: Where to; None for where the environment says, or else, where a format is given, the
-            standard error.
-        form: `text` or `json`; None for what the environment says.
+        file: Path of the log, `-` for standard error. None uses the environment variable; if that
+            is not set and `form` is given, the log goes to standard error.
+        form: `text` or `json`; None uses the environment variable.
 
     Raises:
-        BadInput: if it is no format, or the file cannot be written.
+        BadInput: if the format is unknown, or the file cannot be written.
     """
     if form is not None:
         os.environ[FORMAT] = form
         os.environ.setdefault(FILE, STANDARD_ERROR)
     if file is not None:
-        # A flow's process may stand in another folder.
+        # The process of a flow may have another working folder.
         os.environ[FILE] = file if file == STANDARD_ERROR else str(Path(file).absolute())
     check()
 
 
 def check() -> None:
-    """Refuse a log that cannot be written, before anything is begun.
+    """Raise if the configured log cannot be written.
 
     Raises:
-        BadInput: saying which.
+        BadInput: if the format is unknown, or the file cannot be written.
     """
     if os.environ.get(FORMAT, FORMATS[0]) not in FORMATS:
-        raise BadInput(
-            f"{FORMAT} (or --log-format) is neither {' nor '.join(FORMATS)}; write one of them."
-        )
+        raise BadInput(f"{FORMAT} (or --log-format) must be {' or '.join(FORMATS)}.")
     path = os.environ.get(FILE)
     if path and path != STANDARD_ERROR:
         try:
@@ -84,12 +80,12 @@ def check() -> None:
 
 
 def is_on_terminal() -> bool:
-    """Whether the log is on the standard error, where progress would be too."""
+    """Return whether the log goes to standard error, where progress is also shown."""
     return os.environ.get(FILE) == STANDARD_ERROR
 
 
 def opened(run: Run) -> None:
-    """Note that a release is begun, or gone on with."""
+    """Log that a release is started or continued."""
     spec, privacy = run.spec, run.spec.privacy
     _write(
         "opened",
@@ -104,7 +100,12 @@ def opened(run: Run) -> None:
 
 
 def committed(run: Run, charges: Sequence[Charge]) -> None:
-    """Note that results which were paid for are safely stored."""
+    """Log that paid-for noisy results are stored.
+
+    Args:
+        run: The run.
+        charges: Charges of the results.
+    """
     for charge in charges:
         _write(
             "charge-committed",
@@ -121,10 +122,12 @@ def committed(run: Run, charges: Sequence[Charge]) -> None:
 def watched(
     perform: Callable[[Task[[Any], None], Any], None],
 ) -> Callable[[Task[[Any], None], Any], None]:
-    """Note the beginning and the end of every stage that is done; one that was done is not noted.
+    """Return `perform` with log lines at the start and end of each stage.
+
+    A stage that was done earlier is not logged.
 
     Args:
-        perform: Does a stage.
+        perform: Runs a stage.
     """
 
     def noted(task: Task[[Any], None], run: Run) -> None:
@@ -150,7 +153,13 @@ def watched(
 
 
 def ended(outcome: Outcome, *, release: str, account: str | None) -> None:
-    """Note how a run ended: published, held, withdrawn, refused, failed or waiting."""
+    """Log how a run ended.
+
+    Args:
+        outcome: How the run ended.
+        release: Name of the release, or of the spec's file if the spec cannot be read.
+        account: Account that pays; None if the spec cannot be read.
+    """
     _write(
         outcome.name,
         release,
@@ -193,7 +202,7 @@ def _words(facts: dict[str, str | float | int | None]) -> list[str]:
 
 
 def _opened(path: str) -> int:
-    # Of staff, since it says how long stages took.
+    # Only the owner may read it, because it holds the durations of stages.
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 

@@ -1,6 +1,7 @@
-"""Prometheus metrics of a home and its ledger: the names, and the text that is scraped.
+"""Prometheus metrics of a home and its ledger.
 
-A registry of its own: nothing of this process (its memory, its garbage collector) is told.
+They have their own registry, without the default metrics of this process (memory, garbage
+collection).
 """
 
 from __future__ import annotations
@@ -19,39 +20,43 @@ _ZERO = Fraction(0)
 
 
 class HomeCollector(Collector):
-    """Reads the home whenever it is asked for."""
+    """Collects the metrics of a home at each scrape."""
 
     def __init__(self, read: Callable[[], Health]) -> None:
-        """Collect what `read` tells.
+        """Create a collector.
 
         Args:
-            read: Called for each scrape; does not raise.
+            read: Returns the state of the home; called at each scrape; must not raise.
         """
         self._read = read
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family of metrics."""
+        """Yield all metric families."""
         return families(self._read())
 
     def describe(self) -> list[Metric]:
-        """Return nothing: to register the collector is no reason to read the ledger."""
+        """Return no metrics, so that registering the collector does not read the ledger."""
         return []
 
 
 def registry_of(read: Callable[[], Health]) -> CollectorRegistry:
-    """Return a registry that holds these metrics and nothing else."""
+    """Return a registry that holds only these metrics.
+
+    Args:
+        read: Returns the state of the home; called at each scrape; must not raise.
+    """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(HomeCollector(read))
     return registry
 
 
 def text_of(health: Health) -> str:
-    """Return the metrics in Prometheus' text format."""
+    """Return the metrics of a home's state in Prometheus' text format."""
     return generate_latest(registry_of(lambda: health)).decode()
 
 
 def families(health: Health) -> Iterator[Metric]:
-    """Yield every family of metrics; those of the ledger only where it can be read."""
+    """Yield all metric families; those of the ledger only if it can be read."""
     yield _one("ledger_up", "Whether the ledger can be used (1) or not (0).", not health.fault)
     if health.free is not None:
         words = "Bytes free on the disk of the home, rounded down to two digits."
@@ -92,8 +97,8 @@ def _releases(health: Health) -> Metric:
 
 
 def _open(health: Health) -> Iterator[Metric]:
-    stages = _family("open_stages", "Stages of releases that are not over.", "release", "state")
-    lease = _family("lease", "Who works on a release now.", "release", "host", "process")
+    stages = _family("open_stages", "Stages of releases that have not ended.", "release", "state")
+    lease = _family("lease", "Process that works on a release now.", "release", "host", "process")
     for release in health.open:
         stages.add_metric([release.name, "done"], release.done)
         stages.add_metric([release.name, "open"], release.stages - release.done)
@@ -102,7 +107,7 @@ def _open(health: Health) -> Iterator[Metric]:
             lease.add_metric([release.name, host, str(process)], 1)
     yield stages
     yield lease
-    words = "Age of the oldest release that nobody works on and that is not over, by state."
+    words = "Age of the oldest release that has not ended and that no process works on, by state."
     oldest = _family("oldest_open_seconds", words, "state")
     for state, release in _oldest(health.open).items():
         oldest.add_metric([state], (health.at - release.since).total_seconds())
@@ -141,7 +146,7 @@ def _parts(budget: Budget) -> dict[str, Amount]:
 
 
 def _epsilons(budgets: tuple[Budget, ...]) -> Metric:
-    words = "Epsilon of an account; of a zcdp account that of its rho at the account's delta."
+    words = "Epsilon of an account; for a zcdp account its rho converted at the account's delta."
     family = _family("account_epsilon", words, "account", "part")
     for budget in budgets:
         terms = budget.account.terms
@@ -155,7 +160,7 @@ def _epsilon(terms: Terms, amount: Amount) -> float:
 
 
 def _deltas(budgets: tuple[Budget, ...]) -> Metric:
-    words = "Delta of an account; of a zcdp account that which events took themselves."
+    words = "Delta of an account; for a zcdp account the sum of its events' own deltas."
     family = _family("account_delta", words, "account", "part")
     for budget in budgets:
         for part, amount in _parts(budget).items():

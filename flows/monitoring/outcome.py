@@ -15,22 +15,22 @@ from dp_core.errors import (
 )
 
 OutcomeName = Literal["published", "held", "withdrawn", "refused", "failed", "waiting"]
-"""How it ended.
+"""How a run ended.
 
-- `published`: the bundle is written.
-- `held`: all is made, and a person decides whether it is published.
-- `withdrawn`: it ended without a bundle, by a person or by its thresholds.
-- `refused`: its input will not do, or the budget; nothing was spent by this run.
-- `failed`: for an outside reason; it can be resumed.
-- `waiting`: for the approval of its plan; nothing was spent.
+- `published`: The bundle is written.
+- `held`: The release is finished and awaits a person's approval.
+- `withdrawn`: A person or the release's own thresholds ended it without a bundle.
+- `refused`: The input is invalid or the budget does not suffice. This run spent nothing.
+- `failed`: An external cause stopped the run. It can be resumed.
+- `waiting`: An account must approve the plan first. Nothing was spent.
 """
 
 TITLES: dict[OutcomeName, str] = {
     "held": "Held",
-    "waiting": "AwaitingApproval",
+    "waiting": "AwaitingPlanApproval",
     "withdrawn": "Withdrawn",
 }
-"""Names of the state in which Prefect shows a run that did its part and published nothing."""
+"""Names of the Prefect states for runs that did not fail and published nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,12 @@ class Outcome:
     """How a run of the release flow ended; public values only.
 
     Attributes:
-        name: One word.
-        sentence: What is told to people: what happened, and what to do.
-        exit_code: Of the command that ran it.
-        row: Heading of the runbook that says what to do; None for none.
-        waits: What a command ends with where nothing failed and nothing is published; None else.
+        name: How the run ended, as one word.
+        sentence: Message for people: what happened, and what to do.
+        exit_code: Exit code of the command.
+        waits: Error that the command ends with if nothing failed and nothing is published; None
+            otherwise.
+        row: Runbook row that says what to do; None for none.
     """
 
     name: OutcomeName
@@ -53,21 +54,21 @@ class Outcome:
 
     @property
     def is_failure(self) -> bool:
-        """Whether somebody has to repair something, which no decision of a person does."""
+        """Whether something must be repaired; False if the run only awaits a decision."""
         return self.name in ("refused", "failed")
 
     @property
     def title(self) -> str:
-        """Name of the state in Prefect."""
+        """Name of the run's state in Prefect."""
         return TITLES.get(self.name, self.name.capitalize())
 
 
 def outcome_of(release: str, failure: ReleaseError | None) -> Outcome:
-    """Return how a run ended.
+    """Return the outcome of a run.
 
     Args:
-        release: Its name.
-        failure: What stopped it, without data; None for nothing.
+        release: Name of the release.
+        failure: Error that stopped the run, without data; None if it published.
     """
     name: OutcomeName
     match failure:

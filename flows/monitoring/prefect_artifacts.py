@@ -1,11 +1,10 @@
-"""What a release shows in Prefect: written here only, and from public values only.
+"""Writes the artifacts of a release in Prefect, from public values only.
 
-Artifacts are for everybody who may open Prefect's pages. What this writer reads of a run is its
-plan (made before any data is read), which stages are done, what the ledger charged and holds, and
-the public figures of the check; never how long a stage took, nor how often it was tried.
+Everybody who can open Prefect's pages can read artifacts. This module uses the plan (which is made
+before data are read), the stages that are done, the ledger's charges and balances, and the public
+figures of the stage `check`. It never uses the durations or the number of attempts of stages.
 
-A page that cannot be written is no reason to stop a release: what is shown here is shown by
-`dp-release status` too.
+An artifact that cannot be written does not stop a release; `dp-release status` shows the same.
 """
 
 from __future__ import annotations
@@ -38,27 +37,33 @@ StageTask = Task[[Any], None]
 
 
 class ReleaseArtifacts:
-    """The pages of one flow run: progress, stages, account, accuracy, and how it ended."""
+    """The artifacts of one flow run: progress, stages, account, accuracy and outcome."""
 
     def __init__(self, stages: tuple[str, ...]) -> None:
-        """Show these stages.
+        """Prepare the artifacts of a run; nothing is written yet.
 
         Args:
-            stages: Their names, in order; those that a release has not are left out.
+            stages: Names of the flow's stages, in order. Those that the release does not have are
+                left out.
         """
         self._stages = stages
         self._made: dict[str, UUID] = {}
         self._run: Run | None = None
 
     def perform(self, task: StageTask, run: Run) -> None:
-        """Do a stage as a task of the flow, and show that it is done, or that it failed."""
+        """Run a stage as a task of the flow, then show whether it is done or failed.
+
+        Args:
+            task: The stage.
+            run: The run.
+        """
         if self._run is None:
             self._run = run
             self._stages = tuple(stage for stage in self._stages if run.has(stage))
             self._show(run, ended=None)
         try:
-            # Prefect looks for its own results in what a task is given, down to the last number,
-            # unless that is quoted; the task gets it without the quotes.
+            # Without `quote` Prefect searches the whole argument for its own results, down to the
+            # last number. The task receives the argument itself.
             task(cast(Run, quote(run)))
         except Exception:
             self._show(run, failed=task.name)
@@ -66,7 +71,7 @@ class ReleaseArtifacts:
         self._show(run, ended=task.name)
 
     def end(self, outcome: Outcome) -> None:
-        """Show how the run ended, and where its bundle is."""
+        """Show the outcome of the run, and a link to its bundle if it was published."""
         with suppress(Exception):
             run = self._run
             create_markdown_artifact(
@@ -108,9 +113,8 @@ class ReleaseArtifacts:
             if ended == "check" and facts is not None:
                 rows = accuracy_rows(facts)
                 words = (
-                    "Accuracy against plan, by published values: each noisy table's planned noise,"
-                    " and how near the sets come to it. A ratio of about 1 is a good fit; the worst"
-                    " are first."
+                    "Planned and actual TVD of each noisy table, from published values. A ratio of"
+                    " about 1 is a good fit. The worst tables are first."
                 )
                 if rows:
                     self._table("release-accuracy", rows, words)
@@ -145,13 +149,13 @@ class ReleaseArtifacts:
         self._remember(key, create_table_artifact(key=key, table=rows, description=words))
 
     def _remember(self, key: str, made: object) -> None:
-        # Typed as perhaps a coroutine; a synchronous flow gets the identifier itself.
+        # By its type it may be a coroutine; in a synchronous flow it is the identifier.
         assert isinstance(made, UUID)
         self._made[key] = made
 
 
 def link(out: Path) -> None:
-    """Show where the bundle is, as a link to its report."""
+    """Create an artifact that links to the report of the bundle in the folder `out`."""
     create_link_artifact(
         key="release-bundle",
         link=(out / "report.html").absolute().as_uri(),

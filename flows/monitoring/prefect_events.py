@@ -1,8 +1,8 @@
-"""What happened to releases and ledger, as events of Prefect: public values only.
+"""Emits Prefect events about releases and the ledger; public values only.
 
-A run of the release flow tells its server; a command tells the one that `PREFECT_API_URL` names,
-and without one nobody. Whoever listens is told as far as it can be reached: a release or a decision
-does not fail by it.
+In a flow run, events go to the run's server. A command sends them to the server that
+`PREFECT_API_URL` names; without one it sends none. An event that cannot be sent is dropped, so that
+a release or a decision does not fail because of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 PATIENCE_S = 5.0
-"""How long a command waits for a server that does not answer."""
+"""Seconds that a command waits for the server to answer."""
 
 LEDGER = "dp-release.ledger"
 BUNDLES = "dp-release.bundles"
@@ -31,15 +31,15 @@ def tell_release(
     code: int = 0,
     row: str | None = None,
 ) -> None:
-    """Tell what happened to a release.
+    """Emit an event about a release.
 
     Args:
-        what: The last part of the event's name: `published`, `held`, `resumed`, ...
-        release: Its name.
-        account: That pays for it, None where it is not known.
-        sentence: What people are told: what happened, and what to do.
-        code: Exit code of the command that ran it.
-        row: Heading of the runbook that says what to do; None for none.
+        what: Last part of the event's name, such as `published`, `held` or `resumed`.
+        release: Name of the release.
+        account: Account that pays; None if it is not known.
+        sentence: Message for people: what happened, and what to do; empty by default.
+        code: Exit code of the command; 0 by default.
+        row: Runbook row that says what to do; None for none.
     """
     payload: dict[str, object] = {
         "release": release,
@@ -58,23 +58,23 @@ def tell_release(
 
 
 def tell_ledger(what: str, sentence: str, *, row: str | None = None) -> None:
-    """Tell what a check of the ledger found.
+    """Emit an event about a check of the ledger.
 
     Args:
-        what: `verified` or `verification-failed`.
-        sentence: What people are told.
-        row: Heading of the runbook that says what to do; None for none.
+        what: Last part of the event's name: `verified` or `verification-failed`.
+        sentence: Message for people.
+        row: Runbook row that says what to do; None for none.
     """
     _tell_of(LEDGER, what, sentence, row)
 
 
 def tell_bundles(what: str, sentence: str, *, row: str | None = None) -> None:
-    """Tell what a check of all published bundles found.
+    """Emit an event about a check of all published bundles.
 
     Args:
-        what: `verification-failed`.
-        sentence: What people are told.
-        row: Heading of the runbook that says what to do; None for none.
+        what: Last part of the event's name: `verification-failed`.
+        sentence: Message for people.
+        row: Runbook row that says what to do; None for none.
     """
     _tell_of(BUNDLES, what, sentence, row)
 
@@ -97,7 +97,7 @@ def _tell(
         if account is None
         else [_resource("account", account) | {"prefect.resource.role": "account"}]
     )
-    # What went wrong with telling is nothing that a person at night could use.
+    # The event is dropped if it cannot be sent: nobody on duty could act on that error.
     with suppress(Exception):
         if _in_flow():
             from prefect.events import emit_event
@@ -109,7 +109,7 @@ def _tell(
 
 def _in_flow() -> bool:
     if "prefect" not in sys.modules:
-        return False  # to ask would take a second, and the answer is known
+        return False  # importing Prefect to find out would take a second
     from prefect.context import FlowRunContext
 
     return FlowRunContext.get() is not None
@@ -121,10 +121,10 @@ def _post(
     related: list[dict[str, str]],
     payload: Mapping[str, object],
 ) -> None:
-    """Send one event, and wait for no more than `PATIENCE_S`.
+    """Send one event over HTTP, and wait for at most `PATIENCE_S` seconds.
 
-    By hand: to import Prefect takes a second, and its client asks a server that does not answer
-    again and again.
+    Prefect's client is not used: its import takes a second, and it retries many times if the server
+    does not answer.
     """
     import httpx
 

@@ -1,4 +1,4 @@
-"""Shared by the flows: whether a release may begin, past runs, and specs from templates.
+"""What the flows share: checks before a release starts, records of runs, and specs from templates.
 
 Read `start_check` first.
 """

@@ -1,9 +1,8 @@
-"""What a home remembers of the runs that Prefect started in it: who does them, and how they ended.
+"""Records of the Prefect runs of a home: which process executes each run, and how it ended.
 
-Prefect cannot tell a run that is slow from one whose process was killed: both say RUNNING. Here
-each run leaves a file with the process that does it, so that whoever looks after crashed runs
-(`flows.sweep`) can tell, and the date of a run stays what it was at first. No file holds anything
-of the data.
+In Prefect, a slow run and a run whose process was killed are both RUNNING. So each run writes a
+file that identifies its process, by which the sweep (`flows.sweep`) finds killed runs. The file
+also keeps the date of the run's release, which must not change. The files hold no data.
 """
 
 from __future__ import annotations
@@ -25,26 +24,29 @@ from tasks.support.run_folder import keep_text, write_atomically
 FOLDER = "scheduled"
 VERSION = 1
 DEFECT = 1
+"""Exit code of a run that an unexpected exception ended."""
 INTERRUPTED = 130
-"""Exit code of what was told to end: its worker was, or its server was lost."""
+"""Exit code of a run that was interrupted, because its worker ended or its server was lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run of Prefect in this home, as it was last begun.
+    """The latest attempt at a Prefect run in this home.
 
     Attributes:
-        flow_run: Its identifier in Prefect.
+        flow_run: Identifier of the run in Prefect.
         flow: Name of the flow.
-        holder: The process that does it, or did.
-        number: How many times it was begun.
-        failures: How many of these ended in a failure, not counting those that were killed.
-        began: UTC, ISO 8601.
-        moment: The time it was scheduled for, in the schedule's time zone; None for other flows.
-        release: The release it makes, once that is known.
-        spec: Path of the spec it makes it by.
-        waits: Whether it ended because its plan waits for an approval.
-        ended: Exit code of its end, as the command's; None while it goes on, or if it was killed.
+        holder: Process that executes the run, or executed it.
+        number: Number of attempts so far, this one included.
+        began: When this attempt started; UTC, ISO 8601.
+        moment: Time that names the release, in the schedule's time zone, ISO 8601; None for flows
+            that make no release.
+        release: Name of the release; None until it is known.
+        spec: Path of the release's spec; None until it is known.
+        waits: Whether the attempt ended because its plan awaits approval.
+        failures: Number of attempts that failed, without those that were interrupted or killed.
+        ended: Exit code of the attempt, as of the command; None while it is at work, or if it was
+            killed.
     """
 
     flow_run: str
@@ -60,24 +62,28 @@ class Attempt:
     ended: int | None = None
 
     def is_killed(self) -> bool:
-        """Whether its process surely ended without saying how."""
+        """Return whether the process is certain to have ended without recording how."""
         return self.ended is None and is_gone(self.holder)
 
 
 class Attempts:
-    """The runs of one home."""
+    """The records of the Prefect runs of one home.
+
+    Attributes:
+        folder: Folder of the records; it is created when the first run starts.
+    """
 
     def __init__(self, home: Path) -> None:
-        """Name the folder; it is made when the first run begins.
+        """Open the records of a home.
 
         Args:
-            home: Of the ledger and of all runs.
+            home: The home.
         """
         self._home = home
         self.folder = home / FOLDER
 
     def find(self, flow_run: str) -> Attempt | None:
-        """Return what is known of a run, None if it never began here."""
+        """Return the record of a run; None if it never started here, or cannot be read."""
         try:
             values = json.loads(self._path(flow_run).read_bytes())
             values.pop("version")
@@ -86,12 +92,12 @@ class Attempts:
             return None
 
     def all(self) -> list[Attempt]:
-        """Return every run that is remembered, in the order in which they were last begun."""
+        """Return all records, in the order in which their latest attempts started."""
         found = [self.find(path.stem) for path in self.folder.glob("*.json")]
         return sorted((each for each in found if each is not None), key=lambda each: each.began)
 
     def begin(self, flow_run: str, flow: str) -> Attempt:
-        """Note that this process does a run now; what was known of it otherwise is kept."""
+        """Record that this process starts an attempt at a run; keep what is known of the run."""
         before = self.find(flow_run)
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
         now = Attempt(
@@ -108,18 +114,18 @@ class Attempts:
         return self.note(now)
 
     def note(self, attempt: Attempt) -> Attempt:
-        """Write down what is known of a run."""
+        """Write the record of a run, and return it."""
         values = {"version": VERSION, **asdict(attempt)}
         write_atomically(self._path(attempt.flow_run), canonical_json(values))
         return attempt
 
     def forget(self, attempt: Attempt) -> None:
-        """Forget a run that needs nobody any more."""
+        """Delete the record of a run."""
         self._path(attempt.flow_run).unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def going_on(self, flow_run: str, flow: str) -> Iterator[Begun]:
-        """Remember a run for the length of a block, and how it ended."""
+        """Record an attempt at a run during a block, and how it ended."""
         begun = Begun(self, self.begin(flow_run, flow))
         code = INTERRUPTED
         try:
@@ -132,7 +138,7 @@ class Attempts:
             code = DEFECT
             raise
         finally:
-            # What stops the run must not be hidden by a note that could not be written.
+            # If the record cannot be written, the error that stopped the run is still raised.
             with contextlib.suppress(ReleaseError, OSError):
                 failed = begun.attempt.failures + (code not in (0, INTERRUPTED))
                 begun.attempt = self.note(
@@ -140,7 +146,7 @@ class Attempts:
                 )
 
     def keep_detail(self, flow_run: str, detail: str) -> Path | None:
-        """Keep the detail of a failure for staff; return where, None if it could not be kept."""
+        """Write the traceback of a failure to a file; return its path, None if that failed."""
         path = self.folder / f"{os.path.basename(flow_run)}.txt"
         return path if keep_text(path, detail) else None
 
@@ -150,13 +156,19 @@ class Attempts:
 
 @dataclass(slots=True)
 class Begun:
-    """A run that goes on, and what is learned of it meanwhile."""
+    """A run that this process executes.
+
+    Attributes:
+        attempts: Records of the home.
+        attempt: Record of this run.
+        waits: Whether the run ended because its plan awaits approval; set by the flow.
+    """
 
     attempts: Attempts
     attempt: Attempt
     waits: bool = False
 
     def learn(self, *, moment: datetime, release: str, spec: Path) -> None:
-        """Note the date and the release of this run."""
+        """Record the date, the release and the spec of this run."""
         known = replace(self.attempt, moment=moment.isoformat(), release=release, spec=str(spec))
         self.attempt = self.attempts.note(known)

@@ -1,4 +1,4 @@
-"""The check of a ledger or of its export, with progress where it takes long."""
+"""The check of a ledger or of its export, with a progress bar on a terminal."""
 
 from __future__ import annotations
 
@@ -34,23 +34,27 @@ def check_ledger(
     """Check every entry of a home's ledger.
 
     Args:
-        ledger: Of the home.
-        home: Its folder; with its key the seals of the inputs are checked too.
-        keys: Files of public keys, one of which must have signed the last entry.
+        ledger: Ledger of the home.
+        home: The home. If it holds the key of the inputs, their seals are checked too.
+        keys: Paths of public keys, one of which must have signed the last entry; empty accepts any
+            key.
         quiet: Show no progress.
+
+    Returns:
+        The answer of `dp-release ledger verify`.
 
     Raises:
         BadInput: if a file holds no public key.
-        LedgerCorrupt: naming the first entry that does not fit.
+        LedgerCorrupt: if an entry does not verify; the message names the first one.
     """
     from tasks.ledger.ledger_anchor import HEAD
     from tasks.run.home import KEY, home_key
 
     trusted = [read_public(path) for path in keys]
-    # Only a home that made releases must have the key. Another one, as an auditor's on a database
-    # that several use, checks everything but the seals; and looking makes no key.
-    mine = (home / KEY).exists() or (home / "runs").exists() or (home / HEAD).exists()
-    key = home_key(home, ledger) if mine and ledger.knows_inputs() else None
+    # Only a home that made releases must have the key. Another home, such as an auditor's on a
+    # shared database, checks everything but the seals, and no key is created for it.
+    made_releases = (home / KEY).exists() or (home / "runs").exists() or (home / HEAD).exists()
+    key = home_key(home, ledger) if made_releases and ledger.knows_inputs() else None
     with noting(home), _told(), advised(_LEDGER_NEXT), progress(quiet=quiet) as update:
         found = ledger.verify(key, trusted=trusted, progress=update)
     sealed = "checked" if key else "not checked" if ledger.knows_inputs() else "none"
@@ -58,11 +62,20 @@ def check_ledger(
 
 
 def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> dict[str, object]:
-    """Check every entry of an export; needs no ledger and no home.
+    """Check every entry of an export, without a ledger or a home.
+
+    Args:
+        path: Path of the export.
+        keys: Paths of public keys, one of which must have signed the last entry; empty accepts any
+            key.
+        quiet: Show no progress.
+
+    Returns:
+        The answer of `dp-release ledger verify`.
 
     Raises:
-        BadInput: if the file is no export, or another holds no public key.
-        LedgerCorrupt: naming the first entry that does not fit.
+        BadInput: if the file is not an export, or a key file holds no public key.
+        LedgerCorrupt: if an entry does not verify; the message names the first one.
     """
     trusted = [read_public(file) for file in keys]
     total = _announced(path)
@@ -73,7 +86,7 @@ def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> dict[str, 
                 update(min(1.0, entry.position / total))
 
         found = audit(read_export(path), trusted=trusted, inspect=inspect)
-    # The seals are under a key that stays in the home.
+    # The key of the seals never leaves the home, so an export cannot be checked for them.
     return {
         "ledger": None,
         "export": str(path),
@@ -94,17 +107,17 @@ def _facts(found: Audit, trusted: Sequence[str]) -> dict[str, object]:
 
 
 def _announced(path: Path) -> int:
-    """Return how many entries the first line of an export announces, for progress only."""
+    """Return the number of entries that an export's first line states; used for progress only."""
     try:
         with path.open("rb") as file:
             return max(1, int(json.loads(file.readline(1 << 16))["entries"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return 1  # `read_export` says what is wrong with it
+        return 1  # `read_export` reports the error
 
 
 @contextlib.contextmanager
 def advised(advice: str) -> Iterator[None]:
-    """Say what to do where a ledger turns out to be changed; what is damaged says so itself."""
+    """Add advice to the message of a `LedgerCorrupt`; its subclasses carry their own advice."""
     try:
         yield
     except LedgerCorrupt as error:
@@ -117,7 +130,7 @@ def advised(advice: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Tell whoever listens that a ledger is not in order."""
+    """Emit an event about the result of a ledger check."""
     try:
         yield
     except LedgerCorrupt as error:
@@ -128,7 +141,7 @@ def _told() -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress(*, quiet: bool) -> Iterator[Callable[[float], None]]:
-    """Give what shows the part that is checked, 0 to 1, on a terminal; silent elsewhere."""
+    """Yield a function that shows the part that is checked, 0 to 1; silent outside a terminal."""
     if quiet or not sys.stderr.isatty():
         yield lambda _done: None
         return
@@ -136,7 +149,7 @@ def progress(*, quiet: bool) -> Iterator[Callable[[float], None]]:
     with contextlib.ExitStack() as shown:
 
         def update(done: float) -> None:
-            # A small ledger is checked before anybody could read the line.
+            # The first call shows the bar; the check of a small ledger makes no call.
             if not moves:
                 moves.append(_bar(shown))
             moves[0](done)
@@ -145,7 +158,7 @@ def progress(*, quiet: bool) -> Iterator[Callable[[float], None]]:
 
 
 def _bar(shown: contextlib.ExitStack) -> Callable[[float], None]:
-    """Show a bar until the stack is closed; return what moves it."""
+    """Show a bar until the stack is closed; return the function that moves it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 

@@ -1,7 +1,7 @@
-"""What a finished stage left and is gone or garbled, so that the stage is done again.
+"""Finds finished stages whose results are missing or damaged, so that they are run again.
 
-Codes, models and synthetic sets are made again at no cost; a noisy result that was committed is
-not among them, for it is never drawn again.
+Codes, models and synthetic sets are made again at no cost. A committed noisy result is never drawn
+again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def forget_lost(run: ConfidentialRun) -> None:
-    """Forget finished stages whose product is needed still and cannot be read."""
+    """Mark finished stages as not done if their result is still needed and cannot be read."""
     if run.folder.done("publish") is not None:
         return
     products: dict[str, Callable[[ConfidentialRun], object]] = {
@@ -38,7 +38,7 @@ def forget_lost(run: ConfidentialRun) -> None:
 
 
 def needs_data(run: ConfidentialRun) -> bool:
-    """Return whether a stage that looks at the data is still to be done."""
+    """Return whether a stage that reads the confidential data is not done yet."""
     stages = [stage for stage in CONFIDENTIAL_STAGES if run.has(stage)]
     return any(run.folder.done(stage) is None for stage in stages)
 
@@ -50,7 +50,7 @@ def _forget_unless(
         return
     try:
         read(run)
-    except Exception:  # a garbled file fails in as many ways as there are readers
+    except Exception:  # each reader of a damaged file raises its own kind of error
         run.folder.forget(stage)
 
 
@@ -68,6 +68,6 @@ def _open_sets(run: ConfidentialRun) -> None:
 
 
 def _open_chunks(store: CodeStore) -> None:
-    """Map every file of a store, which finds what its length does not tell."""
+    """Read every chunk of a store, so that a missing or damaged file raises an error."""
     for chunk in range(store.chunks):
         store.read(chunk)

@@ -1,4 +1,4 @@
-"""Whether a release may begin or continue, as far as Prefect and the data are not needed."""
+"""Checks whether a release may start or continue, without Prefect and without the data."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tasks.support.run_folder import RunFolder
 
 
 def check_start(plan: Plan, out: Path) -> None:
-    """Raise unless a release may begin or continue; nothing is written or reserved.
+    """Raise unless a release may start or continue; nothing is reserved.
 
-    If the release awaits approval, or ended without a bundle, this deletes the files that an
-    interruption left.
+    If the release awaits approval, or ended without a bundle, confidential files that an
+    interruption left are deleted.
 
     Args:
         plan: Plan of the release, compared with the one that the ledger has.

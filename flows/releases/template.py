@@ -1,7 +1,7 @@
-"""The spec of one date, written from a template: a spec whose release name holds `{date:...}`.
+"""Specs for scheduled dates, written from a template whose release name contains `{date:...}`.
 
-The same date gives the same name, so that a schedule which fires twice, late or again after a crash
-comes back to the release that it began.
+The same date always gives the same release name. So a run that starts twice, late or after a crash
+continues the release that was started for its date.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _MARK = "# Written by dp-release from "
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A spec with a place for the date in its release name.
+    """A spec with a placeholder for the date in its release name.
 
     Attributes:
-        path: Its file.
-        text: All of it.
-        name: The release name with its place.
-        line: Where the name stands, from 1.
+        path: Path of the template.
+        text: Content of the file.
+        name: Release name with the placeholder.
+        line: Number of the line that holds the name, from 1.
     """
 
     path: Path
@@ -55,7 +55,7 @@ class Template:
     line: int
 
     def release(self, moment: datetime) -> str:
-        """Return the name of a moment's release.
+        """Return the release name for a date.
 
         >>> Template(Path("x"), "", "rand-{date:%Yq%q}", 1).release(datetime(2026, 11, 1))
         'rand-2026q4'
@@ -63,16 +63,16 @@ class Template:
         return _PLACE.sub(lambda found: _formatted(found[1][len("date:") :], moment), self.name)
 
     def spec(self, moment: datetime) -> str:
-        """Return the spec of a moment: as the template, with the name filled in."""
+        """Return the text of the spec for a date: the template with the date in the name."""
         release = self.release(moment)
         lines = self.text.splitlines()
         lines[self.line - 1] = lines[self.line - 1].replace(self.name, release, 1)
         return "\n".join([*lines, f"{_MARK}{self.path.name}."]) + "\n"
 
     def spec_path(self, release: str) -> Path:
-        """Return where the spec of a release is written: beside the template.
+        """Return the path of a release's spec, which lies beside the template.
 
-        The spec names its data and schema from its own folder, and the statement repeats it.
+        It must lie there because its paths to data and schema are relative to its own folder.
         """
         return self.path.parent / f"{release}.release.yaml"
 
@@ -80,8 +80,11 @@ class Template:
 def read_template(path: Path) -> Template:
     """Read a template.
 
+    Args:
+        path: Path of the template.
+
     Raises:
-        BadInput: if it has no place for the date, or one elsewhere than in the release name.
+        BadInput: if the release name has no placeholder for the date, or another key has one.
     """
     path = Path(os.path.abspath(path))
     root = load(path).root
@@ -89,15 +92,15 @@ def read_template(path: Path) -> Template:
     if KEY not in entries:
         raise root.error(f"has no key {KEY!r}; a template names its releases, as in {EXAMPLE}.")
     for node in _scalars(entries):
-        # `path: data-{date:%Y}.csv` would read another file each time, which nobody approved.
+        # A date in the data's path would read another file each time, which nobody approved.
         if node.key != KEY and "{date" in str(node.content):
-            raise node.error(f"only {KEY!r} may hold a date, as in {EXAMPLE}.")
+            raise node.error(f"only {KEY!r} may contain a date, as in {EXAMPLE}.")
     place = entries[KEY]
     name = place.text(example="panel-{date:%Y-%m}").strip()
     found = _PLACE.findall(name)
     if not found:
         raise place.error(
-            f"{name!r} is the same at every date; write a place for the date, as in {EXAMPLE}."
+            f"{name!r} is the same for every date; add a placeholder for the date, as in {EXAMPLE}."
         )
     for inner in found:
         _check_place(place, inner)
@@ -114,16 +117,17 @@ def read_template(path: Path) -> Template:
 
 
 def write_spec(template: Template, moment: datetime, *, keep: bool) -> Path:
-    """Write the spec of a moment beside its template; return where.
+    """Write the spec of a date beside its template, and return its path.
 
     Args:
         template: The template.
-        moment: In the schedule's time zone.
-        keep: Leave a spec as it was written before: its release was begun by it, and a template
-            that was changed since is for the next one.
+        moment: Time that names the release, in the schedule's time zone.
+        keep: Do not overwrite an existing spec, because its release was already started. Changes of
+            the template then apply from the next release.
 
     Raises:
-        BadInput: if another's file is in the way, or the folder cannot be written.
+        BadInput: if a file that was not written from a template has that path, or the folder
+            cannot be written.
     """
     path = template.spec_path(template.release(moment))
     before = None
@@ -131,8 +135,8 @@ def write_spec(template: Template, moment: datetime, *, keep: bool) -> Path:
         before = path.read_text(encoding="utf-8", errors="replace")
         if _MARK not in before:
             raise BadInput(
-                f"{path} is in the way: the spec of this date is written there, and that file was"
-                " not written from a template. Move it, or change the name in the template.",
+                f"The spec of this date cannot be written to {path}: a file that was not written"
+                " from a template is there. Move it, or change the name in the template.",
                 row="spec-in-the-way",
             )
     text = template.spec(moment)
@@ -142,7 +146,11 @@ def write_spec(template: Template, moment: datetime, *, keep: bool) -> Path:
 
 
 def keep_copy(spec: Path, folder: Path) -> None:
-    """Keep a copy of a spec beside its outputs, for the record.
+    """Copy a spec to the folder of the bundles, for the record.
+
+    Args:
+        spec: Path of the spec.
+        folder: Folder of the bundles.
 
     Raises:
         BadInput: if the folder cannot be written.
@@ -164,14 +172,14 @@ def _write(path: Path, text: str) -> None:
         raise
     except OSError as error:
         raise BadInput(
-            f"{path} could not be written ({os.strerror(error.errno or 0)}); let the user that runs"
-            " releases write there: each date's spec is written beside its template.",
+            f"{path} could not be written ({os.strerror(error.errno or 0)}). Give the user that"
+            " runs releases the right to write there.",
             row="spec-not-written",
         ) from None
 
 
 def _scalars(entries: Mapping[str, Node]) -> Iterator[Node]:
-    """Yield every single value below some keys."""
+    """Yield every scalar value in a mapping, at any depth."""
     for node in entries.values():
         if isinstance(node.content, Mapping):
             yield from _scalars(node.content)
@@ -184,17 +192,17 @@ def _scalars(entries: Mapping[str, Node]) -> Iterator[Node]:
 def _check_place(place: Node, inner: str) -> None:
     kind, colon, form = inner.partition(":")
     if kind != "date" or not colon:
-        raise place.error(f"{{{inner}}} is no place for the date; write it as in {EXAMPLE}.")
+        raise place.error(f"{{{inner}}} is not a date placeholder; write it as in {EXAMPLE}.")
     letters = _DIRECTIVE.findall(form)
     known = ", ".join(f"%{letter} {what}" for letter, what in _DIRECTIVES.items())
     for letter in letters:
         if letter not in _DIRECTIVES:
-            raise place.error(f"%{letter} is not known in a date; there are {known}.")
+            raise place.error(f"%{letter} is not a known part of a date; use {known}.")
     if not letters:
-        raise place.error(f"{{{inner}}} is the same at every date; there are {known}.")
+        raise place.error(f"{{{inner}}} is the same for every date; use {known}.")
 
 
 def _formatted(form: str, moment: datetime) -> str:
-    """Return a moment in a form of `strftime`, which knows no quarter."""
+    """Format a time with `strftime`, which has no directive for the quarter (`%q`)."""
     quarter = str((moment.month + 2) // 3)
     return moment.strftime(form.replace("%q", quarter))

@@ -1,7 +1,7 @@
-"""What all flows have in common that a worker starts and nobody watches.
+"""What all flows share that a Prefect worker starts without a person.
 
-The command line makes the settings of `flows.engine.settings` before Prefect is imported. A flow
-that a worker starts finds Prefect imported, so it can only look whether its operator made them.
+The command line makes the settings of `flows.engine.settings` before Prefect is imported. In a
+worker Prefect is already imported, so a flow can only check that the operator made them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ Work = Callable[[Begun], "State[Any] | None"]
 
 
 def unattended(flow: str, work: Work) -> State[Any] | None:
-    """Do the work of a flow run; remember in the home who does it, and how it ended.
+    """Do the work of a flow run, and record its process and its end in the home.
 
     Args:
         flow: Name of the flow.
-        work: All that it does; what it returns is the run's state in Prefect.
+        work: All that the flow does. It returns the run's final state in Prefect, None for the
+            default.
 
     Raises:
-        ReleaseError: what went wrong, in one sentence and without data.
+        ReleaseError: if the work failed; the error holds no data.
     """
     run = str(flow_run.id or uuid4())
     failure: ReleaseError
@@ -47,23 +48,27 @@ def unattended(flow: str, work: Work) -> State[Any] | None:
         kept = Attempts(home()).keep_detail(run, traceback.format_exc())
         failure = StageFailed(
             f"The run of {flow} stopped ({type(error).__name__}); the detail {where_kept(kept)}."
-            " Nothing is lost: run it again when the cause is mended.",
+            " Nothing is lost: repair the cause, then run it again.",
             row="run-stopped",
         )
-    # privacy: raised where nothing is being handled; Prefect keeps what leaves a flow, with causes.
+    # privacy: raise outside the `except` blocks, because Prefect stores an error with its causes.
     raise failure
 
 
 def require_quiet(home: Path) -> None:
-    """Refuse to go on where Prefect would store results, or tell others of runs; make the rest.
+    """Refuse to start if Prefect would store results or logs, or send usage data.
+
+    Then make the settings that can still be made.
+
+    Args:
+        home: The home.
 
     Raises:
-        BadInput: naming the setting.
+        BadInput: if a setting is wrong; the message names it.
 
     Privacy:
-        What a task returns or raises, or a library or a defect says in a log, would be kept where
-        many may read it. Prefect reads its settings when it is imported, so that here they can
-        only be looked at.
+        Stored results and logs can be read by many people, and could hold what a task returns or
+        raises. Prefect reads its settings when it is imported, so here they can only be checked.
     """
     from prefect.settings import get_current_settings
 

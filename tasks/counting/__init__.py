@@ -1,4 +1,4 @@
-"""Exact counts over Dask. Confidential.
+"""Exact counts of the confidential file, computed with Dask.
 
 Read `dask_counter` first.
 """

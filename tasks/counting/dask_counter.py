@@ -1,4 +1,4 @@
-"""Exact marginals of a code store, counted over Dask. Confidential side."""
+"""Exact marginals of a code store, counted with Dask. Confidential side."""
 
 from __future__ import annotations
 
@@ -28,48 +28,52 @@ if TYPE_CHECKING:
 
 Counts = list[NDArray[np.int64]]
 Joined: TypeAlias = NDArray[np.int64]
-"""Counts of all cliques of a plan, one after the other: what moves between processes."""
+"""Counts of all cliques of a plan in one array, in which form they move between processes."""
 
 KeyCounts = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Packed keys of the cells that hold a record, ascending, shape (cells, words), and counts."""
+"""The packed keys of non-empty cells, ascending, shape (cells, words), and their counts."""
 
 LIVE_BYTES = 1 << 28
-"""Bytes of 64-bit counts that a call may hold in all tasks of a process together."""
+"""Bytes of 64-bit counts that all tasks of a process may hold together."""
 CACHED_BYTES = 1 << 27
+"""Bytes of counts that are kept for later calls."""
 
 SECONDS = 1.3e-9
-"""About how long a core counts one row in one table (benchmarks/cluster.py)."""
+"""Approximate seconds that a core needs to count one row in one table (benchmarks/cluster.py)."""
 SECONDS_MOVED = 5e-9
-"""About how long a count takes to be moved between processes and added."""
+"""Approximate seconds to move one count between processes and add it."""
 TASK = 0.15
-"""Seconds of counting in a task: a hundred times what Dask takes to handle one."""
+"""Seconds of counting in a task: a hundred times Dask's own cost of a task."""
 LEAST_TASK = 0.01
+"""Least seconds of counting in a task."""
 MOST_MOVED = 20
-"""A task counts this many times longer than its counts take to be moved, or is no task."""
+"""Least ratio of a task's counting time to the time to move its counts."""
 SEVERAL = 4
-"""Tasks for each thread, where that leaves them long enough."""
+"""Number of tasks for each thread, if they are then long enough."""
 
 Work: TypeAlias = tuple[Callable[..., Any], Callable[..., Any]]
-"""What a task does with its part, and how two results are joined."""
+"""The function that counts a part, and the function that joins two results."""
 
 
 class DaskCounter:
     """Counts cliques of a store; implements `dp_core.tables.marginal.Counter`.
 
-    One task counts some chunks one after the other; the 64-bit count vectors of the tasks are added
-    pairwise up a tree: the answer is a sum of integers and does not depend on how the file was cut
-    or in which order tasks ran. What was counted is kept, up to `CACHED_BYTES`, and not counted
-    again.
+    Each task counts some chunks in sequence. The 64-bit counts of the tasks are added in pairs, as
+    a tree. They are integers, so the sum does not depend on how the file was divided or in which
+    order the tasks ran. Up to `CACHED_BYTES` of counts are kept and not counted again.
     """
 
     def __init__(self, store: CodeStore, domain: Domain, client: Client | None = None) -> None:
-        """Count a store.
+        """Create a counter of a store.
 
         Args:
             store: Complete store of codes.
-            domain: Its domain.
-            client: Of a cluster whose workers see the store's folder; None: threads of this
-                process.
+            domain: Domain of the store.
+            client: Client of a cluster whose workers can read the store's folder; None (the
+                default) for threads of this process.
+
+        Raises:
+            ValueError: if the store has another domain.
         """
         if store.domain != domain:
             raise ValueError("The store's domain is another one.")
@@ -88,12 +92,13 @@ class DaskCounter:
         """Return the exact marginal of each clique, its axes in the clique's own order.
 
         Args:
-            cliques: Columns of each.
-            progress: Told which part is counted, below 1. It hints at the number of records, as
-                the time does: for the terminal of whoever makes the release.
+            cliques: Cliques to count.
+            progress: Called with the part that is counted, below 1. Like the duration, it hints at
+                the number of records, so show it only to the person who makes the release.
 
         Raises:
-            StageFailed: if a worker of the cluster has another program or does not see the store.
+            StageFailed: if a worker of the cluster has another version of the program, or cannot
+                read the store.
             KeyError: if a column is not in the domain.
             ValueError: if a clique repeats a column or has more than 2**31 cells.
         """
@@ -115,10 +120,13 @@ class DaskCounter:
         }
 
     def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-        """Return the cells of a clique that hold a record, shape (cells, columns), and counts.
+        """Return the non-empty cells of a clique, shape (cells, columns), and their counts.
 
-        Only records are visited, chunk by chunk: the clique may have any number of cells. What is
-        held grows with the number of cells that hold a record.
+        The clique may have any number of cells, because only records are visited, chunk by chunk.
+        Memory grows with the number of non-empty cells.
+
+        Args:
+            clique: The clique.
 
         Raises:
             KeyError: if a column is not in the domain.
@@ -127,15 +135,15 @@ class DaskCounter:
         sizes = self._domain.project(clique).sizes
         keys, counts = np.empty((0, len(words(sizes))), np.int64), np.empty(0, np.int64)
         if self._store.chunks:
-            # privacy: in this process even with a cluster, whose scheduler shows to whoever asks
-            # how large every result is: the number of cells that hold a record.
+            # privacy: count in this process even with a cluster. A scheduler shows the size of
+            # each result to everybody, and here the size reveals the number of non-empty cells.
             keys, counts = self._tree(
                 (_observe_chunk, _merge), (axes, sizes), None, self._store.chunks
             )
         return unpack(keys, sizes), counts
 
     def _groups(self, cliques: Sequence[Axes]) -> list[list[Axes]]:
-        """Split cliques so that the counts of all tasks of a process fit `LIVE_BYTES`."""
+        """Divide cliques into groups, so that the counts of a process fit in `LIVE_BYTES`."""
         room = self._cells_at_once()
         groups: list[list[Axes]] = []
         left = 0
@@ -155,7 +163,7 @@ class DaskCounter:
         return math.prod(self._domain.sizes[axis] for axis in axes)
 
     def _cells_at_once(self) -> int:
-        # Each worker holds a result and its sum; a few more wait on the branches of the tree.
+        # Each worker holds a result and a sum, and a few more wait in the tree.
         at_once = 2 * workers_of_a_process(self._client) + max(self._store.chunks, 1).bit_length()
         return LIVE_BYTES // (8 * at_once)
 
@@ -165,7 +173,7 @@ class DaskCounter:
             return plan.project(count_tables([np.empty(0, np.uint8)] * len(plan.sizes), plan))
         tasks = self._tasks(plan)
         if plan.cells > self._cells_at_once() or (tasks == 1 and self._client is None):
-            # One enormous table: chunk after chunk, so that there are two of it, not many.
+            # One very large table: count chunk after chunk, so that only two copies exist.
             return plan.project(_count_part(self._store, plan))
         if self._client is None:
             work: Work = (_count_part, _add)
@@ -175,10 +183,10 @@ class DaskCounter:
         return _parted(self._tree(work, (plan,), self._client, tasks, progress), plan)
 
     def _tasks(self, plan: TablePlan) -> int:
-        """Return in how many tasks a count is divided.
+        """Return the number of tasks of a count.
 
-        Few, since each costs a millisecond and its counts are moved and added; but several for each
-        thread, so that a slow one does not hold up the others.
+        Few tasks are better, because each costs a millisecond and its counts must be moved and
+        added. Several for each thread are better, because then one slow task delays less.
         """
         seconds = SECONDS * self._store.rows * len(plan.tables)
         moved = SECONDS_MOVED * plan.cells
@@ -195,7 +203,15 @@ class DaskCounter:
         tasks: int,
         progress: Callable[[float], None] | None = None,
     ) -> Any:
-        """Return what is left when every part's result was joined with another's."""
+        """Return the joined result of all parts.
+
+        Args:
+            work: The function that counts a part, and the one that joins two results.
+            asked: Further arguments of the counting function.
+            client: Client of a cluster; None for threads of this process.
+            tasks: Number of parts.
+            progress: Called with the part that is counted, below 1.
+        """
         from dask import delayed
 
         leaf, join = (delayed(function, pure=False, traverse=False) for function in work)
@@ -212,7 +228,7 @@ class DaskCounter:
         except ReleaseError:
             raise
         except Exception:
-            # Perhaps a worker that came later could not even read its task.
+            # A worker that joined later may be unable to read its task; if so, name that worker.
             if client is not None:
                 require_workers(client, self._store, frozenset())
             raise
@@ -262,14 +278,14 @@ def _add(first: Counts, second: Counts) -> Counts:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong on a worker of a cluster. Confidential.
+    """An error on a worker of a cluster. Confidential.
 
     Attributes:
-        detail: Its traceback, which may quote what it was about.
+        detail: Traceback, which may quote data.
 
     Privacy:
-        It is returned, never raised: a worker writes what is raised into its log, and the
-        scheduler shows it to whoever asks.
+        It is returned, not raised: a worker writes raised errors to its log, and the scheduler
+        shows them to everybody.
     """
 
     detail: str = field(repr=False)
@@ -283,29 +299,29 @@ def _count_remotely(made_with: Program, store: CodeStore, plan: TablePlan) -> Jo
 def _count_if_here(made_with: Program, store: CodeStore, plan: TablePlan) -> Joined:
     require_here(made_with, store)
     counts = _count_part(store, plan)
-    # Joint tables stay here: what is asked of them is a fraction of their cells. To send hundreds
-    # of arrays takes a hundred times as long as to send them as one.
+    # Project here, because the marginals have far fewer cells than the joint tables. Send one
+    # array, which is a hundred times faster than hundreds of arrays.
     return np.concatenate([marginal.ravel() for marginal in plan.project(counts)])
 
 
 def _parted(joined: Joined, plan: TablePlan) -> Counts:
-    """Return the marginal of each clique of what a cluster counted."""
+    """Split the joined counts of a cluster into the marginals of the plan's cliques."""
     shapes = [[plan.sizes[axis] for axis in clique] for clique in plan.cliques]
     ends = list(itertools.accumulate(math.prod(shape) for shape in shapes))
     parts = np.split(joined, ends[:-1])
-    # Copies: whatever is kept of them would keep the whole.
+    # Copy the parts: a view would keep the whole array in memory.
     return [part.reshape(shape).copy() for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _sheltered(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return the result of work on a worker, or what is left of its failure."""
+    """Return the result of work on a worker, or a `Failure` if it raises an unexpected error."""
     try:
         return work(*arguments)
     except ReleaseError as error:
         failure = error.without_detail()
     except Exception:
         return Failure(traceback.format_exc())
-    # Here nothing is being handled that would be pickled along.
+    # Raise outside the `except` block, so that no original error is pickled with this one.
     raise failure
 
 
@@ -321,5 +337,5 @@ def _add_remotely(
 
 def _add_if_same(made_with: Program, first: Joined, second: Joined) -> Joined:
     require_here(made_with, None)
-    # A new array: on a cluster an argument may be used again when a task is repeated.
+    # Make a new array, because a cluster may use the arguments again when it repeats a task.
     return first + second

@@ -1,8 +1,8 @@
-"""Which workers may count: those with this program, who see this very store.
+"""Checks that Dask workers run the same program as this process and can read its code store.
 
-A worker with another version could count otherwise, and nobody would see it. So workers are asked
-before a count, which names the one that differs in a sentence; and since one may join later, every
-task carries what it was made with, and looks by itself before it counts.
+A worker with another version could count differently without anybody noticing. So all workers are
+checked before a count, and the error names the one that differs. A worker may also join later, so
+every task carries the versions that it was made with, and checks them before it counts.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from distributed import Client
 
 Program: TypeAlias = tuple[tuple[str, str], ...]
-"""Names and versions. Plain tuples, so that a worker with any version of ours can read them."""
+"""Names and versions; plain tuples, which a worker with any version of this program can read."""
 
 PACKAGES = ("dp-release", "numpy", "numba", "pyarrow", "dask", "distributed", "cloudpickle")
-"""Ours, what decides a count, and what tasks and counts travel by."""
+"""Packages that must have the same version on all workers: they count, or transport counts."""
 NONE = "none"
 SOURCES = "source files"
 PATIENCE = 10.0
-"""Seconds in which a worker has to say its versions. One that does not is left to its tasks."""
+"""Seconds that a worker has to report its versions; after that, only its tasks check them."""
 REMEDY = (
     f"install what this process has there, from the same lock file, or leave out `--dask`. {ONCE}"
 )
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that this process has of what a worker must have too."""
+    """Return this process's versions of Python and of the packages that workers must have."""
     from distributed.versions import get_package_info
 
     return _as_known({"packages": get_package_info(PACKAGES)})
@@ -45,7 +45,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def program() -> Program:
-    """Return the versions of this process, and a digest of the sources of what counts."""
+    """Return the versions of this process, and a digest of the program's source files."""
     return (*versions().items(), (SOURCES, _sources()))
 
 
@@ -53,7 +53,7 @@ def program() -> Program:
 def _sources() -> str:
     root = Path(dp_core.__file__).parents[1]
     found = sha256()
-    # The rest of the program never runs on a worker, but who would tell which part does?
+    # All of `dp_core` and `tasks`, because it is hard to tell which files run on a worker.
     for package in ("dp_core", "tasks"):
         for file in sorted((root / package).rglob("*.py")):
             name = file.relative_to(root).as_posix().encode()
@@ -62,15 +62,16 @@ def _sources() -> str:
 
 
 def require_workers(client: Client, store: CodeStore, known: frozenset[str]) -> frozenset[str]:
-    """Return the workers that may count a store; those not known are asked.
+    """Return the cluster's workers after checking those that are new.
 
     Args:
-        client: Of the cluster.
-        store: What is to be counted.
-        known: Workers that were asked before about this store.
+        client: Client of the cluster.
+        store: Store to be counted.
+        known: Addresses of workers that were checked before for this store.
 
     Raises:
-        StageFailed: naming one that may not, and why; or if the scheduler does not answer.
+        StageFailed: if a worker runs another program or cannot read the store; the message names
+            it. Also if the scheduler does not answer.
     """
     try:
         there = frozenset(client.nthreads())
@@ -88,14 +89,14 @@ def require_workers(client: Client, store: CodeStore, known: frozenset[str]) -> 
 
 
 def _versions_of(client: Client, workers: list[str]) -> dict[str, Mapping[str, Any]]:
-    """Return what workers tell of their versions, of those that answer."""
+    """Return the versions of those workers that answer."""
     asked: dict[str, Any] = {"op": "versions", "packages": list(PACKAGES)}
     found: dict[str, Mapping[str, Any]] = client.sync(_ask, client, workers, asked)
     return found
 
 
 def _require_met(answered: object, store: CodeStore, worker: str) -> None:
-    if isinstance(answered, OSError):  # it went away meanwhile
+    if isinstance(answered, OSError):  # the worker has left meanwhile
         return
     if not isinstance(answered, tuple):
         raise StageFailed(
@@ -112,9 +113,9 @@ def _require_met(answered: object, store: CodeStore, worker: str) -> None:
 async def _ask(
     client: Client, workers: list[str], message: Mapping[str, object]
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the answers of the workers that answer in time, to a message that Dask itself knows.
+    """Return the answers of the workers that answer in time.
 
-    Nothing of ours is sent yet, which a worker without dp-release could not even read.
+    The message is one of Dask's own, which a worker without dp-release can read too.
     """
 
     async def ask(worker: str) -> Any:
@@ -131,29 +132,38 @@ async def _ask(
 
 
 def meets(store: CodeStore) -> tuple[str, bool]:
-    """Return the digest of this process's sources, and whether it sees a store: on a worker."""
+    """Return the digest of this worker's source files, and whether it can read a store."""
     return _sources(), store.is_here()
 
 
 def require_here(made_with: Program, store: CodeStore | None) -> None:
-    """Refuse to work on a task that another program made, or whose store is not here.
+    """Refuse a task that another version of the program made, or whose store cannot be read.
+
+    Args:
+        made_with: Versions of the process that made the task.
+        store: Store of the task; None if it has none.
 
     Raises:
-        StageFailed: naming this worker.
+        StageFailed: if the versions differ or the store cannot be read; names this worker.
     """
     if made_with != program():
         require_same(dict(made_with), dict(program()), _this_worker())
-        # A program that names other packages altogether.
-        raise StageFailed(f"The Dask worker {_this_worker()} is of another version: {REMEDY}")
+        # All versions of `made_with` are the same, so this worker's program checks more packages.
+        raise StageFailed(f"The Dask worker {_this_worker()} runs another version; {REMEDY}")
     if store is not None and not store.is_here():
         raise does_not_see(store, _this_worker())
 
 
 def require_same(ours: Mapping[str, str], theirs: Mapping[str, str], worker: str) -> None:
-    """Refuse a worker with other versions than ours.
+    """Refuse a worker whose versions differ.
+
+    Args:
+        ours: Required versions by name.
+        theirs: The worker's versions by name.
+        worker: Address of the worker, for the message.
 
     Raises:
-        StageFailed: naming the worker and both versions of what differs.
+        StageFailed: if a version differs; names the worker and both versions.
     """
     differing = [name for name, version in ours.items() if theirs.get(name, NONE) != version]
     if not differing:
@@ -175,10 +185,11 @@ def require_same(ours: Mapping[str, str], theirs: Mapping[str, str], worker: str
 
 
 def does_not_see(store: CodeStore, worker: str) -> StageFailed:
-    """Return the refusal of a worker that does not see a store."""
+    """Return the error to raise about a worker that cannot read a store."""
     return StageFailed(
-        f"The Dask worker {worker} does not see {store.folder}, where the codes are; let every"
-        f" worker see the home at the same path, as the same user, or leave out `--dask`. {ONCE}",
+        f"The Dask worker {worker} cannot read the codes in {store.folder}; give every worker"
+        " access to the home at the same path, as the same user, or leave out `--dask`."
+        f" {ONCE}",
         row="dask-worker-sees-nothing",
     )
 
@@ -194,5 +205,5 @@ def _this_worker() -> str:
 
     try:
         return str(get_worker().address)
-    except ValueError:  # no worker of a cluster
+    except ValueError:  # this process is not a worker of a cluster
         return "of this process"

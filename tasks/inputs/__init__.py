@@ -1,4 +1,4 @@
-"""Opens files, object stores and database tables as a checked confidential source, and as codes.
+"""Opens files, objects and database tables as a confidential source, and writes their codes.
 
 Read `open_input` first.
 """

@@ -1,4 +1,4 @@
-"""From the confidential files to the store of codes. Confidential side."""
+"""Writes the code store of the confidential files. Confidential side."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from dp_core.schema.definition import Schema
 from tasks.support.processors import threads
 
 SHOWN_RULES = 5
+"""Number of columns or rules that a message names."""
 
 
 def write_codes(
@@ -31,32 +32,32 @@ def write_codes(
     folder: Path,
     progress: Callable[[float], None] | None = None,
 ) -> CodeStore:
-    """Write the codes of every row, streamed batch by batch.
+    """Write the codes of every row, batch by batch.
 
-    Where the unit is a person, rows above the limit are left out: of all that pass, see
-    `dp_core.confidential.person_rows`.
+    If the unit is a person, a person's rows above the limit are left out
+    (`dp_core.confidential.person_rows`).
 
     Args:
         source: The confidential files.
-        schema: Its columns are the source's.
-        folder: The store's, within the run's confidential folder.
-        progress: Called with the part that is done, 0 to 1.
+        schema: Schema of the files.
+        folder: Folder of the store, in the run's confidential folder.
+        progress: Called with the part that is done, 0 to 1; None (the default) for no progress.
 
     Returns:
         The complete store; its rows are in the order of the file.
 
     Raises:
-        SchemaViolation: if rows have no identifier of their person, rows break an `impossible` rule
-            and no policy settles them, a column does not follow from another as the schema says, or
-            a value is not in the schema (which validation reports better); the store is then
-            incomplete. The message names rules and columns only, the counts are in `internal`.
+        SchemaViolation: if a row has no identifier of its person, rows break an `impossible` rule
+            that no policy settles, a column does not follow from another as the schema says, or a
+            value is not in the schema (validation reports that in more detail). The store is then
+            incomplete. The message names only rules and columns; the counts are in `internal`.
     """
     encoders = [Encoder(column) for column in schema.columns]
     names = schema.domain.columns
     with Coding(schema, folder) as coding, ThreadPoolExecutor(threads()) as pool:
         for batch in source.batches():
             found = [batch.records.column(name) for name in names]
-            # Arrow and numpy let go of the interpreter lock in the long loops.
+            # Arrow and NumPy release the interpreter lock in their long loops, so threads help.
             coding.add(batch.records, list(pool.map(Encoder.encode, encoders, found)))
             if progress is not None:
                 progress(batch.done)
@@ -68,7 +69,7 @@ def write_codes(
 
 
 def left_by_validation(schema: Schema, folder: Path) -> bool:
-    """Return whether a whole store of codes is there, as validation leaves one."""
+    """Return whether a complete code store exists, such as validation writes."""
     try:
         store = CodeStore(folder, schema.domain)
         for chunk in range(store.chunks):
@@ -79,11 +80,13 @@ def left_by_validation(schema: Schema, folder: Path) -> bool:
 
 
 class Coding:
-    """A store in the making; used as a context manager, complete once `finish` was called.
+    """Writes a code store from batches of rows; a context manager.
+
+    The store is complete when `finish` was called.
 
     Args:
-        schema: Its columns are the files'.
-        folder: The store's.
+        schema: Schema of the files.
+        folder: Folder of the store.
     """
 
     def __init__(self, schema: Schema, folder: Path) -> None:
@@ -103,7 +106,7 @@ class Coding:
             return self
         for left in [*self._folder.glob("persons-*"), *self._folder.glob("everything-*")]:
             shutil.rmtree(left, ignore_errors=True)
-        # Folders of this attempt only: a late process that goes on may not add to them.
+        # Use folders of this attempt only, so that a process that lost its lease cannot add rows.
         token = secrets.token_hex(8)
         everything = self._folder / f"everything-{token}"
         self._ends.callback(shutil.rmtree, everything, ignore_errors=True)
@@ -120,8 +123,11 @@ class Coding:
         """Add a batch of rows.
 
         Args:
-            records: With the columns of the persons, and of what follows from others.
-            encoded: Of each column of the schema; changed in place where a rule says so.
+            records: The rows, with the person's column and the dependent columns.
+            encoded: Codes of each column of the schema; changed in place where a policy says so.
+
+        Raises:
+            SchemaViolation: if a row has no identifier of its person.
         """
         codes = [column.codes for column in encoded]
         for column, result in zip(self._schema.columns, encoded, strict=True):
@@ -132,7 +138,7 @@ class Coding:
                 _count(self._disobeyed, name, rows)
             for rule in settle_zeros(self._schema, codes):
                 _count(self._broken, rule.rule.text, rule.refused)
-        # After the first misfit the pass goes on only to count them all.
+        # After the first violation the pass continues only to count all violations.
         if not self._misfits and not self._broken and not self._disobeyed:
             self._writer.append(codes)
             self._limit_persons(records, codes)
@@ -149,7 +155,7 @@ class Coding:
 
     @property
     def violation(self) -> SchemaViolation | None:
-        """What of the rows so far makes a store impossible; None: nothing."""
+        """The error about the rows so far that break the schema; None if there are none."""
         if not (self._misfits or self._broken or self._disobeyed):
             return None
         return _violation(self._schema, self._misfits, self._broken, self._disobeyed)
@@ -163,7 +169,7 @@ class Coding:
 
 
 def _keep(everything: CodeStore, limit: RowLimit, folder: Path) -> None:
-    """Write the store of the rows that are kept."""
+    """Write the store of the rows that the limit of rows per person keeps."""
     kept, start = limit.kept(), 0
     with StoreWriter(folder, everything.domain) as writer:
         for chunk in range(everything.chunks):

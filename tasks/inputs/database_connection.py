@@ -1,7 +1,7 @@
-"""The connection to a database that holds confidential tables, and what can go wrong with it.
+"""The read-only connection to a database that holds confidential tables, and its errors.
 
-Its URL stands in an environment variable and nowhere else. What a driver says is never passed on:
-it may quote the URL, the host, the user, or a value.
+The URL is taken from an environment variable only. A driver's messages are never shown, because
+they may quote the URL, the host, the user or a value.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from dp_core.spec.data_location import DatabaseTable
 Result = TypeVar("Result")
 
 CONNECT_SECONDS = 10
+"""Seconds to wait for a connection."""
 LEVELS = {"postgresql": "REPEATABLE READ", "mysql": "REPEATABLE READ", "mariadb": "REPEATABLE READ"}
-"""Of a transaction that sees one moment; of other databases the strictest that there is."""
+"""Isolation level at which all reads see the same moment; SERIALIZABLE for other databases."""
 
 _WHY = (
     ("password authentication failed", "refuses the user or the password"),
@@ -37,23 +38,27 @@ _WHY = (
     ("file is not a database", "is a file that is no database"),
     ("unable to open database file", "is a file that is not there, or may not be read"),
 )
-"""What drivers say, in their own words, and what it comes to."""
+"""Parts of drivers' messages, and what the program says instead."""
 
 
 def reading(place: DatabaseTable, work: Callable[[sa.Connection], Result]) -> Result:
-    """Return what some work comes to, in one read-only transaction that sees one moment.
+    """Call a function in one read-only transaction, in which all reads see the same moment.
 
     Args:
-        place: Says which database.
+        place: The table; names the environment variable with the database's URL.
         work: Reads from the connection.
 
+    Returns:
+        The result of `work`.
+
     Raises:
-        BadInput: if the variable or the URL will not do, there is no driver, no connection, no
-            right, or a value cannot be read.
-        StageFailed: if the connection is lost; then it can be done again.
+        BadInput: if the variable or its URL is invalid, there is no driver, no connection or no
+            right to read the table, or a value cannot be read.
+        StageFailed: if the connection is lost; a new attempt may succeed.
 
     Privacy:
-        Raised where nothing is being handled: what drivers raise quotes URLs and values.
+        Errors are raised outside the `except` blocks, because a driver's error, which may quote the
+        URL or values, would otherwise be their context.
     """
     engine = _engine(place.variable)
     failure: ReleaseError
@@ -104,30 +109,30 @@ def _engine(variable: str) -> sa.Engine:
     except ImportError:
         _no_driver(variable)
     except (sa.exc.ArgumentError, ValueError, TypeError):
-        # privacy: not shown, and without a cause: it may hold a password anywhere.
+        # privacy: the value is not shown and the cause is dropped, as both may hold a password.
         raise BadInput(
             f"The environment variable {variable} does not hold the URL of a database; write one"
-            " such as postgresql://reader@host/database or sqlite:////folder/file.db, with signs"
-            " like @ and / in a password written as %40 and %2F.",
+            " such as postgresql://reader@host/database or sqlite:////folder/file.db. In a"
+            " password, write characters like @ and / as %40 and %2F.",
             row="database-variable",
         ) from None
 
 
 def _no_driver(variable: str) -> NoReturn:
     raise BadInput(
-        f"There is no driver here for the kind of database that the URL in {variable} begins with;"
+        f"No driver is installed for the kind of database that the URL in {variable} begins with;"
         " correct its beginning (postgresql://, sqlite:///), or install the Python package that"
         " SQLAlchemy needs for it."
     ) from None
 
 
 def _sqlite(url: sa.URL) -> Any:
-    """Return what opens an SQLite file for reading; one that is not there is not made."""
+    """Return a function that opens an SQLite file for reading; a missing file is not created."""
     path = url.database or ":memory:"
 
     def connect() -> sqlite3.Connection:
         quoted = urllib.parse.quote(os.path.abspath(path))
-        # Transactions are begun by us, not by the driver.
+        # This module starts transactions itself, so the driver must not.
         return sqlite3.connect(
             f"file:{quoted}?mode=ro", uri=True, isolation_level=None, timeout=CONNECT_SECONDS
         )
@@ -136,7 +141,7 @@ def _sqlite(url: sa.URL) -> Any:
 
 
 def _begun(connection: sa.Connection) -> sa.Connection:
-    """Begin the transaction, with values written as exactly as the database can."""
+    """Begin the transaction, with settings under which values are written exactly."""
     name = connection.dialect.name
     if name == "sqlite":
         connection.exec_driver_sql("BEGIN")
@@ -163,15 +168,15 @@ def _unreachable(variable: str, error: Exception) -> BadInput:
 
 
 def _stopped(place: DatabaseTable, error: sa.exc.SQLAlchemyError) -> ReleaseError:
-    """Return the sentence about a failure after the connection was there."""
+    """Return the error to raise about a failure after the connection was made."""
     cause = getattr(error, "orig", None)
     state = str(getattr(cause, "sqlstate", None) or "")
     text = str(cause).lower()
     if state == "42501" or "command denied" in text:
         return BadInput(
-            f"The database role of {place.variable} may not read table {place.written!r}; let its"
-            " owner grant SELECT on the table (or on the columns of the schema), and USAGE on its"
-            " schema.",
+            f"The database role of {place.variable} may not read table {place.written!r}. Ask its"
+            " owner to grant SELECT on the table (or on the columns in the schema) and USAGE on"
+            " the table's schema.",
             row="database-right",
         )
     if "file is not a database" in text:
@@ -182,7 +187,7 @@ def _stopped(place: DatabaseTable, error: sa.exc.SQLAlchemyError) -> ReleaseErro
     return StageFailed(
         f"The database that {place.variable} names failed or went away while table"
         f" {place.written!r} was read ({type(error).__name__}{', ' + state if state else ''});"
-        " nothing was kept of it. When the database is well, go on with `dp-release resume`.",
+        " nothing of it was kept. When the database works again, use `dp-release resume`.",
         row="database-lost",
     )
 
@@ -190,8 +195,8 @@ def _stopped(place: DatabaseTable, error: sa.exc.SQLAlchemyError) -> ReleaseErro
 def _unreadable(place: DatabaseTable, error: BaseException) -> BadInput:
     return BadInput(
         f"Table {place.written!r} holds a value that cannot be read, such as a day before the year"
-        " 1 or after 9999, or text that is not in the database's encoding; correct it, or let a"
-        " view leave it out.",
+        " 1 or after 9999, or text that is not in the database's encoding; correct it, or use a"
+        " view that leaves it out.",
         internal=str(error),
         row="database-values",
     )

@@ -1,8 +1,8 @@
-"""A table of a database as the data of a release. Confidential side.
+"""A database table as the data of a release. Confidential side.
 
-Read once, in pieces, in one read-only transaction that sees one moment, into a snapshot
-(`tasks.inputs.snapshot`). Only the wanted columns are asked for, the names are quoted, and nothing
-of the spec is ever SQL.
+The table is read once, in pieces, in one read-only transaction in which all reads see the same
+moment, and written to a snapshot (`tasks.inputs.snapshot`). Only the needed columns are read, names
+are quoted, and no text of the spec is executed as SQL.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from tasks.inputs.database_types import Stored, stored
 from tasks.inputs.snapshot import SnapshotSource, new_snapshot, open_snapshot
 
 CHUNK_ROWS = 1 << 14
-"""Rows that are fetched at a time; of 20 columns they are some 20 MB of Python's objects."""
+"""Rows that are fetched at a time; with 20 columns these are about 20 MB of Python objects."""
 
 
 def table_source(
     place: DatabaseTable, columns: Sequence[str], ignore: Collection[str], folder: Path
 ) -> SnapshotSource:
-    """Return the finished snapshot of a table, taking it where there is none yet.
+    """Return the snapshot of a table; take it if there is none yet.
 
     Args:
-        place: Which table.
-        columns: Columns to read, each of which the table must have.
-        ignore: Columns that it may have besides; they are not read.
+        place: The table.
+        columns: Columns to read; the table must have all of them.
+        ignore: Other columns that the table may have; they are not read.
         folder: Confidential folder of the run.
 
     Raises:
-        BadInput: if the table, its columns or the way there will not do, or it has no row. No
-            message shows a value, or anything of the URL.
-        StageFailed: if the database stopped answering.
+        BadInput: if the connection, the table or its columns are invalid, or the table is empty. No
+            message shows a value or any part of the URL.
+        StageFailed: if the connection is lost.
     """
     found = open_snapshot(folder, place, columns)
     if found is None:
@@ -52,20 +52,23 @@ def table_source(
         found = open_snapshot(folder, place, columns)
     if found is None:
         raise StageFailed(
-            f"The snapshot of table {place.written!r} is gone as soon as it was taken; look who"
-            " deletes files in the home, then resume."
+            f"The snapshot of table {place.written!r} disappeared right after it was taken. Find"
+            " out what deletes files in the home, then resume."
         )
     return found
 
 
 def table_types(place: DatabaseTable) -> list[tuple[str, pa.DataType | None]]:
-    """Return the names of a table's columns and their types, None for one that is not read.
+    """Return the names and types of a table's columns; None for a type that cannot be read.
 
-    Looks at the database's catalogue only, at no row.
+    Only the database's catalogue is read, no row.
+
+    Args:
+        place: The table.
 
     Raises:
-        BadInput: if the table or the way there will not do.
-        StageFailed: if the database stopped answering.
+        BadInput: if the connection or the table is invalid.
+        StageFailed: if the connection is lost.
     """
     kinds = reading(place, lambda connection: _kinds(connection, place))
     return [
@@ -88,8 +91,8 @@ def _take(
         kind, declared = kinds[name]
         if kind is None:
             raise BadInput(
-                f"Column {name!r} of table {place.written!r} is of type {declared}, which is"
-                " not read; let a view cast it to text, number, boolean, date or timestamp,"
+                f"Column {name!r} of table {place.written!r} has the type {declared}, which cannot"
+                " be read; use a view that casts it to text, number, boolean, date or timestamp,"
                 " or name it under `ignore`."
             )
         chosen.append(kind)
@@ -99,7 +102,7 @@ def _take(
     decimals = frozenset(
         name for name, kind in zip(columns, chosen, strict=True) if kind.kind == "digits"
     )
-    # Untyped, so that every value comes as the driver has it.
+    # The columns have no SQLAlchemy type, so that values arrive as the driver returns them.
     query: sa.Select[Any] = sa.select(
         *(sa.column(quoted_name(name, quote=True)) for name in columns)
     )
@@ -118,9 +121,7 @@ def _take(
             snapshot.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
         snapshot.finish()
         if not snapshot.rows:
-            raise BadInput(
-                f"Table {place.written!r} has columns but not one row.", row="data-empty"
-            )
+            raise BadInput(f"Table {place.written!r} has columns but no rows.", row="data-empty")
 
 
 def _array(
@@ -132,7 +133,7 @@ def _array(
         detail = str(error)
     raise BadInput(
         f"Column {name!r} of table {place.written!r} holds a value that is not of its declared"
-        f" type, {declared}; correct it, or let a view cast it.",
+        f" type, {declared}; correct it, or use a view that casts it.",
         internal=detail,
         row="database-values",
     )
@@ -144,13 +145,13 @@ def _table(place: DatabaseTable) -> sa.TableClause:
 
 
 def _kinds(connection: sa.Connection, place: DatabaseTable) -> dict[str, tuple[Stored | None, str]]:
-    """Return for each column how it is read, and its declared type in words."""
+    """Return how each column is read (None if it cannot be), and its declared type as text."""
     inspector = sa.inspect(connection)
     columns: Sequence[Any] = ()
-    # Of SQLite an unknown schema is an error of another kind.
+    # SQLite raises another kind of error for an unknown schema, so look the schema up first.
     schemas = None if place.schema is None else inspector.get_schema_names()
     with contextlib.suppress(sa.exc.NoSuchTableError), warnings.catch_warnings():
-        warnings.simplefilter("ignore", sa.exc.SAWarning)  # of a type that nobody knows
+        warnings.simplefilter("ignore", sa.exc.SAWarning)  # about unknown column types
         if schemas is None or place.schema in schemas:
             columns = inspector.get_columns(place.name, schema=place.schema)
     if not columns:
@@ -159,7 +160,7 @@ def _kinds(connection: sa.Connection, place: DatabaseTable) -> dict[str, tuple[S
         hint = f" Did you mean {known[close[0]]!r}?" if close else ""
         raise BadInput(
             f"The database that {place.variable} names has no table or view {place.written!r};"
-            f" write it as it is there, capital letters too, with its schema.{hint}",
+            f" write its name exactly, with capital letters and its schema.{hint}",
             row="table-not-found",
         )
     return {
@@ -172,14 +173,14 @@ def _kinds(connection: sa.Connection, place: DatabaseTable) -> dict[str, tuple[S
 
 
 def _declared(kind: object) -> str:
-    # Some types have no words for themselves, such as one that the driver does not know.
+    # Some types cannot be written as text, such as one that the driver does not know.
     with contextlib.suppress(Exception):
         return str(kind)
     return type(kind).__name__
 
 
 def _names(inspector: sa.Inspector, place: DatabaseTable) -> dict[str, str]:
-    """Return tables and views by their names in small letters, as a spec writes them."""
+    """Return the names of all tables and views as a spec writes them, by their lower-case form."""
     found = {}
     schemas: list[str | None] = [None]
     if inspector.dialect.name != "sqlite":

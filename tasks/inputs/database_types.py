@@ -1,16 +1,17 @@
-"""The types of a database's columns, and its values as Arrow arrays, exactly. Confidential side.
+"""Converts the values of a database's columns to Arrow arrays, exactly. Confidential side.
 
 | in the database | in the snapshot |
 |---|---|
 | whole numbers | int64 |
-| floats | binary64 (of `real`, the number that is written) |
-| numeric, with up to 38 digits declared | decimal128 |
-| numeric otherwise, and of SQLite, which holds to no declaration | text, every digit |
+| floats | float64 (`real`: the number as PostgreSQL writes it) |
+| numeric, with up to 38 declared digits | decimal128 |
+| other numeric, and any numeric in SQLite, which does not enforce types | text with all digits |
 | text, char (without its padding), enum, uuid | text |
 | bool, date | bool, date32 |
-| timestamp, without or with a zone | microseconds, without or in UTC |
+| timestamp without a time zone | microseconds |
+| timestamp with a time zone | microseconds in UTC |
 
-A numeric NaN is null: to every reader both are missing. Anything else is refused.
+A numeric NaN becomes null, because readers treat both as missing. Other types are refused.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from sqlalchemy.types import TypeEngine
 Kind: TypeAlias = Literal[
     "integer", "float", "decimal", "digits", "text", "padded", "uuid", "boolean", "date", "moment"
 ]
-"""`digits` are decimals as text; `padded`: text with blanks at its end; `moment`: day and time."""
+"""`digits`: decimals as text; `padded`: text with trailing blanks; `moment`: date and time."""
 
 _MOST_DIGITS = 38
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """How a column's values arrive, and how they are kept.
+    """How a column's values are read and stored.
 
     Attributes:
-        kind: What they are.
-        type: Of the snapshot's column.
-        loose: Whether the database lets in values of other types than declared.
+        kind: Kind of the values.
+        type: Arrow type of the snapshot's column.
+        loose: Whether the database may hold values of other types than declared; False by default.
     """
 
     kind: Kind
@@ -48,10 +49,13 @@ class Stored:
     loose: bool = False
 
     def array(self, values: Sequence[Any]) -> pa.Array:
-        """Return values as the driver gave them, as an array.
+        """Return the driver's values as an Arrow array.
+
+        Args:
+            values: Values as the driver returned them; None for null.
 
         Raises:
-            ValueError: if one is not of the declared type. Its text may hold the value.
+            ValueError: if a value does not have the declared type. The text may hold the value.
         """
         try:
             read = (_LOOSE if self.loose else _STRICT).get(self.kind)
@@ -63,8 +67,13 @@ class Stored:
 
 
 def stored(column: TypeEngine[Any], dialect: str) -> Stored | None:
-    """Return how a column of this type is read, None if it is not."""
-    inner = getattr(column, "data_type", None)  # of a domain
+    """Return how a column is read; None if its type is not supported.
+
+    Args:
+        column: SQLAlchemy type of the column.
+        dialect: SQLAlchemy's name of the database, such as `postgresql`.
+    """
+    inner = getattr(column, "data_type", None)  # the type below a domain of PostgreSQL
     if type(column).__name__ == "DOMAIN" and isinstance(inner, TypeEngine):
         column = inner
     loose = dialect == "sqlite"
@@ -86,7 +95,7 @@ def stored(column: TypeEngine[Any], dialect: str) -> Stored | None:
             return Stored("uuid", pa.string(), loose)
         case sa.CHAR():
             return Stored("padded", pa.string(), loose)
-        case sa.String():  # enumerations too
+        case sa.String():  # includes enumerations
             return Stored("text", pa.string(), loose)
     return None
 
@@ -109,7 +118,7 @@ def _digits(value: Any) -> str | None:
     if number.is_nan():
         return None
     if number.is_infinite():
-        return "1e999" if number > 0 else "-1e999"  # which readers take for infinite, out of range
+        return "1e999" if number > 0 else "-1e999"  # readers treat it as infinite: out of range
     return f"{number:f}"
 
 
@@ -154,11 +163,11 @@ def _moment(value: Any) -> datetime.datetime:
     if isinstance(value, datetime.datetime):
         return value
     moment = datetime.datetime.fromisoformat(value)
-    # Where the column has no zone, one that a value brings along is brought to UTC.
+    # A value may have a time zone although its column has none; convert it to UTC.
     return moment if moment.tzinfo is None else moment.astimezone(datetime.UTC)
 
 
-# What Arrow takes as the driver gives it is not here; that is quickest.
+# Kinds that Arrow converts directly, which is faster, are not listed here.
 _STRICT: dict[Kind, Callable[[Any], Any]] = {
     "decimal": _decimal,
     "digits": _digits,

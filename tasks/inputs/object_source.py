@@ -1,10 +1,11 @@
-"""Files of an object store as the data of a release. Confidential side.
+"""Files in an object store as the data of a release. Confidential side.
 
-Copied once, byte by byte, into the run's confidential folder, under another name that becomes the
-right one when all are whole and on disk. From then on a release reads its copy: it can stop and go
-on whatever becomes of the objects. The input is known by the bytes, as local files are: the same
-files are the same input wherever they are. Credentials are what the store's own package finds in
-its environment; they are in no spec, plan, log or message.
+The objects are copied once, byte by byte, to the run's confidential folder. They are written to a
+temporary folder, which is renamed when all copies are complete and on disk. From then on the
+release reads the copies only, so it does not depend on later changes of the objects. The input is
+identified by its bytes, like local files: the same files are the same input wherever they are
+stored. The store's own package takes the credentials from its environment; no spec, plan, log or
+message holds them.
 """
 
 from __future__ import annotations
@@ -38,40 +39,45 @@ Answer = TypeVar("Answer")
 def object_source(
     url: str, columns: Sequence[str], ignore: Collection[str], folder: Path
 ) -> Source:
-    """Return the copies of some objects, copying them where they are not here yet.
+    """Return the copies of some objects; copy them if that was not done yet.
 
     Args:
-        url: From `dp_core.spec.data_location.read_object_url`; `*` and `**` as in a glob of files.
-        columns: Columns to read, each of which every file must have.
-        ignore: Columns that files may have besides.
+        url: URL from `dp_core.spec.data_location.read_object_url`; may contain `*` and `**`.
+        columns: Columns to read; every file must have all of them.
+        ignore: Other columns that the files may have; they are not read.
         folder: Confidential folder of the run.
 
     Raises:
-        BadInput: as of `open_source`; if no object matches or one may not be read; if an object
-            changed while it was copied; or if the store's package is not installed.
-        StageFailed: if the store stopped answering, or the disk is full.
+        BadInput: if `open_source` raises it, no object matches, an object may not be read or
+            changed while it was copied, or the store's package is not installed.
+        StageFailed: if the store does not answer, or the disk is full.
     """
     copies = _copied(url, folder)
     if copies is None:
         with disk_errors("The copy of the data"):
             _take(url, folder)
         copies = folder / NAME
-    # One folder for each file, in their order: files of two folders may have one name.
+    # Each file has its own folder, numbered in order, because two files may have the same name.
     return open_source("*/*", Path(glob.escape(str(copies))), columns, ignore)
 
 
 @contextmanager
 def beginning_of(url: str, folder: Path) -> Iterator[Path]:
-    """Copy what tells the columns of an object, of several the first; it goes when the block ends.
+    """Copy the part of the first object that tells its columns; delete it when the block ends.
 
-    Of a Parquet file that is its end, and so everything is copied.
+    A Parquet file names its columns at its end, so it is copied as a whole.
 
     Args:
-        url: As a person wrote it.
-        folder: Confidential; for such copies alone: what was left by one that was killed goes.
+        url: URL as a person wrote it.
+        folder: Confidential folder for this copy only; existing content is deleted.
+
+    Yields:
+        The path of the copy.
 
     Raises:
-        BadInput, StageFailed: as of `object_source`; or if it is no such URL.
+        BadInput: if the URL is invalid, no object matches, an object may not be read, or the
+            store's package is not installed.
+        StageFailed: if the store does not answer, or the disk is full.
     """
     try:
         url = read_object_url(url)
@@ -96,7 +102,7 @@ def beginning_of(url: str, folder: Path) -> Iterator[Path]:
 
 
 def _copied(url: str, folder: Path) -> Path | None:
-    """Return the folder of a finished copy, None where there is none."""
+    """Return the folder of the complete copies; None if there is none."""
     home = folder / NAME
     try:
         told = json.loads((home / MANIFEST).read_bytes())
@@ -131,7 +137,7 @@ def _take(url: str, folder: Path) -> None:
 
 
 def _matching(url: str) -> tuple[Any, list[str]]:
-    """Return the store, and the names of the objects, at least one, in the order of files."""
+    """Return the store and the sorted names of the matching objects, at least one."""
     store, names = _ask(url, lambda: _listed(url))
     if not names:
         raise BadInput(f"No object matches {url!r}.")
@@ -142,13 +148,13 @@ def _listed(url: str) -> tuple[Any, list[str]]:
     import fsspec.core
 
     store, path = fsspec.core.url_to_fs(url)
-    # Not `isfile` or `exists`: to them a store that does not answer has no such object.
+    # `isfile` and `exists` are not used: they return False if the store does not answer.
     found = store.glob(path, detail=True) if "*" in path else {path: store.info(path)}
     return store, sorted(name for name, told in found.items() if told["type"] == "file")
 
 
 def _copy(url: str, store: Any, name: str, target: Path) -> int:
-    """Copy an object to a new file; return its bytes."""
+    """Copy an object to a new file; return its size in bytes."""
     size = 0
     before = _ask(url, lambda: store.ukey(name))
     with _ask(url, lambda: store.open(name, "rb")) as source, _new(target) as sink:
@@ -157,8 +163,8 @@ def _copy(url: str, store: Any, name: str, target: Path) -> int:
     _ask(url, store.invalidate_cache)
     if _ask(url, lambda: (store.ukey(name), store.size(name))) != (before, size):
         raise BadInput(
-            f"The object {target.name!r} changed while it was copied; start again when nothing"
-            " writes to it any more."
+            f"The object {target.name!r} changed while it was copied; start again when no program"
+            " writes to it."
         )
     sync_folder(target.parent)
     return size
@@ -166,7 +172,7 @@ def _copy(url: str, store: Any, name: str, target: Path) -> int:
 
 @contextmanager
 def _new(path: Path) -> Iterator[Any]:
-    """Write a file of mode 0600 that is on disk when the block ends."""
+    """Create a file of mode 0600 for the block, and sync it to disk at the block's end."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
         yield file
@@ -175,16 +181,20 @@ def _new(path: Path) -> Iterator[Any]:
 
 
 def _ask(url: str, question: Callable[[], Answer]) -> Answer:
-    """Return what a store answers, or say in a sentence of ours what its package complains of.
+    """Call a function that asks the store; replace the store's errors by the program's own.
+
+    Raises:
+        BadInput: if no object matches, it may not be read, or the store's package is missing.
+        StageFailed: for any other error.
 
     Privacy:
-        Its own words may hold a signed URL or a key, so only the kind of error is told.
+        A store's error may hold a signed URL or a key, so only its type is shown.
     """
     try:
         return question()
     except Exception as error:
         failure = _said(url, error)
-    # Here nothing is being handled that would be kept along.
+    # Raise outside the `except` block, so that the store's error is not kept as context.
     raise failure
 
 

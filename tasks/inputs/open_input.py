@@ -1,4 +1,4 @@
-"""The data that a spec names, opened: files where they are, objects and tables as copied here."""
+"""Opens the data that a spec names: local files in place, objects and tables as local copies."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ def open_input(
     folder: Path,
     progress: Callable[[str, float], None] | None = None,
 ) -> Source:
-    """Open the data of a release; objects and tables that are not here yet are copied first.
+    """Open the data of a release; copy objects and tables first if that was not done yet.
 
     Args:
-        spec: Says where they are.
-        schema: Names the columns to read, and those that may be there besides.
-        folder: Where the copy or snapshot is, confidential.
-        progress: Told that objects or a table are being read.
+        spec: Spec that names the data.
+        schema: Schema that names the columns to read and to ignore.
+        folder: Confidential folder of the run, for copies and snapshots.
+        progress: Called with `copy` or `snapshot` and 0 or 1 at start and end; None (the default)
+            for no progress.
 
     Raises:
-        BadInput: as of `open_source`, `object_source` and `table_source`; or if persons are told
-            apart by decimal numbers.
-        StageFailed: if the store or the database stopped answering.
+        BadInput: if the data cannot be opened (`open_source`, `object_source`, `table_source`), or
+            the column that identifies persons holds decimal numbers.
+        StageFailed: if the store or the database does not answer.
     """
     if store_of(spec.data) is not None:
         from tasks.inputs.object_source import object_source
@@ -52,8 +53,8 @@ def open_input(
     if progress is not None:
         progress("snapshot", 1.0)
     if schema.unit.column in source.decimals:
-        # privacy: 7 and 7.0 are one number of the database and two texts, so one person would be
-        # two, each with rows up to the limit.
+        # privacy: the texts of 7 and 7.0 differ although the database takes them as equal. One
+        # person would count as two, each with as many rows as the limit allows.
         forget_snapshots(folder)
         raise BadInput(
             no_identifier(schema.unit.column, "decimal numbers")

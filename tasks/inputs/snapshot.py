@@ -1,8 +1,8 @@
-"""A table of a database as it was at one moment: Parquet parts in the run's confidential folder.
+"""Snapshots of database tables: Parquet files in the run's confidential folder.
 
-Written under another name and renamed when it is whole and on disk, so that a snapshot is complete
-or not there. From then on a release reads nothing else: it can stop and go on for days while the
-database changes. It goes away with the run's codes and counts.
+A snapshot is written to a temporary folder, which is renamed when all is on disk, so a snapshot is
+complete or does not exist. From then on the release reads only the snapshot and can be resumed days
+later, although the database changes. It is deleted together with the run's codes and counts.
 """
 
 from __future__ import annotations
@@ -30,35 +30,39 @@ FORMAT = 1
 NAME = "snapshot"
 MANIFEST = "snapshot.json"
 GROUP_ROWS = 1 << 17
-"""Rows of a row group; held in memory until it is full."""
+"""Rows of a Parquet row group, which is held in memory until it is full."""
 PART_ROWS = 1 << 21
+"""Rows of a file of the snapshot."""
 
 
 class SnapshotSource(Source):
-    """The rows of a table, as they were when the snapshot was taken.
+    """The rows of a table at the moment when the snapshot was taken.
 
     Attributes:
-        decimals: Columns that hold decimal numbers as text, each as the database wrote it.
+        decimals: Names of the columns that hold decimal numbers as text, with all their digits.
     """
 
     def __init__(
         self, files: Sequence[Path], columns: Sequence[str], decimals: frozenset[str]
     ) -> None:
-        """Open the parts; `open_snapshot` finds them.
+        """Open a snapshot from its files; `open_snapshot` finds them.
 
         Args:
-            files: Parts.
-            columns: The wanted columns.
+            files: Paths of the files.
+            columns: Columns to read.
             decimals: Those that hold decimal numbers as text.
         """
         super().__init__(files, "parquet", columns)
         self.decimals = decimals
 
     def digest(self, key: bytes) -> str:
-        """Return the keyed hash of the rows, whatever their order and their storage types.
+        """Return the keyed hash of the rows, which does not depend on their order or their types.
+
+        Args:
+            key: Confidential key of the home.
 
         Privacy:
-            So a table that is read again in another order is the input that the ledger knows.
+            The ledger recognises the same table even if it is read in another order.
         """
         digest = RowDigest(key, self.columns, self.decimals)
         for batch in self.batches():
@@ -69,12 +73,12 @@ class SnapshotSource(Source):
 def open_snapshot(
     folder: Path, place: DatabaseTable, columns: Sequence[str]
 ) -> SnapshotSource | None:
-    """Return the finished snapshot of a folder, None where there is none of these columns.
+    """Return the complete snapshot in a folder; None if there is none of this table and columns.
 
     Args:
         folder: Confidential folder of the run.
-        place: Which table.
-        columns: The wanted columns.
+        place: The table.
+        columns: Columns to read.
     """
     home = folder / NAME
     try:
@@ -93,10 +97,20 @@ def open_snapshot(
 
 
 class SnapshotWriter:
-    """Takes rows in pieces; see `new_snapshot`."""
+    """Writes the rows of a snapshot in pieces; made by `new_snapshot`.
+
+    Attributes:
+        parts: Paths of the files written so far.
+        rows: Number of rows written so far.
+    """
 
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
-        """Write parts into a folder that exists."""
+        """Create a writer.
+
+        Args:
+            folder: Existing folder of the files.
+            schema: Arrow schema of the rows.
+        """
         self._folder = folder
         self._schema = schema
         self._waiting: list[pa.RecordBatch] = []
@@ -107,20 +121,20 @@ class SnapshotWriter:
         self.rows = 0
 
     def append(self, records: pa.RecordBatch) -> None:
-        """Add rows of the schema."""
+        """Add a batch of rows."""
         self._waiting.append(records)
         self._waiting_rows += records.num_rows
         if self._waiting_rows >= GROUP_ROWS:
             self._write_group()
 
     def finish(self) -> None:
-        """Write what waits, and bring it to the disk."""
+        """Write the rows that are still in memory, and sync the file to disk."""
         if self._waiting_rows:
             self._write_group()
         self._end_part()
 
     def close(self) -> None:
-        """Let go of the file that is open, whatever happened."""
+        """Close the open file; errors are ignored."""
         with contextlib.suppress(Exception):
             self._end_part()
 
@@ -158,13 +172,16 @@ def new_snapshot(
     schema: pa.Schema,
     decimals: frozenset[str],
 ) -> Iterator[SnapshotWriter]:
-    """Take a snapshot: whole, and on disk, when the block ends well; otherwise nothing of it.
+    """Take a snapshot, which is complete and on disk if the block succeeds, else deleted.
 
     Args:
-        folder: Confidential folder of the run.
-        place: Which table.
-        schema: Of the batches that are appended.
+        folder: Confidential folder of the run; an earlier snapshot in it is deleted.
+        place: The table.
+        schema: Arrow schema of the batches that are appended.
         decimals: Columns that hold decimal numbers as text.
+
+    Yields:
+        The writer of the rows.
     """
     forget_snapshots(folder)
     temporary = Path(tempfile.mkdtemp(prefix=f"{NAME}-", suffix=".tmp", dir=folder))
@@ -194,7 +211,7 @@ def new_snapshot(
 
 
 def forget_snapshots(folder: Path) -> None:
-    """Delete a snapshot that cannot be used, and what a crash left of one."""
+    """Delete the snapshot in a folder, and temporary folders that a crash left."""
     for path in [folder / NAME, *folder.glob(f"{NAME}-*.tmp")]:
         shutil.rmtree(path, ignore_errors=True)
 

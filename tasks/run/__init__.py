@@ -1,4 +1,4 @@
-"""One run of one release: its home, folder, reservation and the state that its stages share.
+"""One run of one release: its home, its folder, its reservation, and what its stages share.
 
 Read `release_run` first.
 """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class ConfidentialRun(Run):
-    """What the stages share that look at the data. Confidential."""
+    """A run with the handles that the stages on the confidential side share. Confidential."""
 
     @cached_property
     def key(self) -> bytes:
@@ -39,19 +39,19 @@ class ConfidentialRun(Run):
 
     @property
     def codes(self) -> Path:
-        """Where the confidential code store is."""
+        """Folder of the confidential code store."""
         return self.folder.confidential / "codes"
 
     @property
     def stored(self) -> CodeStore:
-        """The confidential file as it is stored: before bins and levels are chosen privately."""
+        """The code store as written, before the choice of private bins and levels."""
         from dp_core.confidential.code_store import CodeStore
 
         return CodeStore(self.codes, self.schema.stored.domain)
 
     @cached_property
     def store(self) -> CodeStore:
-        """The confidential file as codes of `schema`; not to be asked before the stage `domain`."""
+        """The file as codes of `schema`; with private bins or levels only after stage `domain`."""
         if not self.schema.private:
             return self.stored
         from dp_core.confidential.code_store import RecodedStore
@@ -61,14 +61,14 @@ class ConfidentialRun(Run):
 
     @cached_property
     def counter(self) -> DaskCounter:
-        """Exact counts of the confidential file; shared so that nothing is counted twice."""
+        """Counter of the confidential file; all stages share it, so no table is counted twice."""
         from tasks.counting.dask_counter import DaskCounter
 
         return DaskCounter(self.store, self.schema.domain, self.client)
 
     @cached_property
     def session(self) -> LedgerSession:
-        """What pays for everything that is asked of the data."""
+        """Session of the ledger that pays for each question to the curator."""
         return LedgerSession(
             self.writer,
             self.reservation,
@@ -80,11 +80,11 @@ class ConfidentialRun(Run):
 
     @cached_property
     def curator(self) -> Curator:
-        """The wall."""
+        """The curator, which answers questions about the confidential data with noise."""
         return self._curator(self.counter, self.schema)
 
     def domain_curator(self) -> Curator:
-        """Return the wall for the stage `domain`, which asks about the file as it is stored."""
+        """Return the curator of the stage `domain`, which uses the stored codes."""
         from tasks.counting.dask_counter import DaskCounter
 
         stored = self.schema.stored

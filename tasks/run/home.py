@@ -29,8 +29,11 @@ def home() -> Path:
 def open_ledger(at: Path | None = None) -> Ledger:
     """Return the ledger of a home, or the one that DP_RELEASE_LEDGER names.
 
+    Args:
+        at: The home; by default the one that DP_RELEASE_HOME names.
+
     Raises:
-        LedgerCorrupt: if the home had a ledger and it is gone.
+        LedgerCorrupt: if the home's ledger is gone, or older than its anchor.
     """
     at = at or home()
     assert_not_lost(at)
@@ -40,17 +43,17 @@ def open_ledger(at: Path | None = None) -> Ledger:
 
 
 def signer(at: Path) -> Signer | None:
-    """Return the key that signs what this home writes, None where it has none."""
+    """Return the key that signs this home's ledger entries; None if there is none."""
     named = os.environ.get("DP_RELEASE_SIGNING_KEY")
     path = Path(named).expanduser() if named else at / SIGNING_KEY
     return read_key(path) if named or path.exists() else None
 
 
 def home_id(at: Path) -> str:
-    """Return the identifier of a home, which the ledger records for releases begun here.
+    """Return the identifier of a home, which the ledger records for releases that start in it.
 
-    A copy of a home gets another identifier, since each may have results that the other lacks:
-    the inode of the file, which a copy does not share, is part of it.
+    The identifier includes the inode of its file, so a copy of the home has another identifier.
+    That is necessary because each may hold results that the other lacks.
     """
     path = at / IDENTITY
     at.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -125,7 +128,7 @@ def _write_once(path: Path, content: bytes) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            # Another process may have been first, and cleared this away.
+            # Another process may have created the file first and deleted this temporary file.
             with contextlib.suppress(FileExistsError, FileNotFoundError):
                 os.link(temporary, path)
             sync_folder(path.parent)

@@ -1,4 +1,4 @@
-"""Regressions on the sets beside those on the confidential file: for staff only."""
+"""Compares regressions on the sets with those on the confidential file, for staff only."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from dp_core.schema.definition import Schema
 
 NAME = "inference"
-"""Of the files in the internal folder."""
+"""Name of the files in the internal folder, without their suffixes."""
 
 _FROM_OUTSIDE = (KeyboardInterrupt, asyncio.CancelledError, ExternalSignal, PrefectSignal)
-"""What somebody else stops a run with; data cannot."""
+"""Exceptions by which a person or Prefect stops a run; the data cannot cause them."""
 
 _UNHEARD = threading.Lock()
 
@@ -46,22 +46,25 @@ def write_comparison(
     rule: Rule,
     name: str = NAME,
 ) -> Path:
-    """Write the analyses of the confidential file beside those of the sets; return the page.
+    """Write a comparison of regressions on the confidential file with those on the sets.
 
-    A page, its picture and its numbers, readable by the owner only.
+    It writes an HTML page, a picture (PNG) and the numbers (JSON), which only the owner can read.
 
     Args:
-        folder: Internal.
+        folder: Internal folder of the run.
         source: The confidential files.
-        schema: Of the release.
-        files: Of the synthetic sets.
-        formulas: As people write them.
-        rule: By which the sets are combined.
-        name: Of the three files, without their endings.
+        schema: Schema of the release.
+        files: Paths of the synthetic sets.
+        formulas: Regression formulas of the spec.
+        rule: Combining rule of the sets.
+        name: Name of the three files, without suffix; `inference` by default.
+
+    Returns:
+        The path of the page.
 
     Privacy:
-        Whether a regression has a solution may hang on one record. So whatever the file holds, the
-        same files are written, nothing is said, and nothing is raised.
+        Whether a regression has a solution can depend on one record. So the same files are written
+        whatever the data are, nothing is printed, and no error is raised because of them.
     """
     from dp_core.analysis.comparison.formula_comparison import analyse, compare_formulas
     from dp_core.confidential.original_values import original_values
@@ -74,8 +77,8 @@ def write_comparison(
     def stopped(reason: str) -> list[Agreement]:
         return [Agreement(formula, problem=reason) for formula in formulas]
 
-    # privacy: made before the file is looked at, so that there is something to write whatever
-    # follows; and what a drawing says or loads for the first time, it does here.
+    # privacy: make empty results before the file is read, so that the same files can always be
+    # written. Messages and imports of the first drawing also happen here.
     nothing = _comparison(schema, rule, stopped("The comparison stopped before its end."))
     written = _texts(nothing, name) | _picture(nothing, name)
     with _unheard():
@@ -86,7 +89,7 @@ def write_comparison(
             written = _texts(found, name) | _picture(found, name)
         except _FROM_OUTSIDE:
             raise
-        except BaseException as error:  # privacy: what the data can raise, stops nothing.
+        except BaseException as error:  # privacy: no error that depends on the data may leave.
             reason = f"The comparison stopped with {type(error).__name__}."
             written |= _texts(_comparison(schema, rule, stopped(reason)), name)
     for file, content in written.items():
@@ -112,7 +115,7 @@ def _texts(found: Comparison, name: str) -> dict[str, bytes]:
 
 
 def _picture(found: Comparison, name: str) -> dict[str, bytes]:
-    """Return the stacked bars: one for each formula, also where nothing was compared."""
+    """Return a picture with one stacked bar for each formula, empty if it was not compared."""
     from dp_core.analysis.comparison.significance_plot import Bar, Panel, significance_png
     from dp_core.metrics.significance import shares
 
@@ -130,18 +133,20 @@ def _picture(found: Comparison, name: str) -> dict[str, bytes]:
 
 @contextlib.contextmanager
 def _unheard() -> Iterator[None]:
-    """Let nothing be printed: no warning, and nothing that LAPACK writes past Python.
+    """Suppress all output: warnings, and messages that LAPACK writes without Python.
 
-    privacy: such a line appears for some files and not for others. What another thread prints
-    meanwhile is lost too.
+    The output of other threads is suppressed too.
+
+    Privacy:
+        Such messages appear for some files and not for others.
     """
-    # One at a time: the second would take the first one's silence for what is to be restored.
+    # Only one thread at a time: a second would save the suppressed streams and restore those.
     with _UNHEARD, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
         _flush(streams)
         kept = [(number, os.dup(number)) for number in (1, 2) if _is_open(number)]
-        # Python's own streams too: whoever replaced them may write elsewhere than to 1 and 2.
+        # Redirect Python's streams too: once replaced, they may not use descriptors 1 or 2.
         with (
             Path(os.devnull).open("w", encoding="utf-8") as nowhere,
             contextlib.redirect_stdout(nowhere),
@@ -161,7 +166,7 @@ def _unheard() -> Iterator[None]:
 def _flush(streams: Sequence[TextIO]) -> None:
     for stream in streams:
         stream.flush()
-    # What a C library printed may wait in a buffer of its own where 1 is no terminal.
+    # A C library buffers its output if descriptor 1 is not a terminal.
     ctypes.CDLL(None).fflush(None)
 
 

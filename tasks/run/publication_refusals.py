@@ -18,7 +18,11 @@ from tasks.support.run_folder import RunFolder
 
 
 def refuse_waiting(ledger: Ledger, reservation: Reservation) -> None:
-    """Raise Held if a release awaits approval."""
+    """Raise if a release awaits approval.
+
+    Raises:
+        Held: if it does; the message says what to do.
+    """
     gate = ledger.gate(reservation)
     if reservation.outcome is None and gate.held is not None:
         raise Held(waiting_sentence(reservation.release, gate), row="held")
@@ -40,9 +44,12 @@ def waiting_sentence(release: str, gate: Gate) -> str:
 
 
 def refuse_failed(home: Path, reservation: Reservation, plan: Plan) -> None:
-    """Raise Unpublished if a release was ended by its thresholds.
+    """Raise if the thresholds of a release ended it.
 
-    Its own run raised the same, unless it was killed before it could.
+    The run that it ended raised the same error, unless it was killed first.
+
+    Raises:
+        Unpublished: if its thresholds ended it.
     """
     if reservation.outcome != "failed-thresholds" or reservation.plan != plan.hash:
         return

@@ -21,7 +21,7 @@ from tasks.support.run_folder import RunFolder
 def remove_unpublished(folder: RunFolder, *, keep_confidential: bool = False) -> None:
     """Delete what an ended release no longer needs, and mark that it is done."""
     for left in folder.noisy.glob("*.tmp"):
-        left.unlink(missing_ok=True)  # of a holder that was taken over
+        left.unlink(missing_ok=True)  # from a process that lost its lease
     for name in ("codes", "synthetic", "models"):
         shutil.rmtree(folder.public / name, ignore_errors=True)
     if not keep_confidential:

@@ -1,7 +1,7 @@
-"""One run of one release: its spec, its folder, its reservation, and what stages share.
+"""One run of one release: its plan, its folder, its reservation, and what its stages share.
 
-A `Run` has no handle to the confidential data. The stages that look at the data take a
-`ConfidentialRun` (`tasks.run.confidential_run`).
+A `Run` has no handle to the confidential data. Stages that read the data take a `ConfidentialRun`
+(`tasks.run.confidential_run`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Progress = Callable[[str, float], None]
 CONFIDENTIAL_STAGES = (
     *("validate", "discretize", "domain", "count", "basics", "select", "measure", "check"),
 )
-"""Stages that look at the data; the others could run on another machine."""
+"""Stages that read the confidential data; the others could run on another machine."""
 
 
 def silent(_stage: str, _done: float) -> None:
@@ -45,17 +45,19 @@ class Run:
     """What all stages of one release share within one process. Public values only.
 
     Attributes:
-        planned: What is to be done and what it costs.
-        spec_path: Where the spec was read from.
-        out: Where the bundle goes.
+        planned: Plan of the spec, before private bins and levels are chosen.
+        spec_path: Path of the spec.
+        out: Folder of the bundle.
         home: Folder of the ledger and of all runs.
-        ledger: The central ledger.
-        writer: Writes to the ledger for this release, under its lease.
-        reservation: What this release may spend.
-        keep_confidential: Whether codes and counts stay when the release is done.
-        progress: Told how far a stage is.
-        committed: Told of charges whose results are stored. Public values only.
-        client: Of a running Dask cluster; None counts on threads of this process.
+        ledger: Ledger of the home.
+        writer: Writes the release's entries in the ledger, under its lease.
+        reservation: Reservation of the release.
+        keep_confidential: Whether codes and counts are kept when the release is finished; False by
+            default.
+        progress: Called with a stage's name and the part of it that is done; does nothing by
+            default.
+        committed: Called with charges whose results are stored; does nothing by default.
+        client: Client of a Dask cluster; None (the default) uses threads of this process.
     """
 
     planned: Plan
@@ -74,7 +76,7 @@ class Run:
 
     @property
     def plan(self) -> Plan:
-        """What is to be done, from the stage `domain` on with the bins and levels it chose."""
+        """The plan; after the stage `domain` it has the chosen bins and levels."""
         if not self.planned.spec.schema.private:
             return self.planned
         if self._resolved is None:
@@ -88,38 +90,42 @@ class Run:
 
     @property
     def spec(self) -> ReleaseSpec:
-        """What was asked for; its schema is the one to use, as of `plan`."""
+        """The spec in `plan`; its schema has the chosen bins and levels after stage `domain`."""
         return self.plan.spec
 
     @property
     def schema(self) -> Schema:
-        """The schema by whose codes, bins and labels everything after the stage `domain` is."""
+        """The schema in `spec`, which all stages after `domain` use."""
         return self.spec.schema
 
     @cached_property
     def folder(self) -> RunFolder:
-        """Where the run keeps its files."""
+        """The folder of the run's files."""
         return RunFolder(self.home, self.planned.spec.release, self.reservation.link)
 
     def has(self, stage: str) -> bool:
-        """Return whether the release has a stage of that name: `domain` is for private choices."""
+        """Return whether the release has a stage; only `domain`, for private choices, may lack."""
         return stage != "domain" or bool(self.planned.spec.schema.private)
 
     def note_anchor(self) -> None:
-        """Note in the home how far the ledger went."""
+        """Write the ledger's head to the home, as the anchor of the ledger."""
         note_anchor(self.home, self.ledger, ledger_url(self.home))
 
     def fact(self, stage: str, name: str) -> object:
-        """Return a public fact that a finished stage left.
+        """Return a public fact that a finished stage stored.
+
+        Args:
+            stage: Name of the stage.
+            name: Name of the fact.
 
         Raises:
-            StageFailed: if the stage is not finished.
+            StageFailed: if the stage is not done, or did not store the fact.
         """
         left = self.folder.done(stage)
         if left is None or name not in left:
             raise StageFailed(
-                f"Stage {stage!r} of release {self.spec.release!r} has not left its result;"
-                f" `dp-release resume {self.spec.release}` does it again.",
+                f"The result of stage {stage!r} of release {self.spec.release!r} is missing;"
+                f" `dp-release resume {self.spec.release}` runs the stage again.",
                 row="result-of-stage-gone",
             )
         return left[name]

@@ -1,6 +1,6 @@
-"""A note in the home of when the ledger was last verified, and how that ended.
+"""Records in the home when the ledger was last verified, and with which result.
 
-The note is for those who watch: no rule asks for it, and losing it loses nothing but the date.
+The record is for monitoring only; no rule depends on it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Verified:
     """The last check of a home's ledger.
 
     Attributes:
-        at: When it ended, UTC.
-        passed: Whether every entry was in order.
+        at: When it ended; UTC.
+        passed: Whether every entry verified.
     """
 
     at: datetime
@@ -36,9 +36,9 @@ class Verified:
 
 @contextlib.contextmanager
 def noting(home: Path) -> Iterator[None]:
-    """Note when the check in the block ended, and whether the ledger was in order.
+    """Record when the check in the block ended, and whether the ledger verified.
 
-    A check that could not be done (no disk, no database) is noted as nothing: it found nothing.
+    A check that could not be carried out (no disk, no database) is not recorded.
     """
     try:
         yield
@@ -49,9 +49,9 @@ def noting(home: Path) -> Iterator[None]:
 
 
 def note(home: Path, *, passed: bool) -> None:
-    """Note a check that ended now; where no note can be written the check still counts."""
+    """Record a check that ended now; a record that cannot be written is skipped."""
     if not home.is_dir():
-        return  # an auditor's machine, which has no home of ours
+        return  # for example on an auditor's machine, which has no home
     values = {
         "version": VERIFIED_VERSION,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -64,7 +64,7 @@ def note(home: Path, *, passed: bool) -> None:
 
 
 def last_verified(home: Path) -> Verified | None:
-    """Return the last check that was noted, None if there is none that can be read."""
+    """Return the last recorded check; None if there is none, or it cannot be read."""
     try:
         values = json.loads((home / VERIFIED).read_bytes())
         at = datetime.fromisoformat(values["at"])

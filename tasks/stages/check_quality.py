@@ -1,4 +1,8 @@
-"""Quality in three tiers: public, charged, and against the data itself for staff only."""
+"""The stage `check`: quality figures of three kinds.
+
+Public figures use noisy values only, charged figures are paid for, and confidential figures compare
+the sets with the data for staff only.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,11 @@ if TYPE_CHECKING:
 
 @stage("check")
 def check_quality(run: ConfidentialRun) -> Mapping[str, object]:
-    """Compare the sets with what was measured, and with the data: charged, and for staff only."""
+    """Compare the sets with the noisy tables and with the confidential file.
+
+    Returns:
+        Public facts: the public and charged figures, and the fit of the sets to each noisy table.
+    """
     from dp_core.bundle.quality.table_fit import check_fit, fit_facts
     from dp_core.confidential.utility import utility, write_utility
     from tasks.counting.dask_counter import DaskCounter
@@ -37,7 +45,7 @@ def check_quality(run: ConfidentialRun) -> Mapping[str, object]:
     fits = check_fit(
         _compared(run), tallies, records=number, redrawn=run.spec.mode == "noise-aware"
     )
-    # Of what whoever verifies can count again from the published sets.
+    # Public figures use only columns that a verifier can count again in the published sets.
     judged = [fit for fit in fits if {*fit.clique} <= {*countable(run.spec.schema).columns}]
     figures = public_figures(
         [value for fit in judged for value in fit.set_tvd],
@@ -53,14 +61,14 @@ def check_quality(run: ConfidentialRun) -> Mapping[str, object]:
         ),
     ]
     if run.spec.schema.coarse is not None:
-        # Whoever reads the figures thinks in the schema's bins, not in positions of a grid.
+        # Readers of the figures know the schema's bins, not the positions of a method's grid.
         coarsening = Coarsening(run.spec.schema)
         counters = [CoarseCounter(counter, coarsening) for counter in counters]
         domain = coarsening.domain
     result = utility(counters[0], counters[1:], domain)
     write_utility(run.folder.internal, result, title=run.spec.schema.title)
     _compare_inference(run)
-    # Public by construction: noisy tables, interactions and sets only, and what a receipt paid for.
+    # These facts are public: they use noisy tables, sets, and figures that were paid for.
     return {
         "checks": {
             "public": [figure.to_json() for figure in figures],
@@ -75,7 +83,7 @@ def check_quality(run: ConfidentialRun) -> Mapping[str, object]:
 
 
 def _compare_inference(run: ConfidentialRun) -> None:
-    """Write how the spec's regressions differ between the sets and the file, if it has any."""
+    """Write the comparison of the spec's regressions on sets and file to the internal folder."""
     if not run.spec.formulas:
         return
     from dp_core.inference.combining_rules import rule_of
@@ -91,7 +99,7 @@ def _compare_inference(run: ConfidentialRun) -> None:
 
 
 def tally_sets(run: Run) -> tuple[Tally, ...]:
-    """Return for each set the counts that checks, pictures and report look at."""
+    """Return the counts that checks, pictures and the report need, one tally for each set."""
     from dp_core.bundle.quality.table_fit import needed_counts
     from dp_core.metrics.marginal_error import Tally
     from dp_core.tables.dataset import Dataset
@@ -112,7 +120,7 @@ def tally_sets(run: Run) -> tuple[Tally, ...]:
 
 
 def _compared(run: Run) -> tuple[Compared, ...]:
-    """Return the noisy tables and interactions that are of the schema's own codes."""
+    """Return the noisy tables and interactions that can be compared in the schema's own codes."""
     from dp_core.bundle.quality.table_fit import comparable
 
     schema = run.spec.schema
@@ -120,7 +128,7 @@ def _compared(run: Run) -> tuple[Compared, ...]:
 
 
 def records(run: Run) -> int:
-    """Return the number of records of the file: public, or as the noisy tables have it."""
+    """Return the number of records of the file: the public number, or the models' noisy one."""
     models = run.fact("reconstruct", "models")
     assert isinstance(models, list)
     return round(sum(model["rows"] for model in models) / len(models))
@@ -131,17 +139,17 @@ def _mean(values: list[float]) -> float | None:
 
 
 def ask_checks(run: ConfidentialRun, tallies: Sequence[Tally], records: int) -> tuple[Charged, ...]:
-    """Return the charged figures of a release; none where its plan has none.
+    """Return the charged figures of a release; empty if its plan has none.
 
     Args:
-        run: Whose sets are finished.
-        tallies: Counts of the sets, in the schema's own codes.
-        records: Of the file: public, or as the noisy tables have it.
+        run: The run; its sets must be finished.
+        tallies: Counts of each set, in the schema's own codes.
+        records: Number of records of the file: public or noisy.
 
     Privacy:
-        The reference counts are made from the synthetic sets and a public or noisy number; a file
-        of the same plan, seed and noisy results has the same, so asked again after a crash the
-        question is the same, and its answer is read back.
+        The reference counts depend only on the synthetic sets and a public or noisy number. After a
+        crash the same plan, seed and noisy results give the same question, so the stored answer is
+        read back instead of drawn again.
     """
     from dp_core.wall.curator import Curator
 
@@ -150,7 +158,7 @@ def ask_checks(run: ConfidentialRun, tallies: Sequence[Tally], records: int) -> 
         return ()
     curator = run.curator
     if run.schema.coarse is not None:
-        # In the schema's bins, not in positions of a grid: each row is in one cell of a table.
+        # Use the schema's bins instead of grid positions; each row is in one cell of each table.
         coarsening = Coarsening(run.schema)
         counter = CoarseCounter(run.counter, coarsening)
         curator = Curator(coarsening.domain, counter, run.session)

@@ -1,4 +1,4 @@
-"""Bins and levels that the schema leaves to be chosen privately; the first stage that pays."""
+"""The stage `domain`: chooses the private bins and levels; it is the first stage that pays."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ DOMAIN = "domain.parquet"
 
 @stage("domain")
 def choose_domain(run: ConfidentialRun) -> Mapping[str, object]:
-    """Measure what bins and levels are chosen by, and choose them.
+    """Measure noisy counts for the private bins and levels, and choose them.
 
-    Committed results are read back; doing this again costs nothing and chooses the same.
+    After a crash, committed results are read back: that costs nothing, and the choice is the same.
     """
     from dp_core.bundle.files.marginals_file import write_marginals
     from dp_core.spec.chosen_domain import choose
@@ -26,12 +26,12 @@ def choose_domain(run: ConfidentialRun) -> Mapping[str, object]:
     schema = run.planned.spec.schema
     write_marginals(run.folder.public / DOMAIN, released, schema)
     choices = choose(schema, released)
-    # Public: they follow from noisy counts alone.
+    # The choices are public, because they depend on noisy counts only.
     return {"choices": [chosen.entry(name) for name, chosen in choices.items()]}
 
 
 def read_domain(run: Run) -> tuple[Totals, ...]:
-    """Return what bins and levels were chosen by; nothing where all are public."""
+    """Return the noisy counts behind the chosen bins and levels; empty if all are public."""
     if not run.has("domain"):
         return ()
     from dp_core.bundle.files.marginals_file import read_marginals

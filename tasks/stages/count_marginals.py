@@ -1,4 +1,4 @@
-"""Exact counts of what is certain to be asked for; they stay in this process."""
+"""The stage `count`: counts the tables that are certain to be needed; counts stay in memory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tasks.stages.stage_task import stage
 
 @stage("count")
 def count_marginals(run: ConfidentialRun) -> None:
-    """Count in one pass what will be asked for whatever the selection finds.
+    """Count, in one pass, the tables that are needed whatever the selection chooses.
 
-    After a crash it is counted again, which costs nothing.
+    After a crash they are counted again, which costs no privacy.
     """
     run.counter.count(certain_cliques(run), partial(run.progress, "count"))

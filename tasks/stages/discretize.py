@@ -1,4 +1,4 @@
-"""The file as codes; leaves nothing outside the confidential folder."""
+"""The stage `discretize`: makes sure that the file's codes are in the confidential folder."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from tasks.stages.stage_task import stage
 
 @stage("discretize")
 def discretize(run: ConfidentialRun) -> None:
-    """Make sure that the codes are there: validation's, or written now."""
+    """Keep the codes that validation wrote; write them if they are missing or incomplete.
+
+    Raises:
+        SchemaViolation: if rows break a rule between columns.
+    """
     from tasks.inputs.coding import left_by_validation, write_codes
 
     progress = partial(run.progress, "discretize")
     if left_by_validation(run.schema.stored, run.codes):
         return
-    # Something between columns stops the release, which this says, or the codes were lost.
+    # Either the codes were lost, or rows break a rule between columns, which this call reports.
     write_codes(run.source, run.schema.stored, run.codes, progress)

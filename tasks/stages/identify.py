@@ -1,4 +1,4 @@
-"""Ties a release to its input, so that nothing later can be measured on another file."""
+"""The stage `identify`: binds a release to its input, so that no other file can be measured."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ def identify(run: ConfidentialRun) -> None:
     """Bind the reservation to the keyed hash of the input, or refuse another input.
 
     Privacy:
-        The hash is keyed; it goes to the ledger's sealed table and to the confidential folder.
+        The keyed hash is stored in the ledger's sealed table and in the confidential folder only.
+
+    Raises:
+        BadInput: if the release is bound to another input.
     """
     from dp_core.confidential.source import keyed_digest
 
     digest = keyed_digest(run.source, run.key)
     run.writer.bind_input(run.reservation, digest, run.key)
-    # A ledger that is restored from a copy of before would bind another input.
+    # Note the anchor: a ledger restored from an older copy could otherwise bind another input.
     run.note_anchor()
     run.folder.belong_to(digest)

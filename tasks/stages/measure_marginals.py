@@ -1,4 +1,4 @@
-"""Noisy tables: what is measured before selection, and what selection chose."""
+"""The stages `basics` and `measure`: noisy tables before the selection, and the selected ones."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SELECTION, ROUNDS, MARGINALS = "selection.json", "rounds.parquet", "marginals.pa
 
 
 def basics(run: ConfidentialRun) -> tuple[Measurement, ...]:
-    """Return the number of rows and the one-way tables, where the plan pays for them.
+    """Return the noisy number of rows and the one-way tables, if the plan pays for them.
 
-    Committed results are read back; calling this again costs nothing.
+    Committed results are read back, so a second call costs nothing.
     """
     return tuple(
         found
@@ -47,7 +47,7 @@ def measure_basics(run: ConfidentialRun) -> Mapping[str, object]:
 
 @stage("measure")
 def measure_marginals(run: ConfidentialRun) -> None:
-    """Measure the selected tables, and write all that is known where the public side reads it."""
+    """Measure the selected tables, and write all noisy tables to the run's public folder."""
     from dp_core.bundle.files.marginals_file import write_marginals
 
     selections = read_selections(run)
@@ -60,7 +60,7 @@ def measure_marginals(run: ConfidentialRun) -> None:
 
 
 def write_selections(run: Run, selections: tuple[Selection, ...]) -> None:
-    """Store what was selected, and what was measured meanwhile; it is public."""
+    """Store the selections, and the tables that they measured, in the run's public folder."""
     from dp_core.bundle.files.marginals_file import write_marginals
 
     values = [
@@ -70,7 +70,7 @@ def write_selections(run: Run, selections: tuple[Selection, ...]) -> None:
             "note": dict(selection.note),
             "measured": len(selection.measured),
             "records": selection.records is not None,
-            # In the order of the cliques: the file is the same when it is written again.
+            # Keep the order of the cliques, so that the same selection gives the same file.
             "interactions": [
                 list(clique) for clique in selection.cliques if clique in selection.interactions
             ],
@@ -85,12 +85,16 @@ def write_selections(run: Run, selections: tuple[Selection, ...]) -> None:
     measured = [item for selection in selections for item in selection.measured]
     if measured:
         write_marginals(run.folder.public / ROUNDS, measured, run.spec.schema)
-    # Last: with it the selection is complete.
+    # Write this file last: its presence means that the selection is complete.
     write_atomically(run.folder.public / SELECTION, canonical_json(values))
 
 
 def read_selections(run: Run) -> tuple[Selection, ...]:
-    """Return what was stored."""
+    """Return the selections that `write_selections` stored.
+
+    Raises:
+        OSError: if they were not stored.
+    """
     from dp_core.bundle.files.marginals_file import read_marginals
 
     values = json.loads((run.folder.public / SELECTION).read_bytes())
@@ -107,7 +111,7 @@ def read_selections(run: Run) -> tuple[Selection, ...]:
                 each["note"],
                 tuple(mine),
                 _read_records(run, number) if each["records"] else None,
-                # A run that was begun before there were any has none.
+                # Runs of earlier versions lack this key.
                 frozenset(tuple(clique) for clique in each.get("interactions", ())),
             )
         )
@@ -115,7 +119,7 @@ def read_selections(run: Run) -> tuple[Selection, ...]:
 
 
 def certain_cliques(run: Run) -> tuple[Clique, ...]:
-    """Return the tables that will be counted whatever the selection finds, in one pass."""
+    """Return the cliques that are counted whatever the selection chooses."""
     cliques: list[Clique] = [table.clique for table in run.plan.tables]
     cliques += run.spec.selector.needs(run.spec.schema.domain)
     return tuple(dict.fromkeys(cliques))

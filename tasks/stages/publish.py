@@ -1,4 +1,4 @@
-"""The bundle: settle with the ledger, then write everything public into the output folder."""
+"""The stage `publish`: settles the release in the ledger, then writes the bundle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from tasks.stages.synthesize import synthetic_file
 
 @stage("publish")
 def publish(run: Run) -> None:
-    """Close the reservation and write the bundle; it is handed over only if it verifies."""
+    """Settle the release and write the bundle, which must verify before it gets its final name.
+
+    Raises:
+        StageFailed: if the bundle does not verify.
+    """
     from dp_core.bundle.published import Published
     from dp_core.bundle.verification.claims import read_charge
     from dp_core.bundle.writer import write_bundle
@@ -34,14 +38,14 @@ def publish(run: Run) -> None:
     assert isinstance(sizes, list)
     off = run.fact("synthesize", "off") if spec.schema.calibration else []
     assert isinstance(off, list)
-    # A finished release has charged whatever it drew.
+    # A finished release has a charge for each of its draws.
     events = [read_charge(row).event for row in receipts if row.kind == "charge"]
     paid = (run.plan.currency, spec.privacy, events)
     fixed = run.plan.fixed_beforehand
     published = Published(
         release=spec.release,
         title=spec.schema.title,
-        # The settlement's day, so that a bundle written again is the same bundle.
+        # The time of the settlement, so that writing the bundle again gives the same files.
         created=datetime.datetime.fromisoformat(receipts[-1].at).replace(tzinfo=datetime.UTC),
         privacy=spec.privacy,
         currency=run.plan.currency,
@@ -80,16 +84,16 @@ def publish(run: Run) -> None:
 
 
 def tidy(run: Run) -> None:
-    """Delete what a published release no longer needs; the noisy results stay, as proof.
+    """Delete the files that a published release no longer needs; noisy results stay, as proof.
 
-    Done after the stage is marked finished: an interruption between the two leaves files, and
-    never a stage that cannot be done again. A mark of its own lets a resumption delete them.
+    Call it after the stage `publish` is marked as done. An interruption in between then only leaves
+    files, which the next `resume` deletes, because `tidy` has a mark of its own.
     """
     remove_unpublished(run.folder, keep_confidential=run.keep_confidential)
 
 
 def _version(run: Run) -> int:
-    """Return 1, or one more than the version of the release that this one corrects."""
+    """Return the version: 1, or one more than that of the release that this one revises."""
     corrected: dict[str | None, Any] = {
         entry.receipt.release: entry.receipt.body.get("revises")
         for entry in run.ledger.entries(kinds=("reserve",))
@@ -101,7 +105,7 @@ def _version(run: Run) -> int:
 
 
 def _note(run: Run) -> Mapping[str, object]:
-    """Return the public facts of the selection; of each, where every set has its own."""
+    """Return the public facts of the selection, or of each set's selection if there are several."""
     notes = [selection.note for selection in read_selections(run)]
     if len(notes) == 1:
         return notes[0]
@@ -109,7 +113,7 @@ def _note(run: Run) -> Mapping[str, object]:
 
 
 def published_checks(run: Run) -> Mapping[str, Any]:
-    """Return the public and the charged figures, as the statement has them."""
+    """Return the public and the charged figures in the form of the statement."""
     found = (run.folder.done("check") or {}).get("checks")
     return found if isinstance(found, dict) else {"public": [], "charged": []}
 
@@ -121,7 +125,7 @@ def _must_verify(bundle: Path) -> None:
     failed = [check for check in verify(bundle).checks if not check.passed]
     if failed:
         raise StageFailed(
-            f"The bundle does not verify ({failed[0].name}: {failed[0].sentence}); it was not"
-            " handed over.",
+            f"The bundle does not verify ({failed[0].name}: {failed[0].sentence}), so it was not"
+            " published.",
             row="bundle-not-handed-over",
         )

@@ -1,4 +1,4 @@
-"""From noisy tables to models. Public side: reads what was measured, and nothing else."""
+"""The stage `reconstruct`: fits models to the noisy tables, and reads nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @stage("reconstruct")
 def reconstruct(run: Run) -> Mapping[str, object]:
-    """Fit one model for all sets, or one for each."""
+    """Fit one model for all sets, or one for each set, as the plan says."""
     rows = run.fact("basics", "rows")
     released = (*read_released(run), *_read_records(run))
     fitted = []
@@ -37,14 +37,14 @@ def reconstruct(run: Run) -> Mapping[str, object]:
 
 
 def read_released(run: Run) -> tuple[Released, ...]:
-    """Return everything that was measured in the run."""
+    """Return all noisy results of the run's stage `measure`."""
     from dp_core.bundle.files.marginals_file import read_marginals
 
     return read_marginals(run.folder.public / MARGINALS)
 
 
 def _read_records(run: Run) -> tuple[Records, ...]:
-    """Return the records that a selection made itself, if it is one that does."""
+    """Return the synthetic records that the selections produced; empty for most methods."""
     return tuple(
         Records(selection.records, replicate)
         for selection, replicate in zip(read_selections(run), replicates(run.plan), strict=False)
@@ -53,7 +53,7 @@ def _read_records(run: Run) -> tuple[Records, ...]:
 
 
 def restored_models(run: Run) -> dict[int, Model]:
-    """Return the fitted models by number of the set; 0 is the shared one."""
+    """Return the fitted models by number of the set; 0 is the model that all sets share."""
     facts = run.fact("reconstruct", "models")
     assert isinstance(facts, list)
     released = (*read_released(run), *_read_records(run))
@@ -70,12 +70,18 @@ def restored_models(run: Run) -> dict[int, Model]:
 
 
 def generator(run: Run, purpose: str, number: int) -> np.random.Generator:
-    """Return the generator of one piece of post-processing; the seed belongs to the plan."""
+    """Return the random generator of one post-processing step, derived from the plan's seed.
+
+    Args:
+        run: The run.
+        purpose: Name of the step; each name gives another generator.
+        number: Number of the set; 0 for the shared model.
+    """
     return procedure.generator(run.spec.seed, purpose, number)
 
 
 def model_file(run: Run, number: int) -> Path:
-    """Return the path of a fitted model; 0 is the shared one."""
+    """Return the path of a fitted model; number 0 is the model that all sets share."""
     return run.folder.public / "models" / f"{number}.npz"
 
 
@@ -86,7 +92,7 @@ def _write_tables(path: Path, tables: tuple[Table, ...]) -> None:
         arrays[f"{index}-columns"] = np.array(table.clique, dtype=np.str_)
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays)
-    # Synced before the stage is marked as finished, which is synced too.
+    # The file is synced to disk before the stage is marked as done.
     write_atomically(path, content.getvalue())
 
 

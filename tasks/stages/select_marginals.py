@@ -1,4 +1,4 @@
-"""Which tables to measure: chosen privately, or known from the plan."""
+"""The stage `select`: chooses the tables to measure, privately or from the plan."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from tasks.stages.stage_task import stage
 
 @stage("select")
 def select_marginals(run: ConfidentialRun) -> None:
-    """Choose the tables to measure, under the selection's own share; measure them if in rounds."""
+    """Choose the tables to measure with the selection's share of the budget.
+
+    A selection that works in rounds also measures its tables here.
+    """
     known = () if run.spec.selector.planned(run.spec.schema.domain) else basics(run)
     write_selections(run, select(run.plan, run.curator, known))

@@ -1,4 +1,4 @@
-"""What every stage has in common: done once, shown in Prefect, and silent about the data."""
+"""The decorator of all stages: each runs once, as a Prefect task, and its errors hold no data."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from tasks.run.release_run import Run
 from tasks.support.run_folder import disk_errors, where_kept
 
 RunT = TypeVar("RunT", bound=Run)
-"""`Run`, or `ConfidentialRun` for a stage that looks at the data."""
+"""`Run`, or `ConfidentialRun` for a stage that reads the data."""
 
 
 def stage(
     name: str,
 ) -> Callable[[Callable[[RunT], Mapping[str, object] | None]], Task[[RunT], None]]:
-    """Make a Prefect task of a stage.
+    """Return a decorator that makes a Prefect task of a stage.
 
-    The task is skipped if its stage is finished. Its result is what it left in the run's folder;
-    it returns nothing, and nothing of it is cached, persisted, retried or logged by Prefect: to go
-    on after a failure is the ledger's business, not the orchestrator's.
+    The task does nothing if the stage is already done. It returns nothing: results are files in the
+    run's folder. Prefect does not cache, persist, retry or log it, because the ledger decides how a
+    release continues after a failure.
 
     Args:
-        name: The stage, as people read it.
+        name: Public name of the stage.
 
     Privacy:
-        Whatever goes wrong leaves the task as one of our errors, made anew without cause, context
-        or data: Prefect keeps what is raised in tables and files that many may read. The detail
-        goes to the run's internal folder.
+        Prefect stores raised errors where many people can read them. So every error leaves the task
+        as a new `ReleaseError` without cause, context or data; the detail goes to the run's
+        internal folder.
     """
 
     def decorate(
@@ -64,9 +64,9 @@ def stage(
 def _attempt(
     name: str, work: Callable[[RunT], Mapping[str, object] | None], run: RunT
 ) -> ReleaseError | None:
-    """Do the work; return what went wrong as a new error that holds no data."""
+    """Run the stage; return its error, if any, as a new one that holds no data."""
     try:
-        # A holder that was taken over must not even look at the data again.
+        # A process that lost its lease must not read the data again.
         run.writer.require()
         with disk_errors(f"stage {name!r}"):
             run.folder.finish(name, work(run))
@@ -78,15 +78,14 @@ def _attempt(
         return StageFailed(
             f"Stage {name!r} of release {run.spec.release!r} failed ({type(error).__name__});"
             f" the detail, which may be confidential, {where_kept(kept)}."
-            f" When the cause is mended, `dp-release resume {run.spec.release}` goes on from"
-            " there.",
+            f" Repair the cause, then continue with `dp-release resume {run.spec.release}`.",
             row="stage-failed",
         )
     return None
 
 
 def _keep_detail(name: str, run: Run, detail: str) -> Path | None:
-    """Keep the detail for staff; return where, by the name that leads to the latest reservation."""
+    """Write the detail of an error to the internal folder; return its path, None if that failed."""
     text = f"Stage {name!r} of release {run.spec.release!r}.\n\n{detail}"
     kept = run.folder.keep_detail(text)
     return kept and run.folder.internal_name / kept.name

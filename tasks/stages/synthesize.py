@@ -1,4 +1,4 @@
-"""The m synthetic sets. Public side: reads fitted models, and nothing else."""
+"""The stage `synthesize`: draws the m sets from the fitted models, and reads nothing else."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 Drawn: TypeAlias = "tuple[Dataset, pa.Table]"
-"""A piece of a set, as codes and in the schema's words."""
+"""A piece of a set: its codes, and its values in the schema's labels and units."""
 
 
 @stage("synthesize")
 def synthesize(run: Run) -> Mapping[str, object]:
-    """Draw every set, keep its codes for the checks, and write it in the schema's own words."""
+    """Draw every set, keep its codes for the stage `check`, and write its decoded values."""
     models = restored_models(run)
     numbers = range(1, run.spec.sets + 1)
     sizes = {number: piece_sizes(run.plan, models, number) for number in numbers}
 
     def parts() -> Iterator[tuple[SetDrawing, int, int]]:
         for number in numbers:
-            # Made when its turn comes, and gone with its last piece: it remembers what was drawn.
+            # Create the drawing only for its own pieces, because it keeps all that was drawn.
             drawing = SetDrawing(run.plan, models, number)
             yield from ((drawing, number, position) for position in range(len(sizes[number])))
 
@@ -49,8 +49,8 @@ def synthesize(run: Run) -> Mapping[str, object]:
 
     off: list[float] = []
     at_once = min(threads(), LANES)
-    # The kernels let go of the interpreter; each piece has a generator of its own, so the
-    # result does not depend on which thread draws it, or when.
+    # The compiled loops release the interpreter lock, so threads help. Each piece has its own
+    # generator, so the result does not depend on the order of the threads.
     with ThreadPoolExecutor(max_workers=at_once) as pool:
         drawn = ahead(pool, draw, parts(), most=min(at_once + 1, LANES))
         pieces = _told(run, drawn, sum(map(len, sizes.values())))
@@ -59,14 +59,21 @@ def synthesize(run: Run) -> Mapping[str, object]:
             left = _write_set(run, number, mine, sizes[number][0])
             if left is not None:
                 off.append(left)
-    # How far the weights of each set are from the public totals, where there are any.
+    # `off`: largest relative deviation of each set's weights from public totals, if there are any.
     return {"rows": [sum(sizes[number]) for number in numbers], "off": off}
 
 
 def ahead(
     pool: Executor, work: Callable[[Argument], Result], arguments: Iterable[Argument], *, most: int
 ) -> Iterator[Result]:
-    """Yield results in order, at most `most` of them not yet taken; each begins in order too."""
+    """Yield the results of calls in a pool, in the order of the arguments.
+
+    Args:
+        pool: Executor of the calls.
+        work: Function to call.
+        arguments: Its arguments; the calls start in their order.
+        most: Largest number of calls whose results are not yet taken.
+    """
     waiting: deque[Future[Result]] = deque()
     for argument in arguments:
         if len(waiting) == most:
@@ -77,19 +84,19 @@ def ahead(
 
 
 def _told(run: Run, pieces: Iterable[Drawn], number: int) -> Iterator[Drawn]:
-    """Yield pieces and tell how many of them there have been."""
+    """Yield pieces, and report the progress after each."""
     for done, piece in enumerate(pieces, start=1):
         run.progress("synthesize", done / number)
         yield piece
 
 
 def synthetic_file(run: Run, number: int) -> Path:
-    """Return the path of a synthetic set, numbered from 1, in the run's public folder."""
+    """Return the path of a set in the run's public folder; sets are numbered from 1."""
     return run.folder.public / "synthetic" / f"set-{number}.parquet"
 
 
 def synthetic_codes(run: Run, number: int) -> CodeStore:
-    """Return a synthetic set as codes."""
+    """Return the code store of a set; sets are numbered from 1."""
     from dp_core.confidential.code_store import CodeStore
 
     return CodeStore(_codes_folder(run, number), run.spec.schema.domain)
@@ -100,20 +107,30 @@ def _codes_folder(run: Run, number: int) -> Path:
 
 
 def decoded(run: Run, piece: Dataset, number: int, position: int) -> pa.Table:
-    """Return a piece of a set in the schema's words; the same ones each time."""
+    """Return a piece of a set in the schema's labels and units; repeated calls give the same.
+
+    Args:
+        run: The run.
+        piece: Codes of the piece.
+        number: Number of the set, from 1.
+        position: Position of the piece in its set, from 0.
+    """
     from dp_core.schema.decoding import decode
 
     return decode(run.spec.schema, piece, rng=generator(run, f"decode {position}", number))
 
 
 def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> float | None:
-    """Write a set and return how far its weights are from the public totals; None: it has none.
+    """Write a set, and return the deviation of its weights from the public totals.
 
     Args:
-        run: The release.
-        number: Of the set.
-        pieces: Its records.
-        size: Of all pieces but the last.
+        run: The run.
+        number: Number of the set, from 1.
+        pieces: Pieces of the set, in order.
+        size: Number of rows of each piece but the last.
+
+    Returns:
+        The deviation; None if the schema has no public totals.
     """
     from dp_core.bundle.files.parquet_file import write_synthetic
     from dp_core.confidential.code_store import StoreWriter
@@ -134,7 +151,8 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
         write_synthetic(path, stored())
         return None
     calibrator = Calibrator(schema)
-    # Twice: what a weight is multiplied by depends on all of the set, which need not be in memory.
+    # Two passes, because the factor of a weight depends on the whole set, which may not fit in
+    # memory.
     for table in stored():
         calibrator.add(table)
     off = calibrator.settle()
@@ -145,7 +163,7 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
 
 
 def _drawn_before(run: Run, number: int, size: int) -> Iterator[Dataset]:
-    """Yield the rows of a set that is stored, in the pieces in which they were drawn."""
+    """Yield the rows of a stored set in the same pieces in which they were drawn."""
     store = synthetic_codes(run, number)
     held = np.zeros((len(store.domain), 0), dtype=np.uint16)
     for chunk in range(store.chunks):

@@ -1,4 +1,4 @@
-"""The file against the schema; leaves its codes in the confidential folder."""
+"""The stage `validate`: checks the file against the schema, and writes its codes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from tasks.stages.stage_task import stage
 
 @stage("validate")
 def validate_schema(run: ConfidentialRun) -> None:
-    """Check every value of the file against the schema."""
+    """Check every value of the file against the schema.
+
+    Raises:
+        SchemaViolation: if a value does not fit.
+    """
     from tasks.validation.expectations import validate
 
     progress = partial(run.progress, "validate")
-    # Every value is read here anyway: its code is kept, so that the file is read once.
+    # Write the codes too, so that the file is read only once.
     validate(run.source, run.schema.stored, run.folder.internal, progress, run.codes)

@@ -1,1 +1,1 @@
-"""Shared tools of `tasks`: a run's folder, processors, lazy package loading."""
+"""What the rooms of `tasks` share: a run's folder, Dask clusters, refusals, lazy imports."""

@@ -1,8 +1,8 @@
-"""Where Dask's tasks run: threads of this process, or a cluster that is already running.
+"""Runs Dask's tasks on threads of this process, or on a cluster that is already running.
 
-Dask counts and never draws: its tasks are pure and exact, so it may repeat or lose any of them.
-Threads of this process need no scheduler process, no socket and no dashboard; the kernels let go
-of the interpreter lock while they count.
+Dask counts and never draws noise. Its tasks are exact and have no side effects, so any of them may
+be lost or repeated. Threads of this process need no scheduler process, socket or dashboard, and the
+counting loops release the interpreter lock.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PATIENCE = 60.0
-"""Seconds that a count waits for a cluster without workers: whoever watches over a worker needs a
-few to start another."""
+"""Seconds that a count waits for a cluster without workers, so that a lost worker can be
+restarted."""
 ANSWER = 30.0
-"""Seconds in which a scheduler has to answer at all."""
+"""Seconds that the scheduler has to answer the first connection."""
 LOOK = 1.0
-"""Seconds between looks whether there are workers, and how far they are."""
-ONCE = "Then resume the release: what it has paid for is not paid for again."
+"""Seconds between checks for workers and their progress."""
+ONCE = "Then resume the release: what was paid for is not paid for again."
 
 
 def workers(client: Client | None) -> int:
-    """Return how many tasks run at a time.
+    """Return the number of tasks that run at the same time.
+
+    Args:
+        client: Client of the cluster; None for threads of this process.
 
     Raises:
         StageFailed: if the cluster's scheduler does not answer any more.
@@ -41,7 +44,10 @@ def workers(client: Client | None) -> int:
 
 
 def workers_of_a_process(client: Client | None) -> int:
-    """Return how many tasks run at a time in one process, which shares its memory among them.
+    """Return the number of tasks that run at the same time in one process and share its memory.
+
+    Args:
+        client: Client of the cluster; None for threads of this process.
 
     Raises:
         StageFailed: if the cluster's scheduler does not answer any more.
@@ -59,18 +65,19 @@ def compute(
 
     Args:
         node: The node.
-        client: Of a cluster whose workers see the run's folder; None: threads of this process.
-        parts: Keys of the tasks by which progress is told.
-        progress: Told which part of them is done, below 1.
+        client: Client of a cluster whose workers can read the run's folder; None for threads of
+            this process.
+        parts: Keys of the tasks whose number measures the progress; empty by default.
+        progress: Called with the part of them that is done, below 1; None for no progress.
 
     Raises:
-        StageFailed: if the cluster lost its scheduler, all its workers, or a worker with every
-            attempt. The loss of some workers is not seen: what they had done is done again.
+        StageFailed: if the scheduler is lost, no worker is left, or every worker that got a task
+            died. If only some workers are lost, Dask repeats their tasks.
     """
     if client is None:
         from dask.threaded import get
 
-        # By name it would be looked for among the clients of `distributed`, which is imported then.
+        # Pass the function, not its name: for a name Dask imports `distributed`.
         with nullcontext() if progress is None else _told_by_threads(parts, progress):
             return node.compute(scheduler=get, num_workers=threads())
     from concurrent.futures import CancelledError
@@ -83,17 +90,17 @@ def compute(
         return future.result()
     except KilledWorker as error:
         raise StageFailed(
-            "Every Dask worker that was given a part of a count died, perhaps for want of memory"
-            f" or of dp-release; mend the workers or leave out `--dask`. {ONCE}",
+            "Every Dask worker that got a part of a count died, perhaps because it lacked memory"
+            f" or dp-release; repair the workers or leave out `--dask`. {ONCE}",
             internal=str(error),
             row="dask-workers-died",
         ) from None
-    except CancelledError as error:  # what Dask makes of every future when it loses the scheduler
+    except CancelledError as error:  # Dask cancels all futures when it loses the scheduler
         raise scheduler_lost(error) from None
 
 
 def _told_by_threads(parts: Sequence[str], progress: Callable[[float], None]) -> Any:
-    """Return a context in which threads of this process tell how far they are."""
+    """Return a context in which threads of this process report their progress."""
     from dask.callbacks import Callback
 
     left = set(parts)
@@ -112,9 +119,9 @@ def _wait(
     parts: Sequence[str],
     progress: Callable[[float], None] | None,
 ) -> None:
-    """Wait until a future is done or failed, as long as somebody may be working on it.
+    """Wait until a future is done or failed; give up if the cluster has no worker for too long.
 
-    Dask itself would wait for a worker without end.
+    Dask itself would wait for a worker for ever.
     """
     done = threading.Event()
     future.add_done_callback(lambda _: done.set())
@@ -128,20 +135,20 @@ def _wait(
         alone_since = alone_since or time.monotonic()
         if time.monotonic() - alone_since >= PATIENCE:
             raise StageFailed(
-                f"The Dask cluster has had no worker for {PATIENCE:.0f} seconds, in the middle of a"
-                f" count; start workers or leave out `--dask`. {ONCE}",
+                f"The Dask cluster has had no worker for {PATIENCE:.0f} seconds during a count;"
+                f" start workers or leave out `--dask`. {ONCE}",
                 row="dask-no-worker",
             )
 
 
 def _part_done(client: Client, parts: Sequence[str]) -> float:
-    """Return which part of some tasks the scheduler has seen the end of, below 1."""
+    """Return the part of some tasks that has ended, below 1."""
     scheduler: Any = client.scheduler
     try:
         states = client.sync(scheduler.get_task_status, keys=list(parts))
     except OSError as error:
         raise scheduler_lost(error) from None
-    # What was added up already is forgotten.
+    # The scheduler forgets tasks whose results were already added up.
     ended = sum(states.get(key) in ("memory", "released", "forgotten", None) for key in parts)
     return min(ended, len(parts) - 1) / len(parts)
 
@@ -155,42 +162,51 @@ def _threads_there(client: Client) -> list[int]:
 
 
 def scheduler_lost(error: Exception) -> StageFailed:
-    """Return what to say when the scheduler does not answer any more."""
+    """Return the error to raise if the scheduler no longer answers.
+
+    Args:
+        error: Error of the connection; its text goes to the internal folder.
+    """
     return StageFailed(
-        "The Dask scheduler was lost in the middle of a count; start it again or leave out"
-        f" `--dask`. {ONCE}",
+        f"The Dask scheduler was lost during a count; start it again or leave out `--dask`. {ONCE}",
         internal=str(error),
         row="dask-lost",
     )
 
 
 def check_address(address: str | None) -> None:
-    """Refuse a scheduler to which exact counts would travel in clear.
+    """Refuse a scheduler to which exact counts would be sent unencrypted.
+
+    Args:
+        address: Address of the scheduler; None for no cluster.
 
     Raises:
-        BadInput: saying what to give instead.
+        BadInput: if the address is neither `tls://` nor on this machine.
     """
     if address is None:
         return
     url = urlsplit(address)
     if url.scheme != "tls" and url.hostname not in LOOPBACK:
         raise BadInput(
-            f"The Dask scheduler {address!r} would be sent exact counts in clear;"
-            " give a tls:// address.",
+            f"Exact counts would be sent to the Dask scheduler {address!r} unencrypted;"
+            " use a tls:// address.",
             row="dask-in-clear",
         )
 
 
 @contextmanager
 def dask_client(address: str | None) -> Iterator[Client | None]:
-    """Connect to a running cluster for the length of a block.
+    """Connect to a running cluster during a block.
 
     Args:
-        address: `tls://host:port`, or `tcp://` on this machine; certificates are those of Dask's
-            own configuration. None: no cluster.
+        address: `tls://host:port`, or `tcp://host:port` on this machine; Dask's own configuration
+            names the certificates. None for no cluster.
+
+    Yields:
+        A client of the cluster; None without one.
 
     Raises:
-        BadInput: if exact counts would travel in clear.
+        BadInput: if exact counts would be sent unencrypted.
         StageFailed: if the scheduler does not answer.
     """
     check_address(address)

@@ -1,10 +1,10 @@
-"""Packages that gather names from all over themselves, loaded name by name.
+"""Loads large packages lazily: a name is imported when it is first used.
 
-To import one module of such a package runs its `__init__`, and so all that it gathers: of Great
-Expectations 470 modules and most of SciPy, several seconds of CPU, where a few dozen are needed. A
-package that is spared is there at once and empty; a name is looked for where its `__init__` would
-have taken it from. What is not found so runs the whole `__init__`: nothing is ever missing, only
-later.
+Importing one module of a package runs the package's `__init__`, and thus imports all that the
+`__init__` imports: for Great Expectations 470 modules and most of SciPy, several seconds of CPU
+time, where a few dozen modules are needed. A package that is loaded lazily is created empty. When a
+name is first used, it is imported from the module from which the `__init__` would import it. If
+that fails, the whole `__init__` runs, so that no name is ever missing.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from threading import RLock
 from types import ModuleType
 
 Origin = tuple[str, str]
-"""A module, and the name it knows something by."""
+"""A module, and a name in it."""
 
 PATIENCE = 60.0
-"""Seconds that a thread waits for another that runs an `__init__`."""
+"""Seconds that a thread waits for another thread that runs an `__init__`."""
 
 
 class LazyPackages(MetaPathFinder):
-    """Finds packages as any others, and lets them begin empty.
+    """An import finder that loads some packages lazily.
 
     Args:
-        gathering: Packages whose names are looked up one by one.
-        registering: Packages whose `__init__` does more than gather, with what they are to hold
-            before it runs. It runs when any other name is asked of them.
+        gathering: Full names of packages whose `__init__` only imports names; each name is imported
+            when it is first used.
+        registering: Full names of packages whose `__init__` does more, with the names that they
+            hold before it runs. It runs when any other name is first used.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class LazyPackages(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return where the package is and how it begins; nothing of other modules."""
+        """Return the spec of a package that is loaded lazily; None for any other module."""
         if fullname not in self._gathering and fullname not in self._registering:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
@@ -54,14 +55,14 @@ class LazyPackages(MetaPathFinder):
         return spec
 
     def install(self) -> None:
-        """Spare these packages in this process, unless one is there already."""
+        """Load these packages lazily in this process, unless one is already imported."""
         here = self._gathering | self._registering.keys()
         if self not in sys.meta_path and not here & sys.modules.keys():
             sys.meta_path.insert(0, self)
 
 
 class _Beginning(Loader):
-    """Makes a package without running its `__init__`, which its first unknown name runs."""
+    """Creates a package without running its `__init__`, which runs at the first unknown name."""
 
     def __init__(self, whole: InspectLoader, given: Mapping[str, object] | None) -> None:
         self._whole = whole
@@ -81,7 +82,7 @@ class _Beginning(Loader):
 
 
 class _LookUp:
-    """The `__getattr__` of a module that began empty; gone when the module is whole."""
+    """The `__getattr__` of a lazily loaded module; removed when the module is complete."""
 
     def __init__(
         self,
@@ -100,11 +101,12 @@ class _LookUp:
     def __call__(self, wanted: str) -> object:
         names = self._module.__dict__
         if wanted in self._origins:
-            # What is not there is the whole module's business, which may have something else.
+            # If this fails, the whole `__init__` may still define the name.
             with suppress(ImportError, AttributeError):
                 names[wanted] = _taken(*self._origins[wanted])
                 return names[wanted]
-        # What the machinery of imports asks of every module, but not what `import *` does.
+        # Import machinery looks up dunder names in every module; only `__all__`, which `import *`
+        # needs, and the module's own ones require the `__init__`.
         if not wanted.startswith("__") or wanted == "__all__" or wanted in self._own:
             self._run_whole()
         if wanted in names:
@@ -115,9 +117,9 @@ class _LookUp:
         raise AttributeError(f"module {self._module.__name__!r} has no attribute {wanted!r}")
 
     def _run_whole(self) -> None:
-        """Run the module, unless that is done or this thread is about it."""
+        """Run the `__init__`, unless it has run or this thread is running it."""
         if not self._lock.acquire(timeout=PATIENCE):
-            return  # two threads that wait for each other: this one goes on with what is there
+            return  # a deadlock of two threads: this one continues with the names that exist
         try:
             if self._running:
                 return
@@ -125,7 +127,7 @@ class _LookUp:
             try:
                 self._whole.exec_module(self._module)
             except BaseException:
-                self._running = False  # the next one fails as clearly
+                self._running = False  # the next use of a name raises the same error
                 raise
             if self._module.__dict__.get("__getattr__") is self:
                 del self._module.__dict__["__getattr__"]
@@ -134,18 +136,18 @@ class _LookUp:
 
 
 def _taken(source: str, known_as: str) -> object:
-    """Return something by where it comes from."""
+    """Return an object or a submodule by its module and name."""
     holder = import_module(source)
     found = getattr(holder, known_as, None)
     return import_module(f"{source}.{known_as}") if found is None else found
 
 
 def gathered(source: str, package: str) -> dict[str, Origin]:
-    """Return where the `__init__` of a package takes its names from; of `import *` nothing.
+    """Return the origin of each name that a package's `__init__` imports, except by `import *`.
 
     Args:
-        source: The text of the `__init__`.
-        package: The package's full name.
+        source: Text of the `__init__`.
+        package: Full name of the package.
     """
     found: dict[str, Origin] = {}
     for node in ast.parse(source).body:
@@ -154,14 +156,14 @@ def gathered(source: str, package: str) -> dict[str, Origin]:
         above = package.rsplit(".", node.level - 1)[0] if node.level else ""
         holder = ".".join(part for part in (above, node.module or "") if part)
         if holder == package:
-            continue  # its own modules: the machinery finds those
+            continue  # submodules of the package, which the import system finds itself
         found |= {each.asname or each.name: (holder, each.name) for each in node.names}
     found.pop("*", None)
     return found
 
 
 def _own(source: str) -> frozenset[str]:
-    """Return the names between double underscores that a module states itself."""
+    """Return the dunder names that a module assigns itself."""
     targets = [
         target
         for node in ast.parse(source).body

@@ -1,12 +1,13 @@
-"""A run's folder: what may be published, what is for staff, and what goes away.
+"""The folder of a run: its public, internal and confidential files.
 
-`runs/<release>/` holds `confidential/` (codes and counts; removed when the release is done),
-`internal/` (comparisons with the data; for staff) and `public/` (noisy results and what was made
-of them). All of it is mode 0700; files are written to a temporary name, synced and renamed.
+`runs/<release>/` holds `confidential/` (codes and counts; deleted when the release is finished),
+`internal/` (comparisons with the data, for staff) and `public/` (noisy results and what was
+computed from them). All folders have mode 0700. Files are written under a temporary name, synced
+and renamed.
 
-Each reservation has files of its own, in `reservations/`, and those three names lead to the latest
-one's. A process that was taken for dead goes on writing where it began: never among the files of a
-reservation that another account, another input or another ledger pays for.
+Each reservation has its own files in `reservations/`, and the three names are links to those of the
+latest one. So a process that lost its lease unnoticed keeps writing to its own reservation's files,
+never to those that another account, input or ledger pays for.
 """
 
 from __future__ import annotations
@@ -32,16 +33,24 @@ _PARTS = ("confidential", "internal", "public", "run.json")
 
 
 class RunFolder:
-    """Where one release keeps its files."""
+    """The folder of one release's files.
+
+    Attributes:
+        path: The folder `runs/<release>`.
+        release: Name of the release.
+        confidential: Folder of codes and counts.
+        internal: Folder of comparisons with the data and of failure details, for staff.
+        public: Folder of noisy results and what was computed from them.
+    """
 
     def __init__(self, home: Path, release: str, reservation: str | None = None) -> None:
-        """Name the folder; `begin` makes it.
+        """Name the folder; `begin` creates it.
 
         Args:
-            home: Folder of all runs.
-            release: Name.
-            reservation: Link of the reservation whose files these are; None to look at the latest
-                one's, which is not for writing.
+            home: The home.
+            release: Name of the release.
+            reservation: Link (hash) of the reservation that owns the files; None for the files of
+                the latest one, for reading only.
         """
         self.path = home / "runs" / release
         self.release = release
@@ -50,18 +59,23 @@ class RunFolder:
         self.confidential, self.internal, self.public, self._run = (root / part for part in _PARTS)
 
     def exists(self) -> bool:
-        """Whether a run of this name, or of this reservation, ever began here."""
+        """Return whether a run of this release, or of this reservation, was started here."""
         return self._run.is_file()
 
     def begin(self, *, spec: Path, out: Path) -> None:
-        """Make the folders, and remember where the spec is and where the bundle goes.
+        """Create the folders, and record the paths of the spec and of the bundle.
+
+        Args:
+            spec: Path of the spec.
+            out: Folder of the bundle.
 
         Raises:
-            LedgerCorrupt: if there are noisy results of another reservation: then it was charged,
-                in a ledger that knew.
+            LedgerCorrupt: if there are noisy results of another reservation, which this ledger did
+                not charge.
+            ValueError: if no reservation was given.
         """
         if self._own is None:
-            raise ValueError("A run begins in the folder of its reservation.")
+            raise ValueError("A run starts in the folder of its reservation.")
         self.refuse_results()
         with disk_errors("the run folder"):
             above = (self.path, self.path / "reservations", self.public.parent)
@@ -72,16 +86,20 @@ class RunFolder:
         write_atomically(self._run, canonical_json(values))
         self._show()
         for other in self._others():
-            # Of a reservation that was given back: the codes of its input are not needed any more.
+            # Its reservation was returned, so the codes of its input are no longer needed.
             other.remove_confidential()
 
     def refuse_results(self) -> None:
-        """Raise LedgerCorrupt if there are noisy results of any other reservation."""
+        """Raise if there are noisy results of another reservation.
+
+        Raises:
+            LedgerCorrupt: if there are any; this ledger has no charge for them.
+        """
         if any(folder.has_results() for folder in self._others()):
             raise LedgerCorrupt(
                 f"The run folder {self.path} holds noisy results that this ledger has no charge"
-                " for: it is older than the folder, or another ledger. Restore the newest copy of"
-                " the ledger that paid, or choose a new name under `release`.",
+                " for. The ledger is older than the folder, or it is another ledger. Restore the"
+                " newest copy of the ledger that paid, or choose a new name under `release`.",
                 row="result-without-charge",
             )
 
@@ -91,7 +109,7 @@ class RunFolder:
         return [RunFolder(home, self.release, name) for name in names]
 
     def _show(self) -> None:
-        """Let the names that people use lead to this reservation's files."""
+        """Point the links in the release's folder to this reservation's files."""
         with disk_errors("the run folder"):
             _link(self.path / "current", f"reservations/{self._own}")
             for part in _PARTS:
@@ -100,10 +118,10 @@ class RunFolder:
                 left.unlink(missing_ok=True)
 
     def remembered(self) -> tuple[Path, Path]:
-        """Return the spec's path and the bundle's, as `begin` was told.
+        """Return the paths of the spec and of the bundle that `begin` recorded.
 
         Raises:
-            BadInput: if there is no run of this name.
+            BadInput: if there is no run of this release.
         """
         try:
             values = json.loads(self._run.read_bytes())
@@ -116,7 +134,7 @@ class RunFolder:
             ) from None
 
     def done(self, stage: str) -> Mapping[str, Any] | None:
-        """Return what a finished stage left behind, None if it is not finished."""
+        """Return the public facts that a finished stage stored; None if it is not done."""
         try:
             values: Mapping[str, Any] = json.loads((self._marker(stage)).read_bytes())
         except (OSError, ValueError):
@@ -124,22 +142,22 @@ class RunFolder:
         return values
 
     def finish(self, stage: str, values: Mapping[str, object] | None = None) -> None:
-        """Mark a stage finished, with public facts that later stages read."""
+        """Mark a stage as done, and store its public facts for later stages; none by default."""
         write_atomically(self._marker(stage), canonical_json(dict(values or {})))
 
     def forget(self, stage: str) -> None:
-        """Let a stage be done again, since what it made is gone."""
+        """Mark a stage as not done, so that it is run again."""
         self._marker(stage).unlink(missing_ok=True)
 
     def belong_to(self, digest: str) -> None:
-        """Keep which input the codes are of; those of any other are deleted, and made again.
+        """Record the input of the codes; delete codes of another input, so that they are remade.
 
         Args:
             digest: Keyed hash of the input that the ledger has bound.
 
         Privacy:
-            Otherwise codes of one input could be released on the account of another, with a ledger
-            that was restored from a copy of before it was bound.
+            Without this, a ledger restored from a copy made before the binding could let the codes
+            of one input be released on the account of another.
         """
         kept = self.confidential / "input"
         if kept.exists() and kept.read_text() == digest:
@@ -152,9 +170,10 @@ class RunFolder:
             write_atomically(kept, digest.encode())
 
     def keep_detail(self, detail: str) -> Path | None:
-        """Keep what may be confidential about a failure, for staff; return where.
+        """Write the possibly confidential detail of a failure to the internal folder.
 
-        A full disk must not hide the failure it caused: None if it could not be kept.
+        Returns:
+            The path of the file; None if it could not be written, for example on a full disk.
         """
         before_any = self.path / "reservations" / "none" / "internal"
         path = (self.internal if self.internal.is_dir() else before_any) / "failure.txt"
@@ -162,29 +181,29 @@ class RunFolder:
 
     @property
     def internal_name(self) -> Path:
-        """The internal folder as people are told of it: by the short name, if that leads there."""
+        """The internal folder as shown to people: by its short name, if that links to it."""
         short = self.path / "internal"
         return short if short.resolve() == self.internal.resolve() else self.internal
 
     @property
     def noisy(self) -> Path:
-        """Where noisy results are kept."""
+        """Folder of the noisy results."""
         return self.public / "noisy"
 
     def has_results(self) -> bool:
-        """Whether noise was drawn and stored, in part or in full, and may have been seen."""
+        """Return whether a noisy result is stored, complete or partial, and may have been seen."""
         return bool(self.batches())
 
     def batches(self) -> set[str]:
-        """Return the batches of which a noisy result is there, in part or in full."""
+        """Return the batches that have a stored noisy result, complete or partial."""
         folders = [folder for folder in self.public.glob("noisy*") if folder.is_dir()]
         return {path.name.split(".noise")[0] for folder in folders for path in folder.iterdir()}
 
     def bar_results(self) -> None:
-        """Let no noisy result be stored any more, so that what is there is all that ever will be.
+        """Prevent any further noisy result from being stored.
 
-        A holder that was taken for dead may be in the middle of a draw. The folder is put aside,
-        and a file takes its name: then that draw finds no place, neither to begin nor to end.
+        A process that lost its lease may still be drawing noise. The folder of the noisy results is
+        renamed, and a file takes its name, so that such a draw can neither start nor finish.
         """
         with disk_errors("the run folder"):
             self.public.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -198,9 +217,13 @@ class RunFolder:
                     return
 
     def remove_confidential(self) -> None:
-        """Delete codes and counts."""
+        """Delete codes and counts.
+
+        Raises:
+            ValueError: if no reservation was given.
+        """
         if self._own is None:
-            raise ValueError("What is deleted belongs to a reservation.")
+            raise ValueError("Name the reservation whose files are to be deleted.")
         shutil.rmtree(self.confidential, ignore_errors=True)
 
     def _marker(self, stage: str) -> Path:
@@ -208,7 +231,11 @@ class RunFolder:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is either complete under its name or not there at all."""
+    """Write a file so that it appears complete under its name or not at all; mode 0600.
+
+    Raises:
+        StageFailed: if the disk is full or the file cannot be written.
+    """
     with disk_errors(path.name):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary = path.with_name(path.name + ".tmp")
@@ -222,7 +249,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def keep_text(path: Path, text: str) -> bool:
-    """Write down what is only for staff to read, and return whether it could be written."""
+    """Write a text file that only the owner can read; return whether that succeeded."""
     try:
         write_atomically(path, text.encode("utf-8", "backslashreplace"))
     except (OSError, StageFailed):
@@ -231,20 +258,20 @@ def keep_text(path: Path, text: str) -> bool:
 
 
 def where_kept(path: Path | None) -> str:
-    """Return the end of a sentence about a detail: where it is, or that it could not be kept.
+    """Return the end of a sentence about a detail: its path, or that it could not be saved.
 
     >>> where_kept(Path("failure.txt"))
     'is in failure.txt'
     """
-    return f"is in {path}" if path else "could not be kept, as its folder cannot be written"
+    return f"is in {path}" if path else "could not be saved, as its folder cannot be written"
 
 
 def _link(path: Path, target: str) -> None:
-    """Let a name lead somewhere else from one moment to the next."""
+    """Create or replace a symbolic link atomically."""
     if path.exists() and not path.is_symlink():
         raise StageFailed(
-            f"{path} is no link any more: the home was copied without its links. Restore it with"
-            " them (`cp -a`, `rsync -a`), or go on in the home that it was copied from.",
+            f"{path} is not a link: the home was copied without its links. Restore it with them"
+            " (`cp -a`, `rsync -a`), or continue in the home that it was copied from.",
             row="links-gone",
         )
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
@@ -254,7 +281,7 @@ def _link(path: Path, target: str) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, mode 0700, that is still there after a power cut."""
+    """Create a folder, mode 0700, that survives a power cut."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     sync_folder(folder.parent)
 
@@ -270,7 +297,14 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def disk_errors(what: str) -> Iterator[None]:
-    """Turn a full or failing disk into one sentence."""
+    """Raise the errors of a full or failing disk in the block as `StageFailed`.
+
+    Args:
+        what: What is being written, for the message.
+
+    Raises:
+        StageFailed: if the disk is full, or the file or folder cannot be written.
+    """
     try:
         yield
     except OSError as error:
@@ -281,7 +315,7 @@ def disk_errors(what: str) -> Iterator[None]:
             ) from None
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ENOTDIR):
             raise StageFailed(
-                # privacy: the system's own words; a library may put anything into its error's.
+                # privacy: use the system's text for the error number; a library's may hold data.
                 f"{what} could not be written ({os.strerror(error.errno)});"
                 " check the folder, then resume.",
                 row="not-written",

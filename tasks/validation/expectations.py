@@ -1,13 +1,12 @@
-"""Does the confidential file fit the schema? Checked before anything is charged.
+"""Checks whether the confidential file fits the schema, before anything is charged.
 
-Great Expectations judges a suite generated from the schema. It never sees the rows: each partition
-is profiled in one pass (distinct texts, bounds, counts of problems), and the profiles of up to
-`WINDOW` partitions, a few rows each, are one frame. That costs about a tenth of a second for the
-whole file, where frames of the rows themselves take seconds and gigabytes.
+Great Expectations judges a suite that is generated from the schema. It does not get the rows: one
+pass makes a profile of each partition (distinct texts, bounds, counts of problems), and the
+profiles of up to `WINDOW` partitions form one small frame. This takes about a tenth of a second for
+the whole file; frames of the rows would take seconds and gigabytes.
 
-What the library returns is reduced to which expectation failed: it has no result, no exception
-text and no fingerprint of the frame. The counts of the problems are ours, exact, and go to the
-internal folder only.
+Only which expectations failed is taken from the library's answer, never its values, exception texts
+or fingerprints. This module counts the problems itself; the exact counts go to the internal folder.
 """
 
 from __future__ import annotations
@@ -37,24 +36,24 @@ from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 from tasks.validation.suite_judge import load_great_expectations
 
 WINDOW = 64
-"""Partitions whose profiles are judged together."""
+"""Number of partitions whose profiles are judged together."""
 NAMED = 5
-"""How many broken rules a message names."""
+"""Number of broken rules that a message names."""
 FILE = "validation.json"
 
 UNCODED = Encoded(np.empty(0, np.uint16), None, {})
 
 Broken = tuple[str, Problem]
-"""A column and the problem its values must not have."""
+"""A column, and a problem that its values must not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValidationSummary:
-    """What was checked; public, for it says nothing about the file but that it passed.
+    """What was checked. It is public: it only says that the file passed.
 
     Attributes:
-        columns: Columns checked.
-        expectations: Expectations that held in every partition.
+        columns: Number of columns that were checked.
+        expectations: Number of expectations, all of which every partition met.
     """
 
     columns: int
@@ -68,20 +67,20 @@ def validate(
     progress: Callable[[float], None] | None = None,
     codes: Path | None = None,
 ) -> ValidationSummary:
-    """Check every value of the file against the schema, and write its codes on the way.
+    """Check every value of the file against the schema, and write its codes in the same pass.
 
     Args:
         source: The confidential files.
-        schema: Its columns are the source's.
-        internal: Folder for staff; `validation.json` is written there, also where values fail.
-        progress: Called with the part that is done, 0 to 1.
-        codes: Where to leave the store of codes, confidential; None: nowhere. It is complete if
-            every row passed, rules between columns too; if only those are broken it is not, and
-            `write_codes` says so.
+        schema: Schema of the files.
+        internal: Internal folder; `validation.json` is written there, also if values fail.
+        progress: Called with the part that is done, 0 to 1; None (the default) for no progress.
+        codes: Confidential folder of the new code store; None (the default) for no store. If rows
+            break only rules between columns, the store stays incomplete, and `write_codes` reports
+            that.
 
     Raises:
         SchemaViolation: if a value is not in the schema and no policy settles it, or a row has no
-            identifier of its person; names columns and rules, no value and no count.
+            identifier of its person. The message names columns and rules, no value and no count.
     """
     suite = Suite(schema)
     unit, nobody = schema.unit, 0
@@ -116,11 +115,11 @@ def validate(
         if report.broken:
             raise SchemaViolation(message(schema, report.broken), internal=report.text())
         if nobody and unit.column is not None:
-            # privacy: rows of nobody would have no limit.
+            # privacy: the limit of rows per person cannot apply to rows without a person.
             raise SchemaViolation(
                 without_identifier(unit.column), internal=f"{nobody} rows without an identifier"
             )
-        # What breaks a rule between columns is the next stage's to say.
+        # If rows break a rule between columns, the next stage reports it.
         if coding is not None and coding.violation is None:
             coding.finish()
     pa.default_memory_pool().release_unused()
@@ -128,13 +127,18 @@ def validate(
 
 
 def _look(profiler: Profiler, profile: Profile, values: pa.Array, coded: bool) -> Encoded:
-    """Add values to a profile; return their codes, of no rows where they are not coded."""
+    """Add values to a profile; return their codes, which are empty if `coded` is false."""
     typed = profiler.add(profile, values)
     return profiler.encoder.place(typed) if coded else UNCODED
 
 
 class Suite:
-    """A Great Expectations suite of a schema, over frames of profiles."""
+    """The Great Expectations suite of a schema, which judges frames of profiles.
+
+    Attributes:
+        schema: The schema.
+        rules: The rules that the suite checks, one for each expectation.
+    """
 
     def __init__(self, schema: Schema) -> None:
         self._judge = load_great_expectations()
@@ -153,10 +157,13 @@ class Suite:
         )
 
     def judge(self, profiles: Sequence[Sequence[Profile]]) -> set[Broken]:
-        """Return which rules some partition breaks.
+        """Return the rules that at least one partition breaks.
 
         Args:
-            profiles: Of each partition, one profile per column of the schema.
+            profiles: One sequence for each partition, with one profile for each checked column.
+
+        Raises:
+            RuntimeError: if Great Expectations fails to judge a rule.
         """
         frame = self._frame(profiles)
         results = self._judge.results(frame, self._suite)
@@ -164,9 +171,9 @@ class Suite:
             raise RuntimeError("Great Expectations did not judge every rule.")
         failed: set[Broken] = set()
         for result in results:
-            # Where a metric fails there is a dictionary per metric instead of the flag.
+            # If a metric failed, the flag is missing, and there is a dictionary for each metric.
             if result.exception_info.get("raised_exception", True):
-                # The library's text may hold values of the frame; it goes nowhere.
+                # privacy: the library's text may hold values of the frame, so it is dropped.
                 raise RuntimeError("Great Expectations could not judge a profile.")
             if not result.success:
                 meta = result.expectation_config.meta
@@ -197,9 +204,10 @@ class Suite:
         return expected
 
     def _frame(self, profiles: Sequence[Sequence[Profile]]) -> Any:
-        """Return a frame with the distinct values, bounds and counts of all partitions.
+        """Return a frame with the distinct values, bounds and problem counts of all partitions.
 
-        Columns are padded to one length with a legal value, which changes no verdict.
+        All columns are padded to the same length with a legal value, which does not change the
+        verdict.
         """
         import pandas as pd
 
@@ -227,7 +235,7 @@ class Suite:
 
 
 class Report:
-    """What was found; the exact counts are for the internal folder."""
+    """The findings of a validation. Confidential: exact counts go to the internal folder only."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -238,13 +246,13 @@ class Report:
 
     @property
     def broken(self) -> list[Broken]:
-        """Rules that stop the release, in the schema's order; the suite's verdict and our own."""
+        """Rules that stop the release, in the schema's order, by the suite or by our own counts."""
         stop = self._failed | {rule for rule in self._rows if self._is_refused(rule)}
         order = [column.name for column in self.schema.checked]
         return sorted(stop, key=lambda rule: (order.index(rule[0]), rule[1]))
 
     def add(self, profiles: Sequence[Sequence[Profile]], failed: set[Broken]) -> None:
-        """Add some partitions and what the suite found in them."""
+        """Add the profiles of some partitions, and the rules that the suite found broken."""
         self._failed |= failed
         for partition in profiles:
             found: Counter[Broken] = Counter()
@@ -292,7 +300,7 @@ class Report:
 
 
 def message(schema: Schema, broken: Sequence[Broken]) -> str:
-    """Return what a person reads: columns, rules and what to do; no value and no count."""
+    """Return the message for people: columns, broken rules and what to do; no value, no count."""
     parts = []
     remedies: dict[str, None] = {}
     for name, problem in broken[:NAMED]:
@@ -307,7 +315,7 @@ def message(schema: Schema, broken: Sequence[Broken]) -> str:
 
 
 def _said(column: Column, problem: Problem) -> tuple[str, str]:
-    """Return what is wrong, with its rule, and what would settle it."""
+    """Return what is wrong and by which rule, and a change of the schema that would settle it."""
     policy = f"(rule out_of_range: {column.out_of_range})"
     to_missing = (
         "set out_of_range to missing"
@@ -340,7 +348,7 @@ def _bounds(column: Column) -> str:
 
 
 def _applies(problem: Problem, column: Column) -> bool:
-    """Return whether values of this column can have the problem at all."""
+    """Return whether values of a column can have a problem of this kind."""
     if problem is Problem.MISSING:
         return True
     return (problem is Problem.LEVEL) == bool(column.levels)

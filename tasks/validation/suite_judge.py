@@ -1,8 +1,8 @@
 """The part of Great Expectations that judges a frame: two expectations, an engine, a validator.
 
-The library's own engine resolves the library's own expectations, as its batches do. What is left
-out is what keeps, finds and shows: contexts, data sources, checkpoints, charts. To import and make
-these took 4 s of CPU, more than all the rest of a small release.
+The library's own engine evaluates its own expectations, as in its batches. Contexts, data sources,
+checkpoints and charts are not used: importing and creating them took 4 s of CPU time, more than the
+rest of a small release.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _METRICS = (
     "table_metrics.table_columns",
     "table_metrics.table_row_count",
 )
-"""What the two expectations are computed from; a module makes its metrics known when imported."""
+"""Modules with the metrics of the two expectations; importing them registers the metrics."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteJudge:
-    """What a suite is made of, and how it is judged.
+    """The expectations that a suite may contain, and the validator that judges them.
 
     Attributes:
         in_set: `ExpectColumnValuesToBeInSet`.
@@ -67,13 +67,13 @@ class SuiteJudge:
 
         Args:
             frame: A pandas frame.
-            expectations: Made of the two attributes.
+            expectations: Instances of `in_set` and `between`.
         """
         from great_expectations.core.batch import Batch
         from great_expectations.core.batch_spec import RuntimeDataBatchSpec
         from great_expectations.execution_engine import PandasExecutionEngine
 
-        with _deprecations_unheard():  # the library imports some of itself here
+        with _deprecations_unheard():  # the library imports more of its modules here
             engine = PandasExecutionEngine()
             spec = RuntimeDataBatchSpec(batch_data=frame)
             data, markers = engine.get_batch_data_and_markers(spec)
@@ -87,10 +87,10 @@ class SuiteJudge:
 
 
 def load_great_expectations() -> SuiteJudge:
-    """Import what is needed: no usage data, no log lines, its own deprecations unheard."""
-    # Read when the library is imported; set whatever the caller's environment says.
+    """Import the needed part of Great Expectations, without usage data, logs and warnings."""
+    # The library reads this when it is imported; override whatever the environment says.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    # What it logs can quote the frame; children with a level of their own end here as well.
+    # privacy: its log can quote the frame. Loggers below this one pass their records to it.
     logger = logging.getLogger(_LIBRARY)
     logger.handlers, logger.propagate = [logging.NullHandler()], False
     return _loaded()
@@ -115,7 +115,7 @@ def _loaded() -> SuiteJudge:
 
 @cache
 def _validator() -> Any:
-    """Return the library's validator without its progress bars, which its contexts switch off."""
+    """Return the library's validator without progress bars, which only a context can switch off."""
     from great_expectations.validator.validator import Validator
 
     class Silent(Validator):

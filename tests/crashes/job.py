@@ -203,16 +203,16 @@ def work(place: Place) -> None:
 
 def _decide(place: Place, ledger: Ledger) -> None:
     """Look at the held release once, and publish or withdraw it."""
-    from flows.cli.actions import deciding
+    from flows.cli.actions import publication_decisions
 
     held = ledger.reservation(RELEASE)
     assert held is not None
     if not ledger.gate(held).looks:
-        deciding.look(place.home, ledger, RELEASE, **BY)
+        publication_decisions.look(place.home, ledger, RELEASE, **BY)
     if place.kind == "published":
-        deciding.publish(place.home, ledger, RELEASE, out=None, **BY)
+        publication_decisions.publish(place.home, ledger, RELEASE, out=None, **BY)
     else:
-        deciding.withdraw(place.home, ledger, RELEASE, **BY)
+        publication_decisions.withdraw(place.home, ledger, RELEASE, **BY)
 
 
 def work_under_prefect(place: Place) -> None:

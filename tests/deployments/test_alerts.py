@@ -54,10 +54,10 @@ def test_every_end_of_a_run_is_in_some_alert():
     ("text", "says"),
     [
         (None, "cannot be read"),
-        ("a: [", "is no YAML"),
-        ("a: 1", "no list of automations"),
-        ("- {name: x}", r"Automation 1 of .* \(x\) is not one: trigger"),
-        ("two", "have one name"),
+        ("a: [", "not valid YAML"),
+        ("a: 1", "not a list"),
+        ("- {name: x}", r"Automation 1 of .* \(x\) .*: trigger"),
+        ("two", "the same name"),
     ],
 )
 def test_a_file_that_will_not_do_is_one_sentence(tmp_path, text, says):

@@ -13,7 +13,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.errors import Held, Unpublished
 from dp_core.wall.ledger.receipts import result_hash
-from flows.cli.actions import deciding
+from flows.cli.actions import publication_decisions
 from tests.flows.conftest import plainly
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -238,7 +238,7 @@ def test_a_release_beyond_its_threshold_waits_for_a_person(project):
     )
     with pytest.raises(Held, match="beyond a threshold"):
         project.release()
-    deciding.publish(project.home, project.ledger(), "town", out=None, **BY)
+    publication_decisions.publish(project.home, project.ledger(), "town", out=None, **BY)
     assert failed(project) == set()
     decision = statement(project)["decision"]
     assert (decision["mode"], decision["cause"]) == ("at-once", "thresholds")

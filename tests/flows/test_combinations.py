@@ -13,7 +13,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import Held
 from dp_core.wall.accounting.composition import Terms
-from flows.cli.actions import deciding
+from flows.cli.actions import publication_decisions
 from tests.databases import VARIABLE, sqlite_database
 from tests.flows.cli.test_public_rules import SCHEMA as RULES
 from tests.flows.cli.test_public_rules import TOTALS, TRADES
@@ -95,7 +95,7 @@ def test_persons_private_bins_charged_checks_and_approval(persons):
     with pytest.raises(Held, match="awaits approval"):
         persons.release()
     assert not persons.out.exists()
-    deciding.publish(persons.home, persons.ledger(), "town", out=None, **BY)
+    publication_decisions.publish(persons.home, persons.ledger(), "town", out=None, **BY)
     checked(persons)
 
     document = statement(persons)
@@ -178,7 +178,7 @@ def test_persons_of_a_public_number_split_sets_and_a_threshold_that_holds(tmp_pa
     )
     with pytest.raises(Held, match="beyond a threshold"):
         project.release()
-    deciding.publish(project.home, project.ledger(), "town", out=None, **BY)
+    publication_decisions.publish(project.home, project.ledger(), "town", out=None, **BY)
     checked(project)
     document = statement(project)
     assert document["decision"]["cause"] == "thresholds"

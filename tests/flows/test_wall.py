@@ -14,7 +14,7 @@ from dp_core.tables.sparse_cells import sparse_result
 from dp_core.wall import curator
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.ledger import entries
-from flows.cli.actions import deciding
+from flows.cli.actions import publication_decisions
 from tasks.ledger.database import transaction as rows_module
 from tasks.stages import stage_task as stage_module
 from tests.flows.conftest import make_project, plainly, survey
@@ -148,8 +148,8 @@ def make(place, rows, method, neighbours, monkeypatch, **extra):
         project.release(place / "bundle")
     except Held:
         by = {"by": "Ana", "reason": "test"}
-        deciding.look(project.home, project.ledger(), "town", **by)
-        deciding.publish(project.home, project.ledger(), "town", out=None, **by)
+        publication_decisions.look(project.home, project.ledger(), "town", **by)
+        publication_decisions.publish(project.home, project.ledger(), "town", out=None, **by)
     return project
 
 

@@ -1,7 +1,8 @@
-"""What the commands do, where that is more than to read and to answer.
+"""What the commands do, if that is more than reading and answering.
 
-`making` runs and resumes releases, `deciding` publishes and withdraws those that await approval,
-`abandonment` gives one up, `serving` makes releases on a schedule, `drafting` drafts a schema, and
-`internal_regression` is `infer --against-confidential`. A command that only reads goes from
-`commands` to `flows.answers`; one that adds an entry to an account calls the ledger itself.
+`run_release` runs and resumes releases. `publication_decisions` records looks, and publishes or
+withdraws releases that await approval. `abandonment` abandons a release, `serving` makes releases
+on a schedule, `drafting` drafts a schema, and `internal_regression` is `infer
+--against-confidential`. A command that only reads goes from `commands` to `flows.answers`; one that
+adds an entry to an account calls the ledger itself.
 """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def look(release: str, by: str, reason: str) -> RecordedLook:
     """Record a look at a release, and show its internal report."""
     from flows.answers.release_answers import RecordedLook
-    from flows.cli.actions.deciding import look as record
+    from flows.cli.actions.publication_decisions import look as record
 
     name = check_release(release)
     found = record(this_home(), existing_ledger(), name, by=by, reason=reason)
@@ -39,13 +39,18 @@ def look(release: str, by: str, reason: str) -> RecordedLook:
 
 @cli.command()
 @click.argument("release")
-@click.option("--out", type=click.Path(path_type=Path), help="New folder; default: that of `run`.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="New folder; default: that of `run`.",
+)
 @decided
 @answering("release_views.published")
 def publish(release: str, out: Path | None, by: str, reason: str) -> PublishedRelease:
     """Publish a release that waits for approval, unchanged."""
     from flows.answers.release_answers import published_release
-    from flows.cli.actions.deciding import publish as decide
+    from flows.cli.actions.publication_decisions import publish as decide
 
     started, name, ledger = time.monotonic(), check_release(release), existing_ledger()
     plan, where = decide(this_home(), ledger, name, out=out, by=by, reason=reason)
@@ -60,7 +65,7 @@ def publish(release: str, out: Path | None, by: str, reason: str) -> PublishedRe
 def withdraw(release: str, by: str, reason: str) -> EndedRelease:
     """End a release that waits for approval, without a bundle."""
     from flows.answers.release_answers import ended_release
-    from flows.cli.actions.deciding import withdraw as decide
+    from flows.cli.actions.publication_decisions import withdraw as decide
 
     name, ledger = check_release(release), existing_ledger()
     over = decide(this_home(), ledger, name, by=by, reason=reason)

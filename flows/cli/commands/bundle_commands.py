@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @cli.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
     "--public-key",
     "keys",

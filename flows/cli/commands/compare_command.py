@@ -15,7 +15,9 @@ from flows.cli.command_parts import answering, cli, json_wanted
 @click.option("--public-data", is_flag=True, help="Declare that the data is public; required.")
 @click.option("--by", metavar="NAME", help="Who declares it public; required.")
 @click.option("--reason", metavar="TEXT", help="Why it is public; required.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for tables and plots.")
+@click.option(
+    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder for tables and plots."
+)
 @click.option(
     "--method", "methods", multiple=True, metavar="NAME", help="Preset to compare; repeatable."
 )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
 
 
-def making(command: Callable[..., Any]) -> Callable[..., Any]:
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of every command that makes a release."""
     for option in (
         click.option("--log-format", type=click.Choice(FORMATS), help="Format of the log."),
@@ -49,13 +49,15 @@ def making(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @cli.command()
-@click.option("--out", type=click.Path(path_type=Path), help="New folder for the bundle.")
+@click.option(
+    "--out", metavar="DIR", type=click.Path(path_type=Path), help="New folder for the bundle."
+)
 @click.option("--verbose", is_flag=True, help="Show Prefect's own log.")
 @answering("release_views.demo")
 def demo(out: Path | None, verbose: bool) -> PublishedRelease:
     """Make a release of the built-in survey; needs no set-up."""
     from flows.cli.actions.demo_job import prepare_demo
-    from flows.cli.actions.making import make
+    from flows.cli.actions.run_release import make
 
     spec, place = prepare_demo(this_home(), out)
     os.environ["DP_RELEASE_HOME"] = str(place.home)
@@ -85,23 +87,25 @@ def plan(spec: Path) -> PlanAnswer:
 
 @cli.command()
 @click.argument("spec", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="New folder.")
-@making
+@click.option(
+    "--out", metavar="DIR", type=click.Path(path_type=Path), required=True, help="New folder."
+)
+@run_options
 @answering("release_views.published")
 def run(spec: Path, out: Path, **options: Any) -> PublishedRelease:
     """Make a release and write its bundle to a new folder."""
-    from flows.cli.actions.making import make
+    from flows.cli.actions.run_release import make
 
     return make(spec, out, as_json=json_wanted(), **options)
 
 
 @cli.command()
 @click.argument("release")
-@making
+@run_options
 @answering("release_views.published")
 def resume(release: str, **options: Any) -> PublishedRelease:
     """Continue from the stage that failed; nothing is paid twice."""
-    from flows.cli.actions.making import make
+    from flows.cli.actions.run_release import make
     from tasks.support.run_folder import RunFolder
 
     spec, out = RunFolder(this_home(), check_release(release)).remembered()

@@ -16,7 +16,11 @@ from flows.cli.command_parts import cli, this_home
 @click.option("--cron", required=True, metavar="'M H D MON DOW'", help="Schedule of the releases.")
 @click.option("--timezone", "zone", default="UTC", metavar="ZONE", help="Time zone; UTC.")
 @click.option(
-    "--out-root", required=True, type=click.Path(path_type=Path), help="Folder for the bundles."
+    "--out-root",
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Folder for the bundles.",
 )
 @click.option("--dask", metavar="ADDRESS", help="Dask scheduler; default: local threads.")
 def serve(template: Path, cron: str, zone: str, out_root: Path, dask: str | None) -> None:

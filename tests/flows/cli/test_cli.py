@@ -403,7 +403,7 @@ def test_a_mistake_in_the_spec_costs_nothing(project, command, old, new, code, s
 def test_counts_are_not_sent_in_clear_to_another_machine(project, command):
     answer = command("run", project.spec, "--out", project.out, "--dask", "tcp://example.org:8786")
     assert answer.code == 2
-    assert "would be sent exact counts in clear; give a tls:// address." in answer.err
+    assert "(runbook: dask-in-clear)" in answer.err
     assert project.untouched()
 
 

@@ -98,7 +98,7 @@ def test_the_account_shows_what_is_spent_reserved_and_left(home, tmp_path, monke
     assert "spent 50 %, reserved 12 %, left 38 %" in page
     assert "| spent | 1 | 50 % | 0 |" in page
     assert "| left | 0.75 | 38 % | 1e-05 |" in page
-    assert "In 2026-11 it can still promise epsilon 0.25." in page
+    assert "Left in 2026-11: epsilon 0.25." in page
 
 
 def test_accounts_above_and_those_that_add_up_rho_are_shown_too(home, tmp_path, monkeypatch):

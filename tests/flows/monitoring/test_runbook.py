@@ -172,7 +172,7 @@ def test_a_stage_that_fails(project, command, monkeypatch, says):
     monkeypatch.setattr("tasks.support.run_folder.keep_text", lambda _path, _text: False)
     message = run(project, command)
     says(message)
-    assert "could not be kept" in message
+    assert "could not be saved" in message
     assert "failure.txt" not in message
 
 

@@ -10,7 +10,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, Held, LedgerCorrupt, StageFailed
 from flows import release as flows_release
-from flows.cli.actions import deciding
+from flows.cli.actions import publication_decisions
 from flows.cli.actions.abandonment import abandon
 from flows.monitoring import announcement
 from tasks.run.release_cleanup import clear_all_leftovers
@@ -170,13 +170,13 @@ def test_what_was_held_is_published_or_nothing(held):
     whole = file.read_bytes()
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(StageFailed, match="never made again"):
-        deciding.publish(held.home, held.ledger(), "town", out=None, **BY)
+        publication_decisions.publish(held.home, held.ledger(), "town", out=None, **BY)
     assert held.kinds()[-1] == "hold"
     file.unlink()
     with pytest.raises(StageFailed, match="never made again"):
-        deciding.publish(held.home, held.ledger(), "town", out=None, **BY)
+        publication_decisions.publish(held.home, held.ledger(), "town", out=None, **BY)
     # It can still be ended.
-    deciding.withdraw(held.home, held.ledger(), "town", **BY)
+    publication_decisions.withdraw(held.home, held.ledger(), "town", **BY)
 
 
 @pytest.mark.usefixtures("held")
@@ -189,7 +189,7 @@ def test_a_held_release_is_not_abandoned(command):
 def test_a_stage_that_lost_its_mark_is_not_done_again(held):
     (held.run_folder / "public/stages/check.json").unlink()
     with pytest.raises(StageFailed, match="never made again"):
-        deciding.publish(held.home, held.ledger(), "town", out=None, **BY)
+        publication_decisions.publish(held.home, held.ledger(), "town", out=None, **BY)
 
 
 class Interrupted(BaseException):
@@ -212,13 +212,13 @@ def test_an_interruption_around_the_decision_loses_nothing(held, monkeypatch, at
             # The sets are deleted, and the mark that says so is not there yet.
             patch.setattr(RunFolder, "remove_confidential", stop)
         with pytest.raises(Interrupted):
-            deciding.publish(held.home, held.ledger(), "town", out=None, **BY)
+            publication_decisions.publish(held.home, held.ledger(), "town", out=None, **BY)
     # Decision and settlement are one entry or none.
     assert held.kinds()[-1] == ("hold" if at == "before" else "settle")
     if at == "bundle":
         held.release(perform=plainly)
     else:
-        deciding.publish(held.home, held.ledger(), "town", out=None, **BY)
+        publication_decisions.publish(held.home, held.ledger(), "town", out=None, **BY)
     assert verify(held.out).passed
     assert held.kinds().count("decide") == held.kinds().count("settle") == 1
     assert not (held.run_folder / "public/synthetic").exists()
@@ -229,14 +229,14 @@ def test_withdrawing_that_was_interrupted_goes_on(held, monkeypatch):
         raise Interrupted
 
     with monkeypatch.context() as patch:
-        patch.setattr(deciding, "remove_unpublished", stop)
+        patch.setattr(publication_decisions, "remove_unpublished", stop)
         with pytest.raises(Interrupted):
-            deciding.withdraw(held.home, held.ledger(), "town", **BY)
+            publication_decisions.withdraw(held.home, held.ledger(), "town", **BY)
     assert (held.run_folder / "public/synthetic").exists()
-    deciding.withdraw(held.home, held.ledger(), "town", **BY)
+    publication_decisions.withdraw(held.home, held.ledger(), "town", **BY)
     assert not (held.run_folder / "public/synthetic").exists()
     with pytest.raises(BadInput, match="over"):
-        deciding.withdraw(held.home, held.ledger(), "town", **BY)
+        publication_decisions.withdraw(held.home, held.ledger(), "town", **BY)
 
 
 def by_resume(_at, command):
@@ -259,9 +259,9 @@ def stop(*_arguments, **_more):
 @pytest.mark.parametrize("again", [by_resume, by_abandon, by_sweep])
 def test_what_withdrawing_left_is_deleted_by_whoever_comes_next(held, command, monkeypatch, again):
     with monkeypatch.context() as patch:
-        patch.setattr(deciding, "remove_unpublished", stop)
+        patch.setattr(publication_decisions, "remove_unpublished", stop)
         with pytest.raises(Interrupted):
-            deciding.withdraw(held.home, held.ledger(), "town", **BY)
+            publication_decisions.withdraw(held.home, held.ledger(), "town", **BY)
     again(held, command)
     assert not (held.run_folder / "public/synthetic").exists()
 
@@ -328,7 +328,7 @@ def test_a_plan_that_waits_for_approval_is_no_failure(project):
     project.write_spec(account="careful")
     with announcement.heard() as told:
         state = flows_release.release.fn(spec=str(project.spec), out=str(project.out))
-    assert (state.name, state.is_completed()) == ("AwaitingApproval", True)
+    assert (state.name, state.is_completed()) == ("AwaitingPlanApproval", True)
     assert (told[0].name, told[0].exit_code) == ("waiting", 3)
     assert project.ledger().reservation("town") is None
 

@@ -27,8 +27,8 @@ def calls(monkeypatch):
             if ours and getattr(module, function.__name__, None) is function:
                 monkeypatch.setattr(module, function.__name__, counted)
 
-    import flows.cli.actions.deciding
-    import flows.cli.actions.making
+    import flows.cli.actions.publication_decisions
+    import flows.cli.actions.run_release
     import flows.release  # noqa: F401
 
     count(load_spec)

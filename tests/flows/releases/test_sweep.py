@@ -90,11 +90,11 @@ def dead(monkeypatch):
 @pytest.mark.parametrize("kind", ["RUNNING", "PENDING"])
 def test_a_killed_run_is_said_to_be_dead_and_goes_on(field, kind):
     run = field.begun(kind, release="town-1", age=1)
-    assert field.sweep().sentence == "1 runs go on (town-1)."
-    # Crashed first: that is what gives its place in the limit back.
+    assert field.sweep().given_back == ["town-1"]
+    # Crashed comes first, so that the run no longer counts towards the concurrency limit.
     assert run.states == [kind, "CRASHED", "SCHEDULED"]
     assert run.title == "AwaitingRetry"
-    assert field.sweep().sentence == "Nothing was left."
+    assert field.sweep().given_back == []
 
 
 @pytest.mark.parametrize("code", [None, 4])

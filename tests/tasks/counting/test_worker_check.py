@@ -70,7 +70,7 @@ def test_a_task_of_another_program_counts_nothing(work, differing):
 def test_a_task_whose_store_is_not_here_counts_nothing(store):
     with StoreWriter(store.folder, DOMAIN) as writer:
         writer.append([np.zeros(3, np.uint8)])
-    with pytest.raises(StageFailed, match="does not see"):
+    with pytest.raises(StageFailed, match="cannot read the codes"):
         _count_remotely(program(), store, None)
 
 
@@ -106,7 +106,7 @@ def test_a_worker_that_cannot_read_its_task_is_refused(store, says):
     ("met", "said"),
     [
         (("0", True), "has source files of dp-release with the digest 0,"),
-        ((dict(program())[SOURCES], False), "does not see"),
+        ((dict(program())[SOURCES], False), "cannot read the codes"),
     ],
 )
 def test_a_worker_with_other_sources_or_another_store_is_refused(store, met, said):

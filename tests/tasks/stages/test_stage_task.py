@@ -114,7 +114,7 @@ def test_the_message_says_where_the_detail_is_and_how_to_go_on(run):
     message = str(failure_of(run, ZeroDivisionError(CANARY)))
     assert "Stage 'measure' of release 'first' failed (ZeroDivisionError)" in message
     told = run.folder.path / "internal" / "failure.txt"
-    assert f"is in {told}. When" in message
+    assert f"is in {told}. " in message
     assert told.samefile(run.folder.internal / "failure.txt")
     assert "`dp-release resume first`" in message
 
@@ -123,7 +123,7 @@ def test_a_detail_beside_a_later_reservation_s_files_is_told_by_its_whole_name(r
     later = RunFolder(tmp_path, "first", "b" * 64)
     later.begin(spec=tmp_path / "spec.yaml", out=tmp_path / "out")
     message = str(failure_of(run, ZeroDivisionError(CANARY)))
-    assert f"is in {run.folder.internal / 'failure.txt'}. When" in message
+    assert f"is in {run.folder.internal / 'failure.txt'}. " in message
     assert CANARY in detail(run)
     assert list(later.internal.iterdir()) == []
 

@@ -193,10 +193,10 @@ def test_results_of_another_reservation_are_never_passed_over(tmp_path):
     first.noisy.mkdir()
     (first.noisy / "total-0.noise").write_bytes(b"may have been read")
     assert first.batches() == {"total-0"}
-    with pytest.raises(LedgerCorrupt, match="older than the folder, or another ledger"):
-        begin(second)
-    with pytest.raises(LedgerCorrupt, match="another ledger"):
-        RunFolder(tmp_path, "town").refuse_results()
+    for refused in (lambda: begin(second), RunFolder(tmp_path, "town").refuse_results):
+        with pytest.raises(LedgerCorrupt) as error:
+            refused()
+        assert error.value.row == "result-without-charge"
     begin(first)
     assert (first.noisy / "total-0.noise").exists()
 
@@ -205,7 +205,7 @@ def test_what_is_looked_at_is_not_written(tmp_path):
     view = RunFolder(tmp_path, "town")
     with pytest.raises(ValueError, match="folder of its reservation"):
         begin(view)
-    with pytest.raises(ValueError, match="belongs to a reservation"):
+    with pytest.raises(ValueError, match="reservation"):
         view.remove_confidential()
 
 

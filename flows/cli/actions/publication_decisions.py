@@ -27,12 +27,12 @@ from tasks.support.run_folder import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look that is on record.
+    """A look that the ledger has recorded.
 
     Attributes:
-        internal: Folder of the internal files.
-        gate: With all looks so far.
-        outcome: How the release ended, None while it is held.
+        internal: The run's internal folder.
+        gate: The ledger's entries about the approval, with all looks so far.
+        outcome: How the release ended; None while it awaits approval.
     """
 
     internal: Path
@@ -41,10 +41,17 @@ class Look:
 
 
 def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Look:
-    """Record a look at the internal files of a release; only then return where they are.
+    """Record a look at the internal files of a release, and then return their folder.
+
+    Args:
+        home: The home that made the release.
+        ledger: Ledger of the home.
+        name: Name of the release.
+        by: Name of the person who looks.
+        reason: Reason for the look.
 
     Raises:
-        BadInput: if the release is still made, or its files are not in this home.
+        BadInput: if the release is not finished, or its files are not in this home.
     """
     reservation = _known(ledger, name)
     folder = RunFolder(home, name, reservation.link)
@@ -62,21 +69,25 @@ def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Look
 def publish(
     home: Path, ledger: Ledger, name: str, *, out: Path | None, by: str, reason: str
 ) -> tuple[Plan, Path]:
-    """Publish a held release from what is stored; return its plan and the folder of its bundle.
+    """Publish a release that awaits approval, from its stored files.
 
-    Interrupted after the decision, it is asked for again or resumed, and goes on from there.
+    After an interruption that follows the decision, call it again or resume the release.
 
     Args:
-        home: That made it.
-        ledger: Of the home.
-        name: Of the release.
-        out: Folder of the bundle; None for the one that `run` was told.
-        by: Who decides.
-        reason: Why.
+        home: The home that made the release.
+        ledger: Ledger of the home.
+        name: Name of the release.
+        out: Folder of the bundle; None for the one given to `run`.
+        by: Name of the person who decides.
+        reason: Reason for the decision.
+
+    Returns:
+        The plan, and the folder of the bundle.
 
     Raises:
-        BadInput: if it is not held, its spec was changed, or no bundle can be put there.
-        StageFailed: if what was held is not there as it was.
+        BadInput: if the release does not await approval, its spec was changed, or the folder
+            cannot be used.
+        StageFailed: if its files are missing or were changed.
     """
     reservation = _known(ledger, name)
     folder = RunFolder(home, name, reservation.link)
@@ -88,9 +99,9 @@ def publish(
     plan = plan_of_release(spec, name)
     if plan.hash != reservation.plan:
         raise BadInput(
-            f"The spec {spec} or its schema changed since release {name!r} was held, or the"
-            " program, whose versions may resolve a spec differently. Undo the change, then publish"
-            " it; it is not made again by another spec.",
+            f"The spec {spec}, its schema or the program changed since release {name!r} began to"
+            " await approval, so its plan is another one now. Undo the change, then publish the"
+            " release; it is never made again with another plan.",
             row="held-changed",
         )
     if not decided:
@@ -109,12 +120,20 @@ def publish(
 
 
 def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Reservation:
-    """End a held release without a bundle; what it spent stays spent, its name used.
+    """End a release that awaits approval, without a bundle.
 
-    It can be withdrawn from any home, and after its folder was lost.
+    Its budget stays spent and its name used. A release can be withdrawn from any home, and also if
+    its folder is lost.
+
+    Args:
+        home: The home; it need not be the one that made the release.
+        ledger: Ledger of the release.
+        name: Name of the release.
+        by: Name of the person who decides.
+        reason: Reason for the decision.
 
     Raises:
-        BadInput: if it is not held.
+        BadInput: if the release does not await approval.
     """
     reservation = _known(ledger, name)
     folder = RunFolder(home, name, reservation.link)
@@ -135,7 +154,7 @@ def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> 
 
 
 def _plainly(stage: Task[[Any], None], run: Run) -> None:
-    """Do a stage without Prefect: nothing of it is long, and the decision is on record."""
+    """Run a stage without Prefect; the stages are short, and the ledger records the decision."""
     stage.fn(run)
 
 
@@ -150,16 +169,20 @@ def _known(ledger: Ledger, name: str) -> Reservation:
 
 
 def _require_held(ledger: Ledger, reservation: Reservation) -> None:
-    """Refuse what is decided about a release that does not wait for a decision."""
+    """Raise if a release does not await approval.
+
+    Raises:
+        BadInput: if it has ended, or is not finished.
+    """
     if reservation.outcome is not None:
         raise BadInput(
-            f"Release {reservation.release!r} is over ({reservation.outcome}); it is decided about"
-            " once, and its name stays used.",
+            f"Release {reservation.release!r} has ended ({reservation.outcome}). It can be decided"
+            " only once, and its name stays used.",
             row="not-held",
         )
     if ledger.gate(reservation).held is None:
         raise BadInput(
-            f"Release {reservation.release!r} is not held, so there is nothing to decide about it;"
-            f" `dp-release status {reservation.release}` shows where it stands.",
+            f"Release {reservation.release!r} does not await approval, so there is nothing to"
+            f" decide; `dp-release status {reservation.release}` shows its state.",
             row="not-held",
         )
