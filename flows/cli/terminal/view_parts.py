@@ -53,18 +53,23 @@ def fact(console: Console, label: str, text: str) -> None:
     console.print(lines, markup=False, soft_wrap=True)
 
 
+def path(console: Console, label: str, text: str) -> None:
+    """Print a labelled path on one line, so that it can be copied whole."""
+    console.print(f"{label:<{LABEL}}{text}", markup=False, soft_wrap=True)
+
+
 def sentence(console: Console, text: str) -> None:
     """Print a sentence without interpreting markup."""
     console.print(text, markup=False)
 
 
-def number(value: float) -> str:
+def number(value: float | Fraction) -> str:
     """Return a number with four significant digits.
 
     >>> number(0.5), number(1e-9)
     ('0.5', '1e-09')
     """
-    return f"{value:.4g}"
+    return f"{float(value):.4g}"
 
 
 def fraction(text: str) -> float:
