@@ -11,13 +11,7 @@ from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.spec.plan import Plan, PlannedTable, PlannedTotal, check_reach, expected_error
-from flows.answers.amounts import (
-    AccountAbove,
-    PrivacyAmount,
-    account_above,
-    amount,
-    amount_left,
-)
+from flows.answers.amounts import AccountAbove, PrivacyAmount, account_above, amount_left
 from flows.answers.answer import INLINE, OMITTED, Answer
 from tasks.ledger.accounts import Above
 from tasks.ledger.ledger import Ledger
@@ -167,7 +161,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         release=spec.release,
         account=spec.account,
         method=spec.method,
-        privacy=amount(privacy.epsilon, privacy.delta),
+        privacy=PrivacyAmount(privacy.epsilon, privacy.delta),
         neighbours=privacy.neighbours,
         unit=privacy.unit,
         max_rows=privacy.max_rows,

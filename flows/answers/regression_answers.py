@@ -40,27 +40,6 @@ LARGE_NOISE = 0.10
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A regression to fit.
-
-    Attributes:
-        folder: The bundle.
-        formula: The formula as typed.
-        family: The family of the model; None to choose it by the outcome.
-        level: Confidence level of the intervals, 0 to 1.
-        naive: Whether to accept naive intervals if the release has one set.
-        weighted: Whether to use the release's survey weights.
-    """
-
-    folder: Path
-    formula: str
-    family: Family | None
-    level: float
-    naive: bool
-    weighted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class SetRows(Answer):
     """The rows of one set that were used, and those dropped for a missing value."""
 
@@ -164,41 +143,49 @@ class RegressionAnswer(Answer):
     notes: list[str]
 
 
-def infer(request: Request) -> RegressionAnswer:
+def infer(
+    folder: Path, typed: str, family: Family | None, *, level: float, naive: bool, weighted: bool
+) -> RegressionAnswer:
     """Return the answer of `dp-release infer`.
+
+    Args:
+        folder: The bundle.
+        typed: The formula as typed.
+        family: The family of the model; None to choose it by the outcome.
+        level: Confidence level of the intervals, 0 to 1.
+        naive: Whether to accept naive intervals if the release has one set.
+        weighted: Whether to use the release's survey weights.
 
     Raises:
         BadInput: if the release is incomplete, or the formula cannot be fitted on each set.
     """
-    bundle = read_bundle(request.folder)
+    bundle = read_bundle(folder)
     claims = bundle.claims
-    if claims.sets == 1 and not request.naive:
+    if claims.sets == 1 and not naive:
         raise BadInput(
             "This release has one set, so only naive intervals exist, which ignore synthesis and"
             " noise; --naive prints them."
         )
-    formula = read_formula(request.formula, claims.schema.names)
+    formula = read_formula(typed, claims.schema.names)
     weight = claims.schema.weight
-    if request.weighted and weight is None:
+    if weighted and weight is None:
         raise BadInput("This release has no column of survey weights; leave --weighted out.")
-    used = weight.name if weight is not None and request.weighted else None
-    frames = read_frames(request.folder, claims.schema, formula.columns, claims.sets, weight=used)
+    used = weight.name if weight is not None and weighted else None
+    frames = read_frames(folder, claims.schema, formula.columns, claims.sets, weight=used)
     factor = _size_factor(bundle)
-    found = analyse(
-        formula, frames, claims.schema, bundle.rule, family=request.family, size_factor=factor
-    )
+    found = analyse(formula, frames, claims.schema, bundle.rule, family=family, size_factor=factor)
     design, fits, combined = found.design, found.fits, found.combined
     stacked = fit_stacked(design) if combined else None
     words = WORDING[bundle.rule]
     return RegressionAnswer(
-        folder=str(request.folder),
+        folder=str(folder),
         release=claims.name,
         formula=formula.text,
         family=design.outcome.family,
         modelled=design.outcome.in_words,
         outcome_levels=list(design.outcome.levels),
         sets=claims.sets,
-        level=request.level,
+        level=level,
         weights=used,
         rows=tuple(SetRows(frame.number, frame.rows, frame.dropped) for frame in frames),
         rule=CombiningRule(
@@ -212,7 +199,7 @@ def infer(request: Request) -> RegressionAnswer:
         ),
         size_factor=factor,
         complete_df=combined.complete_df if combined else None,
-        coefficients=tuple(_coefficients(design, fits, combined, stacked, request.level)),
+        coefficients=tuple(_coefficients(design, fits, combined, stacked, level)),
         covariance=combined.variance.tolist() if combined else fits[0].covariance.tolist(),
         all_terms=_joint(design, combined) if combined else None,
         warnings=warnings_of(bundle, formula, combined),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from prefect import Task
 from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput
 from dp_core.spec.plan import Plan
-from dp_core.wall.ledger.approval import Gate
+from flows.answers.release_answers import RecordedLook, known_reservation
 from flows.monitoring.announcement import tell
 from flows.monitoring.outcome import Outcome
 from flows.release import carry_out
@@ -25,28 +24,13 @@ from tasks.stages.publication_approval import require_unchanged
 from tasks.support.run_folder import RunFolder
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A look that is on record.
-
-    Attributes:
-        internal: Folder of the internal files.
-        gate: With all looks so far.
-        outcome: How the release ended, None while it is held.
-    """
-
-    internal: Path
-    gate: Gate
-    outcome: str | None
-
-
-def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Look:
+def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> RecordedLook:
     """Record a look at the internal files of a release; only then return where they are.
 
     Raises:
         BadInput: if the release is still made, or its files are not in this home.
     """
-    reservation = _known(ledger, name)
+    reservation = known_reservation(ledger, name)
     folder = RunFolder(home, name, reservation.link)
     if not folder.internal.is_dir():
         raise BadInput(
@@ -56,7 +40,15 @@ def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Look
         )
     with ledger.lease(name, home_id(home)) as writer:
         gate = writer.look(by=by, reason=reason)
-    return Look(folder.internal_name, gate, reservation.outcome)
+    return RecordedLook(
+        release=name,
+        by=by,
+        day=gate.looks[-1],
+        looks=gate.looks,
+        held=gate.held,
+        outcome=reservation.outcome,
+        internal=folder.internal_name,
+    )
 
 
 def publish(
@@ -64,21 +56,21 @@ def publish(
 ) -> tuple[Plan, Path]:
     """Publish a held release from what is stored; return its plan and the folder of its bundle.
 
-    Interrupted after the decision, it is asked for again or resumed, and goes on from there.
+    After an interruption, repeat the call or resume the release; the decision stays recorded.
 
     Args:
-        home: That made it.
-        ledger: Of the home.
-        name: Of the release.
-        out: Folder of the bundle; None for the one that `run` was told.
+        home: The home that made it.
+        ledger: The ledger of the home.
+        name: Name of the release.
+        out: Folder of the bundle. The default is the one that `run` was given.
         by: Who decides.
         reason: Why.
 
     Raises:
         BadInput: if it is not held, its spec was changed, or no bundle can be put there.
-        StageFailed: if what was held is not there as it was.
+        StageFailed: if a stored file of the held release is missing or changed.
     """
-    reservation = _known(ledger, name)
+    reservation = known_reservation(ledger, name)
     folder = RunFolder(home, name, reservation.link)
     decided = ledger.gate(reservation).decided == "publish" and folder.done("tidy") is None
     if not decided:
@@ -116,7 +108,7 @@ def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> 
     Raises:
         BadInput: if it is not held.
     """
-    reservation = _known(ledger, name)
+    reservation = known_reservation(ledger, name)
     folder = RunFolder(home, name, reservation.link)
     left = folder.exists() and reservation.outcome == "withdrawn" and folder.done("tidy") is None
     if not left:
@@ -135,22 +127,12 @@ def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> 
 
 
 def _plainly(stage: Task[[Any], None], run: Run) -> None:
-    """Do a stage without Prefect: nothing of it is long, and the decision is on record."""
+    """Run a stage without Prefect, since the remaining stages are short."""
     stage.fn(run)
 
 
-def _known(ledger: Ledger, name: str) -> Reservation:
-    reservation = ledger.reservation(name)
-    if reservation is None:
-        raise BadInput(
-            f"There is no release {name!r} in this ledger; `dp-release status` lists them.",
-            row="no-such-release",
-        )
-    return reservation
-
-
 def _require_held(ledger: Ledger, reservation: Reservation) -> None:
-    """Refuse what is decided about a release that does not wait for a decision."""
+    """Raise `BadInput` if a release does not wait for a decision."""
     if reservation.outcome is not None:
         raise BadInput(
             f"Release {reservation.release!r} is over ({reservation.outcome}); it is decided about"

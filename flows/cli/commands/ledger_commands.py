@@ -1,4 +1,7 @@
-"""`dp-release ledger`: the commands that add an entry, each with a name and a reason."""
+"""`dp-release ledger`.
+
+First the commands that add an entry, each with a name and a reason; then those that only read.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from flows.cli.arguments import (
     exact_delta,
     exact_epsilon,
     known_word,
+    period_word,
     plan_named,
     raised_calendar,
     relation,
@@ -30,18 +34,22 @@ from flows.cli.command_parts import (
     cli,
     decided,
     existing_ledger,
+    json_wanted,
     the_ledger,
     this_home,
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from flows.answers.forecast_answers import Forecast
     from flows.answers.ledger_answers import (
         AccountAnswer,
         AccountChange,
         AccountRaise,
+        AllAccounts,
+        Charges,
         ClosedAccount,
+        LedgerCheck,
+        LedgerExport,
         PlanDecision,
         SigningKey,
     )
@@ -106,13 +114,13 @@ def ledger_open(
     )
     if owner is not None and not owner.strip():
         raise BadInput("--owner is empty; name the person responsible, or leave the option out.")
-    known = relation(neighbours), known_word("--unit", unit)
+    kind, protected = relation(neighbours), known_word("--unit", unit)
     found = existing_ledger() if within else the_ledger()
     found.open_account(
         name,
         terms=terms,
-        neighbours=known[0],
-        unit=known[1],
+        neighbours=kind,
+        unit=protected,
         by=by,
         reason=reason,
         owner=owner.strip() if owner else None,
@@ -206,14 +214,10 @@ def ledger_restate(
     return AccountChange(before, account_answer(found, account), RESTATING)
 
 
-def _print_closed(_console: Console, answer: ClosedAccount) -> None:
-    click.echo(f"Account {answer.account!r} is closed.")
-
-
 @ledger.command("close")
 @click.argument("account")
 @decided
-@answering(_print_closed)
+@answering("ledger_views.closed")
 def ledger_close(account: str, by: str, reason: str) -> ClosedAccount:
     """Close an account; it takes no more releases."""
     from flows.answers.ledger_answers import ClosedAccount
@@ -263,3 +267,79 @@ def ledger_keygen(file: Path, replaces: str | None, by: str, reason: str) -> Sig
     return make_signing_key(
         the_ledger(), this_home(), file, replaces=replaces, by=by, reason=reason
     )
+
+
+@ledger.command("show")
+@click.argument("account", required=False)
+@answering("ledger_views.shown")
+def ledger_show(account: str | None) -> AccountAnswer | AllAccounts:
+    """Show total, reserved, spent and left."""
+    from flows.answers.ledger_answers import AllAccounts, account_answer
+
+    found = existing_ledger()
+    if account is not None:
+        return account_answer(found, account)
+    return AllAccounts(tuple(account_answer(found, one.name) for one in found.accounts()))
+
+
+@ledger.command("charges")
+@click.argument("account")
+@click.option("--release", metavar="NAME", help="Charges of this release only.")
+@answering("ledger_views.charges")
+def ledger_charges(account: str, release: str | None) -> Charges:
+    """List the charges to an account."""
+    from flows.answers.ledger_answers import charges_to
+
+    return charges_to(existing_ledger(), account, release)
+
+
+@ledger.command("forecast")
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--every", metavar="PERIOD", help="Make one each month, quarter or year.")
+@answering("ledger_views.forecast")
+def ledger_forecast(spec: Path, every: str | None) -> Forecast:
+    """Show how many more releases of a spec fit, and until when."""
+    from dp_core.spec.plan import make_plan
+    from dp_core.spec.reading.spec_file import load_spec
+    from flows.answers.forecast_answers import forecast_answer
+
+    cadence = period_word("--every", every) if every is not None else None
+    plan = make_plan(load_spec(spec))
+    return forecast_answer(existing_ledger(), plan, every=cadence)
+
+
+@ledger.command("export")
+@click.argument("file", type=click.Path(path_type=Path))
+@answering("ledger_views.exported")
+def ledger_export(file: Path) -> LedgerExport:
+    """Write the ledger to a file for auditors."""
+    from dp_core.wall.ledger.export import write_export
+    from flows.answers.ledger_answers import LedgerExport
+
+    found = existing_ledger()
+    head = found.head()
+    entries = (entry for entry, _ in found.all_entries())
+    write_export(file, entries, count=head.position, head=head.link)
+    signed = head.signature is not None
+    return LedgerExport(file.absolute(), head.position, head.link, signed)
+
+
+@ledger.command("verify")
+@click.argument("export", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--public-key",
+    "keys",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Key that must have signed the last entry; repeatable.",
+)
+@answering("ledger_views.verified")
+def ledger_verify(export: Path | None, keys: tuple[Path, ...]) -> LedgerCheck:
+    """Check every entry, and name the first invalid one."""
+    from flows.releases.ledger_check import check_export, check_ledger
+
+    quiet = json_wanted()
+    if export is not None:
+        return check_export(export, keys, quiet=quiet)
+    return check_ledger(existing_ledger(), this_home(), keys, quiet=quiet)

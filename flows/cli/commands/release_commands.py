@@ -1,8 +1,9 @@
-"""`dp-release demo`, `plan`, `run`, `resume`, `status` and `abandon`."""
+"""The commands of a release: from `demo`, `plan` and `run` to `publish` and `withdraw`."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from flows.cli.arguments import check_release
 from flows.cli.command_parts import (
     answering,
     cli,
+    decided,
     existing_ledger,
     json_wanted,
     ledger_if_any,
@@ -23,13 +25,12 @@ from flows.cli.command_parts import (
 from flows.monitoring.log import FORMATS
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from flows.answers.plan_answers import PlanAnswer
     from flows.answers.release_answers import (
         AllStatuses,
         EndedRelease,
         PublishedRelease,
+        RecordedLook,
         ReleaseStatus,
     )
 
@@ -108,19 +109,9 @@ def resume(release: str, **options: Any) -> PublishedRelease:
     return make(spec, out, as_json=json_wanted(), release=release, **options)
 
 
-def _status(console: Console, answer: ReleaseStatus | AllStatuses) -> None:
-    from flows.answers.release_answers import AllStatuses
-    from flows.cli.terminal import release_views
-
-    if isinstance(answer, AllStatuses):
-        release_views.statuses(console, answer)
-    else:
-        release_views.status(console, answer)
-
-
 @cli.command()
 @click.argument("release", required=False)
-@answering(_status)
+@answering("release_views.shown")
 def status(release: str | None) -> ReleaseStatus | AllStatuses:
     """Show stages, budget, and which process is at work."""
     from flows.answers.release_answers import all_statuses, release_status
@@ -134,13 +125,51 @@ def status(release: str | None) -> ReleaseStatus | AllStatuses:
 
 @cli.command()
 @click.argument("release")
-@answering("ledger_views.abandoned")
+@answering("release_views.abandoned")
 def abandon(release: str) -> EndedRelease:
     """Abandon a release; its charges and name stay used."""
-    from flows.answers.release_answers import ended_release
     from flows.cli.actions.abandonment import abandon as give_up
 
+    return give_up(this_home(), existing_ledger(), check_release(release))
+
+
+@cli.command()
+@click.argument("release")
+@decided
+@answering("release_views.looked")
+def look(release: str, by: str, reason: str) -> RecordedLook:
+    """Record a look at a release, and show its internal report."""
+    from flows.cli.actions.deciding import look as record
+
     name = check_release(release)
-    ledger = existing_ledger()
-    over = give_up(this_home(), ledger, name)
-    return ended_release(ledger, over.reservation, files=over.files)
+    return record(this_home(), existing_ledger(), name, by=by, reason=reason)
+
+
+@cli.command()
+@click.argument("release")
+@click.option("--out", type=click.Path(path_type=Path), help="New folder; default: that of `run`.")
+@decided
+@answering("release_views.published")
+def publish(release: str, out: Path | None, by: str, reason: str) -> PublishedRelease:
+    """Publish a release that waits for approval, unchanged."""
+    from flows.answers.release_answers import published_release
+    from flows.cli.actions.deciding import publish as decide
+
+    started, name, ledger = time.monotonic(), check_release(release), existing_ledger()
+    plan, where = decide(this_home(), ledger, name, out=out, by=by, reason=reason)
+    seconds = time.monotonic() - started
+    return published_release(this_home(), ledger, plan, where, seconds=seconds)
+
+
+@cli.command()
+@click.argument("release")
+@decided
+@answering("release_views.withdrawn")
+def withdraw(release: str, by: str, reason: str) -> EndedRelease:
+    """End a release that waits for approval, without a bundle."""
+    from flows.answers.release_answers import ended_release
+    from flows.cli.actions.deciding import withdraw as decide
+
+    name, ledger = check_release(release), existing_ledger()
+    over = decide(this_home(), ledger, name, by=by, reason=reason)
+    return ended_release(ledger, over, by=by)
