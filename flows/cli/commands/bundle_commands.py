@@ -10,7 +10,7 @@ import click
 
 from dp_core.errors import BadInput
 from flows.answers.answer import Answer
-from flows.cli.command_parts import answering, cli
+from flows.cli.command_parts import PATH, answering, cli
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,12 +61,12 @@ def _print(console: Console, answer: BundleCheck) -> None:
 
 
 @cli.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option(
     "--public-key",
     "keys",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Public key that must have signed the ledger; repeatable.",
 )
 @answering(_print)

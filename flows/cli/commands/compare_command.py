@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flows.cli.command_parts import answering, cli, json_wanted, this_home
+from flows.cli.command_parts import PATH, answering, cli, json_wanted, this_home
 
 if TYPE_CHECKING:
     from flows.answers.comparison_answers import ComparisonAnswer
 
 
 @cli.command("compare")
-@click.argument("specs", nargs=-1, type=click.Path(path_type=Path), metavar="SPEC...")
+@click.argument("specs", nargs=-1, type=PATH, metavar="SPEC...")
 @click.option("--public-data", is_flag=True, help="Declare that the data is public; required.")
 @click.option("--by", metavar="NAME", help="Who declares it public; required.")
 @click.option("--reason", metavar="TEXT", help="Why it is public; required.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for tables and plots.")
+@click.option("--out", type=PATH, help="Folder for tables and plots.")
 @click.option(
     "--method", "methods", multiple=True, metavar="NAME", help="Preset to compare; repeatable."
 )

@@ -12,7 +12,7 @@ import click
 from dp_core.documents.typed_text import exact_number, plain_text
 from dp_core.errors import BadInput
 from flows.answers.answer import Answer
-from flows.cli.command_parts import answering, cli, this_home
+from flows.cli.command_parts import PATH, answering, cli, this_home
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +39,7 @@ def _print(console: Console, answer: RegressionAnswer | InternalComparison) -> N
 
 
 @cli.command("infer")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=PATH)
 @click.argument("formula", metavar="FORMULA", nargs=-1, required=True)
 @click.option(
     "--family",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -22,13 +22,13 @@ from flows.cli.arguments import (
     exact_delta,
     exact_epsilon,
     known_word,
-    period_word,
     plan_named,
     raised_calendar,
     relation,
     restated_calendar,
 )
 from flows.cli.command_parts import (
+    PATH,
     CommandGroup,
     answering,
     cli,
@@ -40,19 +40,9 @@ from flows.cli.command_parts import (
 )
 
 if TYPE_CHECKING:
+    from dp_core.wall.ledger.budget_periods import Period
+    from flows.answers import ledger_answers as answers
     from flows.answers.forecast_answers import Forecast
-    from flows.answers.ledger_answers import (
-        AccountAnswer,
-        AccountChange,
-        AccountRaise,
-        AllAccounts,
-        Charges,
-        ClosedAccount,
-        LedgerCheck,
-        LedgerExport,
-        PlanDecision,
-        SigningKey,
-    )
 
 _OWN_DELTA = "Part of delta reserved for methods with a threshold (sba, sbhg)."
 
@@ -98,7 +88,7 @@ def ledger_open(
     approved_plans_only: bool,
     by: str,
     reason: str,
-) -> AccountAnswer:
+) -> answers.AccountAnswer:
     """Open an account with a total budget."""
     from flows.answers.ledger_answers import account_answer
 
@@ -149,7 +139,7 @@ def ledger_raise(
     period_delta: str | None,
     by: str,
     reason: str,
-) -> AccountRaise:
+) -> answers.AccountRaise:
     """Raise the total, or the allowance per period."""
     from flows.answers.ledger_answers import AccountRaise, account_answer
 
@@ -186,7 +176,7 @@ def ledger_raise(
 @answering("ledger_views.changed")
 def ledger_restate(
     account: str, composition: str, own_delta: str, period_delta: str | None, by: str, reason: str
-) -> AccountChange:
+) -> answers.AccountChange:
     """Change the composition, for past releases too."""
     from flows.answers.ledger_answers import RESTATING, AccountChange, account_answer
 
@@ -218,7 +208,7 @@ def ledger_restate(
 @click.argument("account")
 @decided
 @answering("ledger_views.closed")
-def ledger_close(account: str, by: str, reason: str) -> ClosedAccount:
+def ledger_close(account: str, by: str, reason: str) -> answers.ClosedAccount:
     """Close an account; it takes no more releases."""
     from flows.answers.ledger_answers import ClosedAccount
 
@@ -231,7 +221,7 @@ def ledger_close(account: str, by: str, reason: str) -> ClosedAccount:
 @click.argument("plan", metavar="PLAN-HASH|SPEC")
 @decided
 @answering("ledger_views.decision")
-def ledger_approve(plan: str, by: str, reason: str) -> PlanDecision:
+def ledger_approve(plan: str, by: str, reason: str) -> answers.PlanDecision:
     """Approve a plan, given its hash or spec."""
     return _decide(plan, approved=True, by=by, reason=reason)
 
@@ -240,12 +230,12 @@ def ledger_approve(plan: str, by: str, reason: str) -> PlanDecision:
 @click.argument("plan", metavar="PLAN-HASH|SPEC")
 @decided
 @answering("ledger_views.decision")
-def ledger_withdraw(plan: str, by: str, reason: str) -> PlanDecision:
+def ledger_withdraw(plan: str, by: str, reason: str) -> answers.PlanDecision:
     """Withdraw the approval of a plan."""
     return _decide(plan, approved=False, by=by, reason=reason)
 
 
-def _decide(plan: str, *, approved: bool, by: str, reason: str) -> PlanDecision:
+def _decide(plan: str, *, approved: bool, by: str, reason: str) -> answers.PlanDecision:
     from flows.answers.ledger_answers import PlanDecision, decided_plan
 
     digest, made = plan_named(plan)
@@ -256,11 +246,11 @@ def _decide(plan: str, *, approved: bool, by: str, reason: str) -> PlanDecision:
 
 
 @ledger.command("keygen")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--replaces", metavar="FINGERPRINT", help="Key that the new one replaces.")
 @decided
 @answering("ledger_views.key")
-def ledger_keygen(file: Path, replaces: str | None, by: str, reason: str) -> SigningKey:
+def ledger_keygen(file: Path, replaces: str | None, by: str, reason: str) -> answers.SigningKey:
     """Make a key that signs every entry from now on."""
     from flows.cli.actions.signing_keys import make_signing_key
 
@@ -272,7 +262,7 @@ def ledger_keygen(file: Path, replaces: str | None, by: str, reason: str) -> Sig
 @ledger.command("show")
 @click.argument("account", required=False)
 @answering("ledger_views.shown")
-def ledger_show(account: str | None) -> AccountAnswer | AllAccounts:
+def ledger_show(account: str | None) -> answers.AccountAnswer | answers.AllAccounts:
     """Show total, reserved, spent and left."""
     from flows.answers.ledger_answers import AllAccounts, account_answer
 
@@ -286,7 +276,7 @@ def ledger_show(account: str | None) -> AccountAnswer | AllAccounts:
 @click.argument("account")
 @click.option("--release", metavar="NAME", help="Charges of this release only.")
 @answering("ledger_views.charges")
-def ledger_charges(account: str, release: str | None) -> Charges:
+def ledger_charges(account: str, release: str | None) -> answers.Charges:
     """List the charges to an account."""
     from flows.answers.ledger_answers import charges_to
 
@@ -294,7 +284,7 @@ def ledger_charges(account: str, release: str | None) -> Charges:
 
 
 @ledger.command("forecast")
-@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("spec", type=PATH)
 @click.option("--every", metavar="PERIOD", help="Make one each month, quarter or year.")
 @answering("ledger_views.forecast")
 def ledger_forecast(spec: Path, every: str | None) -> Forecast:
@@ -303,15 +293,15 @@ def ledger_forecast(spec: Path, every: str | None) -> Forecast:
     from dp_core.spec.reading.spec_file import load_spec
     from flows.answers.forecast_answers import forecast_answer
 
-    cadence = period_word("--every", every) if every is not None else None
+    period = None if every is None else cast("Period", known_word("--every", every))
     plan = make_plan(load_spec(spec))
-    return forecast_answer(existing_ledger(), plan, every=cadence)
+    return forecast_answer(existing_ledger(), plan, every=period)
 
 
 @ledger.command("export")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @answering("ledger_views.exported")
-def ledger_export(file: Path) -> LedgerExport:
+def ledger_export(file: Path) -> answers.LedgerExport:
     """Write the ledger to a file for auditors."""
     from dp_core.wall.ledger.export import write_export
     from flows.answers.ledger_answers import LedgerExport
@@ -325,17 +315,17 @@ def ledger_export(file: Path) -> LedgerExport:
 
 
 @ledger.command("verify")
-@click.argument("export", type=click.Path(path_type=Path), required=False)
+@click.argument("export", type=PATH, required=False)
 @click.option(
     "--public-key",
     "keys",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Key that must have signed the last entry; repeatable.",
 )
 @answering("ledger_views.verified")
-def ledger_verify(export: Path | None, keys: tuple[Path, ...]) -> LedgerCheck:
+def ledger_verify(export: Path | None, keys: tuple[Path, ...]) -> answers.LedgerCheck:
     """Check every entry, and name the first invalid one."""
     from flows.releases.ledger_check import check_export, check_ledger
 

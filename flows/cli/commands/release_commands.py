@@ -14,6 +14,7 @@ import click
 from dp_core.errors import StageFailed
 from flows.cli.arguments import check_release
 from flows.cli.command_parts import (
+    PATH,
     answering,
     cli,
     decided,
@@ -25,14 +26,8 @@ from flows.cli.command_parts import (
 from flows.monitoring.log import FORMATS
 
 if TYPE_CHECKING:
+    from flows.answers import release_answers as answers
     from flows.answers.plan_answers import PlanAnswer
-    from flows.answers.release_answers import (
-        AllStatuses,
-        EndedRelease,
-        PublishedRelease,
-        RecordedLook,
-        ReleaseStatus,
-    )
 
 
 def making(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,30 +45,32 @@ def making(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @cli.command()
-@click.option("--out", type=click.Path(path_type=Path), help="New folder for the bundle.")
+@click.option("--out", type=PATH, help="New folder for the bundle.")
 @click.option("--verbose", is_flag=True, help="Show Prefect's own log.")
 @answering("release_views.demo")
-def demo(out: Path | None, verbose: bool) -> PublishedRelease:
+def demo(out: Path | None, verbose: bool) -> answers.PublishedRelease:
     """Make a release of the built-in survey; needs no set-up."""
+    from flows.answers.release_answers import utility_means
     from flows.cli.actions.demo_job import prepare_demo
     from flows.cli.actions.making import make
 
-    spec, place = prepare_demo(this_home(), out)
-    os.environ["DP_RELEASE_HOME"] = str(place.home)
+    home, spec = prepare_demo(this_home())
+    os.environ["DP_RELEASE_HOME"] = str(home)
     os.environ.pop("DP_RELEASE_LEDGER", None)
     if not json_wanted():
-        click.echo(f"Home of this demo: {place.home}")
+        click.echo(f"Home of this demo: {home}")
+    bundle = (out or home / "bundle").absolute()
     try:
-        answer = make(spec, place.out, verbose=verbose, as_json=json_wanted())
+        answer = make(spec, bundle, verbose=verbose, as_json=json_wanted())
     except (KeyboardInterrupt, StageFailed):
         # The next command would look in the usual home.
-        click.echo(f"For this demo, use: DP_RELEASE_HOME={place.home} dp-release", err=True)
+        click.echo(f"For this demo, use: DP_RELEASE_HOME={home} dp-release", err=True)
         raise
-    return replace(answer, utility=place.utility())
+    return replace(answer, utility=utility_means(answer.internal))
 
 
 @cli.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("spec", type=PATH)
 @answering("release_views.plan")
 def plan(spec: Path) -> PlanAnswer:
     """Show the cost and noise of a release; opens no data."""
@@ -85,11 +82,11 @@ def plan(spec: Path) -> PlanAnswer:
 
 
 @cli.command()
-@click.argument("spec", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="New folder.")
+@click.argument("spec", type=PATH)
+@click.option("--out", type=PATH, required=True, help="New folder.")
 @making
 @answering("release_views.published")
-def run(spec: Path, out: Path, **options: Any) -> PublishedRelease:
+def run(spec: Path, out: Path, **options: Any) -> answers.PublishedRelease:
     """Make a release and write its bundle to a new folder."""
     from flows.cli.actions.making import make
 
@@ -100,7 +97,7 @@ def run(spec: Path, out: Path, **options: Any) -> PublishedRelease:
 @click.argument("release")
 @making
 @answering("release_views.published")
-def resume(release: str, **options: Any) -> PublishedRelease:
+def resume(release: str, **options: Any) -> answers.PublishedRelease:
     """Continue from the stage that failed; nothing is paid twice."""
     from flows.cli.actions.making import make
     from tasks.support.run_folder import RunFolder
@@ -112,7 +109,7 @@ def resume(release: str, **options: Any) -> PublishedRelease:
 @cli.command()
 @click.argument("release", required=False)
 @answering("release_views.shown")
-def status(release: str | None) -> ReleaseStatus | AllStatuses:
+def status(release: str | None) -> answers.ReleaseStatus | answers.AllStatuses:
     """Show stages, budget, and which process is at work."""
     from flows.answers.release_answers import all_statuses, release_status
 
@@ -126,7 +123,7 @@ def status(release: str | None) -> ReleaseStatus | AllStatuses:
 @cli.command()
 @click.argument("release")
 @answering("release_views.abandoned")
-def abandon(release: str) -> EndedRelease:
+def abandon(release: str) -> answers.EndedRelease:
     """Abandon a release; its charges and name stay used."""
     from flows.cli.actions.abandonment import abandon as give_up
 
@@ -137,7 +134,7 @@ def abandon(release: str) -> EndedRelease:
 @click.argument("release")
 @decided
 @answering("release_views.looked")
-def look(release: str, by: str, reason: str) -> RecordedLook:
+def look(release: str, by: str, reason: str) -> answers.RecordedLook:
     """Record a look at a release, and show its internal report."""
     from flows.cli.actions.deciding import look as record
 
@@ -147,10 +144,10 @@ def look(release: str, by: str, reason: str) -> RecordedLook:
 
 @cli.command()
 @click.argument("release")
-@click.option("--out", type=click.Path(path_type=Path), help="New folder; default: that of `run`.")
+@click.option("--out", type=PATH, help="New folder; default: that of `run`.")
 @decided
 @answering("release_views.published")
-def publish(release: str, out: Path | None, by: str, reason: str) -> PublishedRelease:
+def publish(release: str, out: Path | None, by: str, reason: str) -> answers.PublishedRelease:
     """Publish a release that waits for approval, unchanged."""
     from flows.answers.release_answers import published_release
     from flows.cli.actions.deciding import publish as decide
@@ -165,7 +162,7 @@ def publish(release: str, out: Path | None, by: str, reason: str) -> PublishedRe
 @click.argument("release")
 @decided
 @answering("release_views.withdrawn")
-def withdraw(release: str, by: str, reason: str) -> EndedRelease:
+def withdraw(release: str, by: str, reason: str) -> answers.EndedRelease:
     """End a release that waits for approval, without a bundle."""
     from flows.answers.release_answers import ended_release
     from flows.cli.actions.deciding import withdraw as decide

@@ -9,14 +9,7 @@ from rich.console import Console
 
 from dp_core.schema.privacy import unit_words
 from dp_core.spec.presets import PRESETS
-from flows.answers.release_answers import (
-    AllStatuses,
-    Approval,
-    EndedRelease,
-    PublishedRelease,
-    RecordedLook,
-    ReleaseStatus,
-)
+from flows.answers import release_answers as answers
 from flows.cli.terminal.view_parts import (
     amount_words,
     fact,
@@ -189,7 +182,7 @@ def _left_out(console: Console, count: int, what: str) -> None:
         console.print(f"... and {count - MOST_TABLES} more {what} (--json lists all)")
 
 
-def published(console: Console, made: PublishedRelease) -> None:
+def published(console: Console, made: answers.PublishedRelease) -> None:
     """Print what a published release cost, and where it is."""
     sets = f"{plural(made.sets, 'set')} of {made.rows:,} rows"
     console.print(f"[bold]{made.release}[/bold] is released: {sets} in {made.seconds} s.")
@@ -216,7 +209,7 @@ def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
     )
 
 
-def demo(console: Console, made: PublishedRelease) -> None:
+def demo(console: Console, made: answers.PublishedRelease) -> None:
     """Print a published release of the demo, and its distances to the public data."""
     published(console, made)
     assert made.utility is not None
@@ -229,15 +222,15 @@ def demo(console: Console, made: PublishedRelease) -> None:
     )
 
 
-def shown(console: Console, answer: ReleaseStatus | AllStatuses) -> None:
+def shown(console: Console, answer: answers.ReleaseStatus | answers.AllStatuses) -> None:
     """Print one release, or a line for each."""
-    if isinstance(answer, AllStatuses):
+    if isinstance(answer, answers.AllStatuses):
         _statuses(console, answer)
     else:
         status(console, answer)
 
 
-def _statuses(console: Console, answer: AllStatuses) -> None:
+def _statuses(console: Console, answer: answers.AllStatuses) -> None:
     if not answer.releases:
         console.print("No releases yet. To make one: dp-release run SPEC --out DIR")
         return
@@ -263,7 +256,7 @@ def _statuses(console: Console, answer: AllStatuses) -> None:
     fact(console, "Ledger", words)
 
 
-def status(console: Console, answer: ReleaseStatus) -> None:
+def status(console: Console, answer: answers.ReleaseStatus) -> None:
     """Print the stages, budget and state of a release."""
     console.print(f"[bold]{answer.release}[/bold]: {answer.state}")
     reserved, account = privacy(answer.reserved), f"account {answer.account!r}"
@@ -300,7 +293,7 @@ def status(console: Console, answer: ReleaseStatus) -> None:
         path(console, "Bundle", f"{answer.out}{yet}")
 
 
-def _gate(console: Console, gate: Approval) -> None:
+def _gate(console: Console, gate: answers.Approval) -> None:
     for look in gate.looks:
         fact(console, "Look", f"on {look['day']} by {look['by']}: {look['reason']}")
     if gate.decision:
@@ -309,7 +302,7 @@ def _gate(console: Console, gate: Approval) -> None:
         fact(console, "Decided", words)
 
 
-def abandoned(console: Console, answer: EndedRelease) -> None:
+def abandoned(console: Console, answer: answers.EndedRelease) -> None:
     """Print what stays spent of an abandoned release, and what became of its files."""
     files = {
         "deleted": "Its confidential files are deleted.",
@@ -328,7 +321,7 @@ def abandoned(console: Console, answer: EndedRelease) -> None:
     )
 
 
-def looked(console: Console, answer: RecordedLook) -> None:
+def looked(console: Console, answer: answers.RecordedLook) -> None:
     """Print that a look is recorded, and where the report is."""
     name = answer.release
     look = f"{answer.by} looked at {name} on {answer.day} (look number {len(answer.looks)})"
@@ -340,7 +333,7 @@ def looked(console: Console, answer: RecordedLook) -> None:
         fact(console, "or", f"dp-release withdraw {words}")
 
 
-def withdrawn(console: Console, answer: EndedRelease) -> None:
+def withdrawn(console: Console, answer: answers.EndedRelease) -> None:
     """Print what a withdrawn release spent."""
     left = left_of(answer.account, answer.left, answer.above)
     sentence(
