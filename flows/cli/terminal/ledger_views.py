@@ -24,7 +24,7 @@ from flows.cli.terminal.view_parts import (
 )
 
 MOST_CHARGES = 1000
-"""answers.Charges that a terminal shows; `--json`, and a file or a pipe, get all of them."""
+"""Charges that a terminal shows; `--json`, and a file or a pipe, get all of them."""
 
 _WORDS = ("total", "reserved", "spent", "left")
 
