@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from dp_core.bundle.report.provenance import listed
@@ -26,8 +27,8 @@ class PlannedStage(Answer):
     """A paying stage: its share, its cost in the plan's currency, and what it pays for."""
 
     stage: str
-    share: str
-    cost: str
+    share: Fraction
+    cost: Fraction
     what: str
 
 
@@ -125,7 +126,7 @@ class PlanAnswer(Answer):
     unit: str
     max_rows: int
     currency: str
-    limit: str
+    limit: Fraction
     plan_hash: str
     sets: int
     mode: str
@@ -166,7 +167,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         unit=privacy.unit,
         max_rows=privacy.max_rows,
         currency=plan.currency.kind,
-        limit=str(plan.currency.limit),
+        limit=plan.currency.limit,
         plan_hash=plan.hash,
         sets=spec.sets,
         mode=spec.mode,
@@ -175,10 +176,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         columns=len(spec.schema.columns),
         stages=tuple(
             PlannedStage(
-                stage,
-                str(spec.shares[stage]),
-                str(plan.costs[stage]),
-                _what(plan, stage, threshold),
+                stage, spec.shares[stage], plan.costs[stage], _what(plan, stage, threshold)
             )
             for stage in PAYING_STAGES
             if plan.costs.get(stage)

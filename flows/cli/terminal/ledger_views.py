@@ -266,7 +266,7 @@ def forecast(console: Console, answer: Forecast) -> None:
         if isinstance(row, ImpossibleComposition):
             cells = ["-", *(["-"] if answer.every else []), f"not possible: {row.impossible}"]
         else:
-            last = [row.last or "-"] if answer.every else []
+            last = [str(row.last or "-")] if answer.every else []
             cells = [f"{row.releases:,}", *last, row.stopped_by + row.note]
         table.add_row(word, *cells)
     console.print(table)

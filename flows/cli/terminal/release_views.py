@@ -59,7 +59,7 @@ def plan(console: Console, plan: PlanAnswer) -> None:
     stages = table_of("stage", "share", f"cost ({_unit(plan.currency)})", "for")
     for stage in plan.stages:
         cost = number(stage.cost)
-        stages.add_row(stage.stage, stage.share, cost, stage.what)
+        stages.add_row(stage.stage, str(stage.share), cost, stage.what)
     console.print(stages)
     if plan.tables:
         console.print()
