@@ -1,12 +1,13 @@
-"""Amounts of privacy as the commands answer them, as decimals and exactly."""
+"""Amounts of privacy as the commands answer them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from dp_core.wall.accounting.composition import Amount, Terms
-from flows.answers.answer import INLINE, OMITTED, Answer
+from flows.answers.answer import INLINE, Answer
 from tasks.ledger.accounts import Above
 
 
@@ -14,14 +15,23 @@ from tasks.ledger.accounts import Above
 class PrivacyAmount(Answer):
     """An epsilon and a delta; rho and own delta too if it belongs to a zcdp account."""
 
-    epsilon: float
-    delta: float
-    epsilon_exact: str
-    delta_exact: str
-    rho: float | None = field(default=None, metadata=OMITTED)
-    rho_exact: str | None = field(default=None, metadata=OMITTED)
-    own_delta: float | None = field(default=None, metadata=OMITTED)
-    own_delta_exact: str | None = field(default=None, metadata=OMITTED)
+    epsilon: Fraction
+    delta: Fraction
+    rho: Fraction | None = None
+    own_delta: Fraction | None = None
+
+    def to_json(self) -> Any:
+        """Return each number as a decimal and exactly."""
+        found: dict[str, object] = {
+            "epsilon": float(self.epsilon),
+            "delta": float(self.delta),
+            "epsilon_exact": self.epsilon,
+            "delta_exact": self.delta,
+        }
+        for name, value in (("rho", self.rho), ("own_delta", self.own_delta)):
+            if value is not None:
+                found |= {name: float(value), f"{name}_exact": value}
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +43,12 @@ class AccountAbove(Answer):
     left: PrivacyAmount = field(metadata=INLINE)
 
 
-def amount(epsilon: Fraction, delta: Fraction) -> PrivacyAmount:
-    """Return an epsilon and a delta."""
-    return PrivacyAmount(float(epsilon), float(delta), str(epsilon), str(delta))
-
-
 def amount_of(terms: Terms, of: Amount) -> PrivacyAmount:
     """Return an amount of an account with these terms."""
     if terms.is_basic:
-        return amount(of.main, of.delta)
-    epsilon = terms.epsilon_of(of)
+        return PrivacyAmount(of.main, of.delta)
     delta = terms.conversion_delta if of.main > 0 else Fraction(0)
-    return PrivacyAmount(
-        *(float(epsilon), float(delta), str(epsilon), str(delta)),
-        *(float(of.main), str(of.main), float(of.delta), str(of.delta)),
-    )
+    return PrivacyAmount(terms.epsilon_of(of), delta, of.main, of.delta)
 
 
 def amount_left(terms: Terms, left: Amount) -> PrivacyAmount:

@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from dp_core.analysis.comparison.comparison_tables import runs_of
+from dp_core.analysis.comparison.summary import Row
 from flows.answers.answer import Answer
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonAnswer(Answer):
-    """The summary that `flows.comparison` writes, as it is."""
+    """The rows of a comparison, and where its files are.
 
-    summary: Mapping[str, Any]
+    Attributes:
+        declared_public: Who declared the data public, when and why, as a sentence.
+        out: Folder of the tables and plots.
+        rows: One row for each method at each epsilon on each file.
+        plots: Files of the plots.
+    """
+
+    declared_public: str
+    out: Path
+    rows: tuple[Row, ...]
+    plots: tuple[Path, ...]
 
     def to_json(self) -> Any:
-        """Return the summary."""
-        return self.summary
+        """Return the fields; a row has other names than in Python."""
+        return {
+            "declared_public": self.declared_public,
+            "out": self.out,
+            "rows": [_row(row) for row in self.rows],
+            "plots": self.plots,
+        }
+
+
+def _row(row: Row) -> dict[str, object]:
+    return {
+        "file": row.cell.file,
+        "method": row.cell.label,
+        "preset": row.cell.method,
+        "epsilon": row.cell.epsilon,
+        "delta": row.cell.delta,
+        "neighbours": row.cell.neighbours,
+        "reference": row.cell.reference,
+        "runs": row.runs,
+        "outcomes": row.outcomes,
+        "refused": runs_of(row) == "refused",
+        "figures": {
+            name: {"mean": found.mean, "sd": found.deviation, "runs": found.runs}
+            for name, found in row.figures.items()
+        },
+        "sentences": row.sentences,
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from datetime import date
 from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput
@@ -17,8 +17,6 @@ from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservation_check import check_terms
 
 if TYPE_CHECKING:
-    from datetime import date
-
     from dp_core.wall.ledger.budget_periods import Period
 
 COMPOSITIONS: tuple[Composition, ...] = ("basic", "zcdp")
@@ -31,8 +29,8 @@ class CompositionForecast(Answer):
     composition: str
     now: bool
     releases: int
-    last: str | None
-    days: list[str]
+    last: date | None
+    days: tuple[date, ...]
     stopped_by: str
     note: str
 
@@ -56,7 +54,7 @@ class Forecast(Answer):
     epsilon: float
     delta: float
     currency: str
-    from_: str
+    from_: date
     every: str | None
     forecasts: tuple[CompositionForecast | ImpossibleComposition, ...]
 
@@ -102,7 +100,7 @@ def forecast_answer(ledger: Ledger, plan: Plan, *, every: Period | None) -> Fore
         epsilon=float(spec.privacy.epsilon),
         delta=float(spec.privacy.delta),
         currency=plan.currency.kind,
-        from_=today.isoformat(),
+        from_=today,
         every=cadence,
         forecasts=tuple(forecasts),
     )
@@ -123,7 +121,7 @@ def _count(left: Amount, asked: Amount) -> int:
     parts = [(left.main, asked.main), (left.delta, asked.delta)]
     if any(has < 0 for has, _ in parts):
         return 0
-    return int(min(has // wants for has, wants in parts if wants > Fraction(0)))
+    return int(min(has // wants for has, wants in parts if wants > 0))
 
 
 def _row(
@@ -141,8 +139,8 @@ def _row(
         composition=composition,
         now=now,
         releases=found.releases,
-        last=found.last.isoformat() if found.last and every else None,
-        days=[day.isoformat() for day in found.days],
+        last=found.last if every else None,
+        days=found.days,
         stopped_by=found.stopped_by,
         note="" if now else _supposed(balances),
     )
@@ -150,9 +148,5 @@ def _row(
 
 def _supposed(balances: Sequence[Standing]) -> str:
     """Return the delta that a restated calendar is assumed to allow, if it must be stated."""
-    supposed = {
-        float(one.calendar.delta)
-        for one in balances
-        if one.calendar is not None and one.calendar.delta
-    }
-    return f" (with --period-delta {max(supposed):g})" if supposed else ""
+    supposed = max((one.calendar.delta for one in balances if one.calendar), default=0)
+    return f" (with --period-delta {float(supposed):g})" if supposed else ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, cast
 
 from dp_core.errors import BadInput
@@ -14,12 +16,12 @@ from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.accounting.currency import THEOREMS
 from dp_core.wall.ledger.account_balance import Standing, room
 from dp_core.wall.ledger.account_terms import OF_ACCOUNT
+from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.receipts import AccountKind
 from flows.answers.amounts import (
     AccountAbove,
     PrivacyAmount,
     account_above,
-    amount,
     amount_left,
     amount_of,
 )
@@ -35,18 +37,24 @@ RESTATING = (
 _SUM = "basic composition: the releases' own (epsilon, delta) are summed (Dwork et al. 2006)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodBalance(Answer):
-    """The allowance of an account's calendar, and what the current period has used."""
+    """The allowance of an account's calendar, and what the current period has used.
+
+    Attributes:
+        this: Name of the current period.
+        until: Its last day.
+        allowed: What may be used in it, with what earlier periods left if it carries over.
+    """
 
     period: str
     allowance: PrivacyAmount = field(metadata=INLINE)
-    carry_over: bool = field(kw_only=True)
-    this: str = field(kw_only=True)
-    until: str = field(kw_only=True)
-    allowed: PrivacyAmount = field(kw_only=True)
-    used: PrivacyAmount = field(kw_only=True)
-    left: PrivacyAmount = field(kw_only=True)
+    carry_over: bool
+    this: str
+    until: date
+    allowed: PrivacyAmount
+    used: PrivacyAmount
+    left: PrivacyAmount
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ class Statement(Answer):
     """An (epsilon, delta) guarantee, and the theorem that gives it."""
 
     guarantee: PrivacyAmount = field(metadata=INLINE)
-    theorem: str = field(kw_only=True)
+    theorem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +71,12 @@ class AccountRelease(Answer):
 
     release: str
     account: str
-    outcome: str | None
-    day: str
+    outcome: str
+    day: date
     amount: PrivacyAmount = field(metadata=INLINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AccountEvent(Answer):
     """An entry that opened or changed an account.
 
@@ -101,7 +109,7 @@ class AccountAnswer(Answer):
     composition: str
     closed: bool
     owner: str
-    opened: str
+    opened: date
     within: str | None
     accounts_within: list[str]
     approved_plans_only: bool
@@ -184,10 +192,10 @@ class PlanApproval(Answer):
 
     demanded_by: list[str]
     approved: bool
-    waits_for: list[str]
-    by: str | None
-    day: str | None
-    reason: str | None
+    waits_for: list[str] = field(default_factory=list)
+    by: str | None = None
+    day: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +226,7 @@ class PlanDecision(Answer):
 class LedgerExport(Answer):
     """Where an export is, and what it holds."""
 
-    file: str
+    file: Path
     entries: int
     head: str
     signed: bool
@@ -246,8 +254,8 @@ class SigningKey(Answer):
 class LedgerCheck(Answer):
     """A ledger or an export that verifies, and what the verification rests on."""
 
-    ledger: str | None
-    export: str | None
+    ledger: Path | None
+    export: Path | None
     seals: str
     passed: bool
     entries: int
@@ -265,7 +273,6 @@ def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
     """
     account = ledger.account(name)
     charter, terms, balance = account.charter, account.terms, account.balance
-    total, limit = amount_of(terms, terms.limit), amount(terms.epsilon, terms.delta)
     return AccountAnswer(
         account=account.name,
         neighbours=charter.neighbours,
@@ -273,19 +280,13 @@ def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
         composition=terms.composition,
         closed=charter.closed,
         owner=charter.owner,
-        opened=charter.opened.isoformat(),
+        opened=charter.opened,
         within=charter.within,
         accounts_within=[
             entry.receipt.account for entry in ledger.entries(kinds=("open",), about=name)
         ],
         approved_plans_only=charter.approved_only,
-        total=replace(
-            total,
-            epsilon=limit.epsilon,
-            delta=limit.delta,
-            epsilon_exact=limit.epsilon_exact,
-            delta_exact=limit.delta_exact,
-        ),
+        total=replace(amount_of(terms, terms.limit), epsilon=terms.epsilon, delta=terms.delta),
         reserved=amount_of(terms, balance.reserved),
         spent=amount_of(terms, balance.spent),
         left=amount_left(terms, account.total_left),
@@ -299,12 +300,12 @@ def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
                 release=used.release,
                 account=used.account,
                 outcome=used.outcome,
-                day=used.day.isoformat(),
+                day=used.day,
                 amount=amount_of(terms, used.amount),
             )
             for used in ledger.uses(name)
         ),
-        history=tuple(_history(ledger, name)),
+        history=tuple(map(_event, ledger.entries(account=name, kinds=OF_ACCOUNT))),
     )
 
 
@@ -318,10 +319,10 @@ def _calendar(account: Account, standing: Standing) -> PeriodBalance | None:
     left = calendar.room(index, once, standing.used, used)
     return PeriodBalance(
         period=calendar.period,
-        allowance=amount(calendar.epsilon, calendar.delta),
+        allowance=PrivacyAmount(calendar.epsilon, calendar.delta),
         carry_over=calendar.carry_over,
         this=calendar.label(index),
-        until=calendar.last_day(index).isoformat(),
+        until=calendar.last_day(index),
         allowed=amount_left(terms, left + used),
         used=amount_of(terms, used),
         left=amount_left(terms, room(standing, account.day)),
@@ -331,7 +332,7 @@ def _calendar(account: Account, standing: Standing) -> PeriodBalance | None:
 def _statement(account: Account) -> Statement:
     terms = account.terms
     theorem = _SUM if terms.is_basic else THEOREMS["zcdp"]
-    return Statement(amount(terms.epsilon, terms.delta), theorem=theorem)
+    return Statement(PrivacyAmount(terms.epsilon, terms.delta), theorem)
 
 
 def _tightest(ledger: Ledger, account: Account) -> Statement:
@@ -342,7 +343,7 @@ def _tightest(ledger: Ledger, account: Account) -> Statement:
     epsilon = gaussian_statement(account.terms, ledger.tallies(account.name))
     if epsilon is None:
         return _statement(account)
-    return Statement(amount(epsilon, account.terms.delta), theorem=THEOREMS["gaussian"])
+    return Statement(PrivacyAmount(epsilon, account.terms.delta), THEOREMS["gaussian"])
 
 
 def _was_changed(ledger: Ledger, account: Account) -> bool:
@@ -355,23 +356,17 @@ def _was_changed(ledger: Ledger, account: Account) -> bool:
     return then != now or any(changed != terms for _, _, changed in account.charter.changes)
 
 
-def _history(ledger: Ledger, name: str) -> Iterator[AccountEvent]:
-    for entry in ledger.entries(account=name, kinds=OF_ACCOUNT):
-        body: Mapping[str, Any] = entry.body
-        terms: dict[str, Any] = {}
-        for name in ("epsilon", "delta"):
-            if name in body:
-                terms |= {name: float(Fraction(body[name])), f"{name}_exact": body[name]}
-        for name in ("composition", "own_delta", "calendar"):
-            if name in body:
-                terms[name] = body[name]
-        yield AccountEvent(
-            day=entry.receipt.at,
-            kind=cast(AccountKind, entry.kind),
-            terms=terms,
-            by=body["by"],
-            reason=body["reason"],
-        )
+def _event(entry: Entry) -> AccountEvent:
+    body: Mapping[str, Any] = entry.body
+    terms: dict[str, Any] = {}
+    for name in ("epsilon", "delta"):
+        if name in body:
+            terms |= {name: float(Fraction(body[name])), f"{name}_exact": body[name]}
+    for name in ("composition", "own_delta", "calendar"):
+        if name in body:
+            terms[name] = body[name]
+    kind = cast(AccountKind, entry.kind)
+    return AccountEvent(entry.receipt.at, kind, terms, body["by"], body["reason"])
 
 
 def charges_to(ledger: Ledger, account: str, release: str | None) -> Charges:
@@ -384,13 +379,10 @@ def charges_to(ledger: Ledger, account: str, release: str | None) -> Charges:
     if release is not None:
         reservation = ledger.reservation(release)
         if reservation is None or reservation.account not in names:
-            paid = (
-                "is in this ledger" if reservation is None else f"is paid from account {account!r}"
-            )
-            elsewhere = "" if reservation is None else f"; {reservation.account!r} pays for it"
-            raise BadInput(
-                f"No release {release!r} {paid}{elsewhere}. `dp-release status` lists them."
-            )
+            paid = "is in this ledger"
+            if reservation is not None:
+                paid = f"is paid from account {account!r}; {reservation.account!r} pays for it"
+            raise BadInput(f"No release {release!r} {paid}. `dp-release status` lists them.")
         names = [reservation.account]
     found = [
         entry
@@ -419,15 +411,13 @@ def plan_approval(ledger: Ledger, plan: Plan) -> PlanApproval | None:
     demanding = [one for one in ledger.lineage(plan.spec.account) if one.charter.approved_only]
     if not demanding:
         return None
+    names = [one.name for one in demanding]
     found = ledger.approval(plan.hash)
-    return PlanApproval(
-        demanded_by=[one.name for one in demanding],
-        approved=found is not None,
-        waits_for=[] if found else list(dict.fromkeys(one.charter.owner for one in demanding)),
-        by=found.body["by"] if found else None,
-        day=found.receipt.at if found else None,
-        reason=found.body["reason"] if found else None,
-    )
+    if found is None:
+        owners = list(dict.fromkeys(one.charter.owner for one in demanding))
+        return PlanApproval(names, approved=False, waits_for=owners)
+    by, reason = found.body["by"], found.body["reason"]
+    return PlanApproval(names, True, by=by, day=found.receipt.at, reason=reason)
 
 
 def decided_plan(ledger: Ledger, plan: Plan) -> DecidedPlan:
@@ -439,7 +429,7 @@ def decided_plan(ledger: Ledger, plan: Plan) -> DecidedPlan:
         account_found=account is not None,
         method=spec.method,
         sets=spec.sets,
-        privacy=amount(spec.privacy.epsilon, spec.privacy.delta),
+        privacy=PrivacyAmount(spec.privacy.epsilon, spec.privacy.delta),
         neighbours=spec.privacy.neighbours,
         demanded=account is not None and plan_approval(ledger, plan) is not None,
     )

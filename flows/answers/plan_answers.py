@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from dp_core.bundle.report.provenance import listed
@@ -11,13 +12,7 @@ from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.spec.plan import Plan, PlannedTable, PlannedTotal, check_reach, expected_error
-from flows.answers.amounts import (
-    AccountAbove,
-    PrivacyAmount,
-    account_above,
-    amount,
-    amount_left,
-)
+from flows.answers.amounts import AccountAbove, PrivacyAmount, account_above, amount_left
 from flows.answers.answer import INLINE, OMITTED, Answer
 from tasks.ledger.accounts import Above
 from tasks.ledger.ledger import Ledger
@@ -32,8 +27,8 @@ class PlannedStage(Answer):
     """A paying stage: its share, its cost in the plan's currency, and what it pays for."""
 
     stage: str
-    share: str
-    cost: str
+    share: Fraction
+    cost: Fraction
     what: str
 
 
@@ -131,7 +126,7 @@ class PlanAnswer(Answer):
     unit: str
     max_rows: int
     currency: str
-    limit: str
+    limit: Fraction
     plan_hash: str
     sets: int
     mode: str
@@ -167,12 +162,12 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         release=spec.release,
         account=spec.account,
         method=spec.method,
-        privacy=amount(privacy.epsilon, privacy.delta),
+        privacy=PrivacyAmount(privacy.epsilon, privacy.delta),
         neighbours=privacy.neighbours,
         unit=privacy.unit,
         max_rows=privacy.max_rows,
         currency=plan.currency.kind,
-        limit=str(plan.currency.limit),
+        limit=plan.currency.limit,
         plan_hash=plan.hash,
         sets=spec.sets,
         mode=spec.mode,
@@ -181,10 +176,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         columns=len(spec.schema.columns),
         stages=tuple(
             PlannedStage(
-                stage,
-                str(spec.shares[stage]),
-                str(plan.costs[stage]),
-                _what(plan, stage, threshold),
+                stage, spec.shares[stage], plan.costs[stage], _what(plan, stage, threshold)
             )
             for stage in PAYING_STAGES
             if plan.costs.get(stage)

@@ -40,27 +40,6 @@ LARGE_NOISE = 0.10
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A regression to fit.
-
-    Attributes:
-        folder: The bundle.
-        formula: The formula as typed.
-        family: The family of the model; None to choose it by the outcome.
-        level: Confidence level of the intervals, 0 to 1.
-        naive: Whether to accept naive intervals if the release has one set.
-        weighted: Whether to use the release's survey weights.
-    """
-
-    folder: Path
-    formula: str
-    family: Family | None
-    level: float
-    naive: bool
-    weighted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class SetRows(Answer):
     """The rows of one set that were used, and those dropped for a missing value."""
 
@@ -164,41 +143,49 @@ class RegressionAnswer(Answer):
     notes: list[str]
 
 
-def infer(request: Request) -> RegressionAnswer:
+def infer(
+    folder: Path, typed: str, family: Family | None, *, level: float, naive: bool, weighted: bool
+) -> RegressionAnswer:
     """Return the answer of `dp-release infer`.
+
+    Args:
+        folder: The bundle.
+        typed: The formula as typed.
+        family: The family of the model; None to choose it by the outcome.
+        level: Confidence level of the intervals, 0 to 1.
+        naive: Whether to accept naive intervals if the release has one set.
+        weighted: Whether to use the release's survey weights.
 
     Raises:
         BadInput: if the release is incomplete, or the formula cannot be fitted on each set.
     """
-    bundle = read_bundle(request.folder)
+    bundle = read_bundle(folder)
     claims = bundle.claims
-    if claims.sets == 1 and not request.naive:
+    if claims.sets == 1 and not naive:
         raise BadInput(
             "This release has one set, so only naive intervals exist, which ignore synthesis and"
             " noise; --naive prints them."
         )
-    formula = read_formula(request.formula, claims.schema.names)
+    formula = read_formula(typed, claims.schema.names)
     weight = claims.schema.weight
-    if request.weighted and weight is None:
+    if weighted and weight is None:
         raise BadInput("This release has no column of survey weights; leave --weighted out.")
-    used = weight.name if weight is not None and request.weighted else None
-    frames = read_frames(request.folder, claims.schema, formula.columns, claims.sets, weight=used)
+    used = weight.name if weight is not None and weighted else None
+    frames = read_frames(folder, claims.schema, formula.columns, claims.sets, weight=used)
     factor = _size_factor(bundle)
-    found = analyse(
-        formula, frames, claims.schema, bundle.rule, family=request.family, size_factor=factor
-    )
+    found = analyse(formula, frames, claims.schema, bundle.rule, family=family, size_factor=factor)
     design, fits, combined = found.design, found.fits, found.combined
     stacked = fit_stacked(design) if combined else None
     words = WORDING[bundle.rule]
     return RegressionAnswer(
-        folder=str(request.folder),
+        folder=str(folder),
         release=claims.name,
         formula=formula.text,
         family=design.outcome.family,
         modelled=design.outcome.in_words,
         outcome_levels=list(design.outcome.levels),
         sets=claims.sets,
-        level=request.level,
+        level=level,
         weights=used,
         rows=tuple(SetRows(frame.number, frame.rows, frame.dropped) for frame in frames),
         rule=CombiningRule(
@@ -212,11 +199,11 @@ def infer(request: Request) -> RegressionAnswer:
         ),
         size_factor=factor,
         complete_df=combined.complete_df if combined else None,
-        coefficients=tuple(_coefficients(design, fits, combined, stacked, request.level)),
+        coefficients=tuple(_coefficients(design, fits, combined, stacked, level)),
         covariance=combined.variance.tolist() if combined else fits[0].covariance.tolist(),
         all_terms=_joint(design, combined) if combined else None,
-        warnings=warnings_of(bundle, formula, combined),
-        notes=[*_of_weights(bundle, used), *_notes(bundle, design, fits, frames, factor)],
+        warnings=list(warnings_of(bundle, formula, combined)),
+        notes=list(_notes(bundle, design, fits, frames, factor, used)),
     )
 
 
@@ -293,40 +280,39 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> list[str]:
-    """Return the reasons why the intervals may be wrong."""
-    found = []
+def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> Iterator[str]:
+    """Yield the reasons why the intervals may be wrong."""
     if combined is None:
-        found.append(
+        yield (
             "The interval treats the rows of one set as people: it ignores the sampling of the set"
             " and the noise of the measurement, so it is too narrow."
         )
     elif not combined.honest:
-        found.append(
+        yield (
             "These intervals are too narrow: all sets come from one noisy measurement, and the"
             " differences between sets do not show the noise that they share."
         )
     if bundle.origin != "modelled":
-        found.append(f"No interval from these sets is honest: {OFF[bundle.origin]}")
+        yield f"No interval from these sets is honest: {OFF[bundle.origin]}"
     if bundle.origin in ("drawn", "chosen"):
-        return found
+        return
     tables, sums = measured_cliques(bundle.measured)
     groups = needed_groups(
         _modelled(bundle, formula.outcome_columns),
         [_modelled(bundle, term) for term in formula.terms],
     )
     if not tables and not sums:
-        found.append(
+        yield (
             "The release has no noisy table, so it is unknown which relations its sets reproduce;"
             " its report says what the method models."
         )
-        return found
+        return
     missing = unmeasured(groups, tables)
     lost = [group for group in missing if group in unmeasured(missing, sums)]
     if lost:
-        found.append(unmeasured_sentence(lost))
+        yield unmeasured_sentence(lost)
     if len(lost) < len(missing):
-        found.append(
+        yield (
             "Some of these relations were measured as noisy sums, not as tables: the sets reproduce"
             " them only as far as the release's model does, without other curves or interactions."
         )
@@ -337,7 +323,7 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
         if level.split(": ")[0] in _columns(formula) and not level.endswith(MISSING_LABEL)
     ]
     if weak:
-        found.append(
+        yield (
             f"Counts of {_listed(weak)} are close to the noise level. Coefficients of these levels"
             " are biased, and 95 % intervals cover them in 78 to 94 % of cases; merge these levels"
             " with others."
@@ -346,18 +332,17 @@ def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> 
     thin = dict(thin_groups(bundle.measured, bundle.claims.schema, groups, mode=mode))
     if thin:
         named = [f"{' × '.join(group)} ({share:.0%})" for group, share in thin.items()]
-        found.append(
+        yield (
             f"Many cells of {_listed(named)} are close to the noise level. Sets have no negative"
             " counts, so small cells are too large, coefficients are often biased towards zero,"
             " and intervals cover less often than stated. Use the noisy tables, or wider bins."
         )
     noisy = _noisy_groups(bundle, groups)
     if noisy:
-        found.append(
+        yield (
             f"Noise is large in {_listed(noisy)} (expected TVD): coefficients that depend on these"
             " tables are uncertain, and may be biased towards zero."
         )
-    return found
 
 
 def _modelled(bundle: Bundle, names: Sequence[str]) -> list[str]:
@@ -397,49 +382,42 @@ def _listed(phrases: Sequence[str], most: int = 4) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _of_weights(bundle: Bundle, used: str | None) -> list[str]:
-    """Return how the survey weights were used."""
-    weight = bundle.claims.schema.weight
-    if weight is None:
-        return []
-    if used is None:
-        return [
-            f"The survey weights ({weight.name}) were not used: the estimates describe the sample."
-            " --weighted gives estimates for the population."
-        ]
-    found = [
-        f"Weighted by {used}, with variances by linearization (Binder 1983). Rows are treated as"
-        " independent, since a synthetic set has no strata or clusters."
-    ]
-    if any(off > WEIGHTS_OFF for off in bundle.claims.off):
-        found.append(
-            "The weights miss some of the public totals they are calibrated to; the release's"
-            " statement says by how much."
-        )
-    return found
-
-
 def _notes(
     bundle: Bundle,
     design: Design,
     fits: Sequence[Fit],
     frames: Sequence[Frame],
     factor: float,
-) -> list[str]:
-    """Return notes on the design, dropped rows and sizes."""
-    found = list(design.notes)
+    used: str | None,
+) -> Iterator[str]:
+    """Yield notes on the survey weights, the design, dropped rows and sizes."""
+    weight = bundle.claims.schema.weight
+    if weight is not None and used is None:
+        yield (
+            f"The survey weights ({weight.name}) were not used: the estimates describe the sample."
+            " --weighted gives estimates for the population."
+        )
+    elif weight is not None:
+        yield (
+            f"Weighted by {used}, with variances by linearization (Binder 1983). Rows are treated"
+            " as independent, since a synthetic set has no strata or clusters."
+        )
+        if any(off > WEIGHTS_OFF for off in bundle.claims.off):
+            yield (
+                "The weights miss some of the public totals they are calibrated to; the release's"
+                " statement says by how much."
+            )
+    yield from design.notes
     if any(frame.dropped for frame in frames):
         dropped = ", ".join(f"{frame.dropped:,}" for frame in frames)
-        found.append(f"Rows with a missing value were left out, by set: {dropped}.")
-    uneven = check_enough(fits)
-    if uneven:
-        found.append(uneven)
+        yield f"Rows with a missing value were left out, by set: {dropped}."
+    if uneven := check_enough(fits):
+        yield uneven
     if factor != 1:
-        found.append(
+        yield (
             f"The sets have {sum(bundle.claims.rows) / bundle.claims.sets:,.0f} rows and the file"
             f" has about {bundle.records:,.0f}: W was multiplied by {factor:.3g} to match it."
         )
-    return found
 
 
 def family_word(text: str | None) -> Family | None:

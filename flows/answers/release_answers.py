@@ -16,15 +16,14 @@ from flows.answers.amounts import (
     AccountAbove,
     PrivacyAmount,
     account_above,
-    amount,
     amount_left,
     amount_of,
 )
 from flows.answers.answer import OMITTED, Answer
-from tasks.ledger.accounts import Account
+from tasks.ledger.accounts import Account, Used
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
-from tasks.run.verification_note import last_verified
+from tasks.run.verification_note import Verified, last_verified
 from tasks.support.run_folder import RunFolder
 
 STAGE_NAMES = (
@@ -99,7 +98,7 @@ class ReleaseStatus(Answer):
     stages_done: list[str]
     stages_open: list[str]
     gate: Approval | None
-    out: str | None
+    out: Path | None
     plan_hash: str
     here: bool
     holder: Holder | None
@@ -114,20 +113,12 @@ class Need(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class LastVerified(Answer):
-    """When the ledger was last verified, and whether it passed."""
-
-    at: str
-    passed: bool
-
-
-@dataclass(frozen=True, slots=True)
 class AllStatuses(Answer):
     """The status of every release, and what a person has to do."""
 
     releases: tuple[ReleaseStatus, ...]
     needs: tuple[Need, ...]
-    ledger_verified: LastVerified | None
+    ledger_verified: Verified | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +126,9 @@ class EndedRelease(Answer):
     """What a release that ended without a bundle spent, and what its account has left.
 
     Attributes:
-        files: What became of the confidential files of an abandoned release.
+        files: What became of the confidential files of an abandoned release: `deleted`, `none` (it
+            never read the data), `gone` (its folder is no longer in this home), or `elsewhere`
+            (another home began it and may still have them).
         by: Who withdrew it.
     """
 
@@ -166,11 +159,11 @@ class PublishedRelease(Answer):
     charges: int
     left: PrivacyAmount
     above: AccountAbove | None
-    out: str
+    out: Path
     sets: int
     rows: int | None
     accuracy: Mapping[str, Any]
-    internal: str
+    internal: Path
     seconds: float
     utility: Mapping[str, float] | None = field(default=None, metadata=OMITTED)
 
@@ -182,10 +175,25 @@ class RecordedLook(Answer):
     release: str
     by: str
     day: str
-    looks: list[str]
+    looks: tuple[str, ...]
     held: str | None
     outcome: str | None
-    internal: str
+    internal: Path
+
+
+def known_reservation(ledger: Ledger, release: str) -> Reservation:
+    """Return the reservation of a release.
+
+    Raises:
+        BadInput: if the ledger knows no such release.
+    """
+    found = ledger.reservation(release)
+    if found is None:
+        raise BadInput(
+            f"There is no release {release!r} in this ledger; `dp-release status` lists them.",
+            row="no-such-release",
+        )
+    return found
 
 
 def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
@@ -194,12 +202,7 @@ def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
     Raises:
         BadInput: if the ledger knows no such release.
     """
-    reservation = ledger.reservation(release)
-    if reservation is None:
-        raise BadInput(
-            f"There is no release {release!r} in this ledger; `dp-release status` lists them.",
-            row="no-such-release",
-        )
+    reservation = known_reservation(ledger, release)
     folder = RunFolder(home, release, reservation.link)
     charges = ledger.charges(reservation)
     spent = sum((charge.cost for charge in charges), Fraction(0))
@@ -210,19 +213,19 @@ def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
     gate = _approval(ledger, reservation)
     state = "at work" if holder else _state(reservation, done, tidy=tidy, gate=gate)
     left = [stage for stage in stages if stage not in done]
-    account = ledger.account(reservation.account) if reservation.outcome in WITHOUT_BUNDLE else None
+    ended = reservation.outcome in WITHOUT_BUNDLE
     return ReleaseStatus(
         release=release,
         account=reservation.account,
         state=state,
         outcome=reservation.outcome,
-        reserved=amount(reservation.epsilon, reservation.delta),
-        spent=_spent(ledger, account, release) if account else None,
+        reserved=PrivacyAmount(reservation.epsilon, reservation.delta),
+        spent=_spent(ledger, ledger.account(reservation.account), release) if ended else None,
         spent_part=float(spent / reservation.currency.limit) if reservation.currency.limit else 0.0,
         charges=len(charges),
         uncommitted=sum(charge.result is None for charge in charges),
         stages_done=done,
-        stages_open=[] if reservation.outcome in WITHOUT_BUNDLE else left,
+        stages_open=[] if ended else left,
         gate=gate,
         out=_out(folder),
         plan_hash=reservation.plan,
@@ -231,9 +234,13 @@ def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
     )
 
 
+def _use(ledger: Ledger, account: str, release: str) -> Used:
+    """Return what a release took of its account."""
+    return next(used for used in ledger.uses(account)[::-1] if used.release == release)
+
+
 def _spent(ledger: Ledger, account: Account, release: str) -> PrivacyAmount:
-    used = next(used for used in ledger.uses(account.name)[::-1] if used.release == release)
-    return amount_of(account.terms, used.amount)
+    return amount_of(account.terms, _use(ledger, account.name, release).amount)
 
 
 def ended_release(
@@ -282,14 +289,8 @@ def all_statuses(home: Path, ledger: Ledger) -> AllStatuses:
     """Return the status of every release in the ledger, and what a person has to do."""
     found = tuple(release_status(home, ledger, release) for release in ledger.releases())
     needs = [(release.release, _to_do(release)) for release in found]
-    verified = last_verified(home)
-    return AllStatuses(
-        releases=found,
-        needs=tuple(Need(release, do) for release, do in needs if do is not None),
-        ledger_verified=None
-        if verified is None
-        else LastVerified(verified.at.isoformat(timespec="seconds"), verified.passed),
-    )
+    needed = tuple(Need(release, do) for release, do in needs if do is not None)
+    return AllStatuses(found, needed, last_verified(home))
 
 
 def _to_do(status: ReleaseStatus) -> str | None:
@@ -323,9 +324,9 @@ def _state(reservation: Reservation, done: list[str], *, tidy: bool, gate: Appro
     return reservation.outcome or "unfinished: resume or abandon it"
 
 
-def _out(folder: RunFolder) -> str | None:
+def _out(folder: RunFolder) -> Path | None:
     try:
-        return str(folder.remembered()[1])
+        return folder.remembered()[1]
     except BadInput:
         return None
 
@@ -334,28 +335,25 @@ def published_release(
     home: Path, ledger: Ledger, plan: Plan, out: Path, *, seconds: float
 ) -> PublishedRelease:
     """Return what a published release cost, where it is, and its public accuracy figures."""
-    folder = RunFolder(home, plan.spec.release)
+    release = plan.spec.release
+    folder = RunFolder(home, release)
     account = ledger.account(plan.spec.account)
-    privacy = plan.spec.privacy
-    uses = ledger.uses(account.name)
-    spent = next(used for used in uses[::-1] if used.release == plan.spec.release)
-    synthesis = folder.done("synthesize") or {}
-    reservation = ledger.reservation(plan.spec.release)
+    spent = _use(ledger, account.name, release)
+    reservation = known_reservation(ledger, release)
+    synthesis, check = folder.done("synthesize") or {}, folder.done("check") or {}
     return PublishedRelease(
-        release=plan.spec.release,
+        release=release,
         account=account.name,
-        spent=amount(spent.epsilon, spent.delta),
-        neighbours=privacy.neighbours,
-        charges=len(ledger.charges(reservation)) if reservation else 0,
+        spent=PrivacyAmount(spent.epsilon, spent.delta),
+        neighbours=plan.spec.privacy.neighbours,
+        charges=len(ledger.charges(reservation)),
         left=amount_left(account.terms, account.left),
         above=account_above(account.above),
-        out=str(out.absolute()),
+        out=out.absolute(),
         sets=plan.spec.sets,
         rows=(synthesis.get("rows") or [None])[0],
-        accuracy={
-            name: value for name, value in (folder.done("check") or {}).items() if name != "fits"
-        },
-        internal=str(folder.internal),
+        accuracy={name: value for name, value in check.items() if name != "fits"},
+        internal=folder.internal,
         seconds=round(seconds, 1),
     )
 

@@ -1,4 +1,4 @@
-"""What is typed on the command line, as exact values; every mistake is one sentence."""
+"""Values typed on the command line: exact numbers, known words, calendars, plans, releases."""
 
 from __future__ import annotations
 
@@ -21,17 +21,21 @@ if TYPE_CHECKING:
 
 
 def exact_epsilon(option: str, text: str | None) -> Fraction | None:
-    """Return an epsilon, None where none was typed."""
+    """Return an exact epsilon above 0; None if none was typed."""
     return None if text is None else exact_number(option, text, positive=True)
 
 
 def exact_delta(option: str, text: str | None) -> Fraction | None:
-    """Return a delta, None where none was typed."""
+    """Return an exact delta from 0 to below 1; None if none was typed."""
     return None if text is None else exact_number(option, text, below_one=True)
 
 
 def person_and_reason(by: str, reason: str) -> tuple[str, str]:
-    """Return who decides and why, both stated."""
+    """Return who decides and why, without surrounding spaces.
+
+    Raises:
+        BadInput: if one of them is empty.
+    """
     for option, text in (("--by", by), ("--reason", reason)):
         if not text.strip():
             raise BadInput(f"{option} is empty; the ledger records a person and a reason.")
@@ -60,13 +64,8 @@ def known_word(option: str, text: str) -> str:
 
 
 def composition_word(text: str) -> Composition:
-    """Return how releases add up."""
+    """Return the composition of an account."""
     return cast("Composition", known_word("--composition", text))
-
-
-def period_word(option: str, text: str) -> Period:
-    """Return how long a period is."""
-    return cast("Period", known_word(option, text))
 
 
 def account_terms(
@@ -97,11 +96,17 @@ def account_calendar(
     delta: str | None,
     carry_over: bool,
 ) -> Calendar | None:
-    """Return the calendar that the options of a new account describe, None without them.
+    """Return the calendar of a new account; None if it has no allowance per period.
 
-    Without `--period-delta`, a period may use the whole own delta of a zcdp account (of which
-    today's mechanisms use nothing). In a basic account with a delta it must be stated: the whole of
-    it in each period would be no allowance, and any part of it would be a guess.
+    `--period-delta` defaults to the whole own delta of a zcdp account. A basic account with a delta
+    must state it, since no part of the delta is an obvious default.
+
+    Args:
+        terms: The account's terms.
+        per: The period as typed: month, quarter or year.
+        epsilon: Epsilon of one period as typed.
+        delta: Delta of one period as typed.
+        carry_over: Whether unused allowance is kept for later periods.
 
     Raises:
         BadInput: if the options do not belong together, or a period allows more than the total.
@@ -109,15 +114,12 @@ def account_calendar(
     from dp_core.wall.ledger.budget_periods import Calendar
 
     if per is None:
-        for option, given in (
-            ("--period-epsilon", epsilon is not None),
-            ("--period-delta", delta is not None),
-            ("--carry-over", carry_over),
-        ):
-            if given:
-                raise BadInput(f"{option} needs --per month, quarter or year.")
+        typed = {"period-epsilon": epsilon, "period-delta": delta, "carry-over": carry_over or None}
+        for option, value in typed.items():
+            if value is not None:
+                raise BadInput(f"--{option} needs --per month, quarter or year.")
         return None
-    period = period_word("--per", per)
+    period = cast("Period", known_word("--per", per))
     allowed = exact_epsilon("--period-epsilon", epsilon)
     if allowed is None:
         raise BadInput(f"--per {period} needs --period-epsilon: what one {period} may use.")
@@ -130,30 +132,28 @@ def account_calendar(
     if own is None:
         own = terms.own_delta
     today = datetime.now(UTC).date()
-    calendar = Calendar(period, allowed, own, carry_over, today)
-    _check_allowance(calendar, terms)
-    return calendar
+    return _checked(Calendar(period, allowed, own, carry_over, today), terms)
 
 
 def raised_calendar(
     account: str, before: Calendar | None, terms: Terms, *, epsilon: str | None, delta: str | None
 ) -> Calendar | None:
-    """Return the calendar with a higher allowance, None where none was typed.
+    """Return the calendar with a higher allowance; None if no allowance was typed.
 
     Args:
-        account: Its name, for the sentences.
-        before: Its calendar.
-        terms: Of the account, as raised at the same time.
-        epsilon: Of a period, as typed.
-        delta: Of a period, as typed.
+        account: Name of the account, for messages.
+        before: Its calendar so far.
+        terms: Its terms after the raise.
+        epsilon: Epsilon of one period as typed.
+        delta: Delta of one period as typed.
 
     Raises:
         BadInput: if the account has no calendar, or the allowance is not raised.
     """
+    if epsilon is None and delta is None:
+        return None
     new_epsilon = exact_epsilon("--period-epsilon", epsilon)
     new_delta = exact_delta("--period-delta", delta)
-    if new_epsilon is None and new_delta is None:
-        return None
     if before is None:
         raise BadInput(
             f"Account {account!r} has no allowance per period to raise: that is fixed when an"
@@ -175,27 +175,26 @@ def raised_calendar(
             )
     if after == before:
         raise BadInput(f"Account {account!r} has that allowance already; nothing was raised.")
-    _check_allowance(after, terms)
-    return after
+    return _checked(after, terms)
 
 
 def restated_calendar(
     account: str, before: Calendar | None, old: Terms, terms: Terms, *, delta: str | None
 ) -> Calendar | None:
-    """Return the calendar of an account that is restated, None without one.
+    """Return the calendar of an account after a change of composition; None if it has none.
 
-    The delta of a period is delta in a basic account, and own delta of events in a zcdp account. So
-    where the composition changes it is stated anew, as `account_calendar` has it for a new account.
+    A period limits the delta of a basic account, and the own delta of a zcdp account. So a new
+    composition needs a new limit, with the default of `account_calendar`.
 
     Args:
-        account: Its name, for the sentences.
-        before: Its calendar.
+        account: Name of the account, for messages.
+        before: Its calendar so far.
         old: Its terms so far.
-        terms: Its terms from now on.
-        delta: Of a period, as typed.
+        terms: Its new terms.
+        delta: Delta of one period as typed.
 
     Raises:
-        BadInput: if the account has no calendar, or what a period may use of delta is not stated.
+        BadInput: if the account has no calendar, or must state the delta of a period.
     """
     stated = exact_delta("--period-delta", delta)
     if before is None:
@@ -213,12 +212,11 @@ def restated_calendar(
         )
     if stated is None:
         stated = terms.own_delta if changed else before.delta
-    after = replace(before, delta=stated)
-    _check_allowance(after, terms)
-    return after
+    return _checked(replace(before, delta=stated), terms)
 
 
-def _check_allowance(calendar: Calendar, terms: Terms) -> None:
+def _checked(calendar: Calendar, terms: Terms) -> Calendar:
+    """Return a calendar whose period allows no more than the account's total."""
     whole = terms.delta if terms.is_basic else terms.own_delta
     for option, part, total, word in (
         ("--period-epsilon", calendar.epsilon, terms.epsilon, "epsilon"),
@@ -229,6 +227,7 @@ def _check_allowance(calendar: Calendar, terms: Terms) -> None:
                 f"{option} {float(part):g} is above the account's whole {word} of"
                 f" {float(total):g}, so it would allow more than there is."
             )
+    return calendar
 
 
 def relation(text: str) -> Neighbours:
@@ -240,7 +239,7 @@ _HASH = re.compile(r"[0-9a-fA-F]{64}")
 
 
 def plan_named(text: str) -> tuple[str, Plan | None]:
-    """Return the hash of a plan, and the plan itself where its spec was named.
+    """Return the hash of a plan, and the plan itself if its spec was named.
 
     Raises:
         BadInput: if the text is neither a hash nor the path of a spec.
@@ -261,7 +260,7 @@ def plan_named(text: str) -> tuple[str, Plan | None]:
 
 
 def check_release(text: str) -> str:
-    """Return the name of a release, where people also type the path of its spec.
+    """Return the name of a release; the path of its spec is a common mistake.
 
     Raises:
         BadInput: if it is a path, or no name.

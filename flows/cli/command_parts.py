@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     View = Callable[[Console, Any], None]
 
 
+PATH = click.Path(path_type=Path)
+"""Type of an option or argument that names a file or folder, which need not exist."""
+
+
 class CommandGroup(click.Group):
     """A group of commands that suggests the nearest one when a name is mistyped."""
 

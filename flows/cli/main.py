@@ -15,13 +15,11 @@ from flows.cli.command_parts import cli
 
 # Each file adds its commands to `cli`.
 from flows.cli.commands import (  # noqa: F401
-    approval_commands,
     automations_command,
     bundle_commands,
     compare_command,
     infer_command,
     ledger_commands,
-    ledger_reports,
     metrics_command,
     release_commands,
     schema_commands,

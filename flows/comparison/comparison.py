@@ -15,6 +15,7 @@ from typing import Any
 
 from dp_core.analysis.comparison.cells import Cell, CellStore, Result, write_text
 from dp_core.errors import BadInput, SchemaViolation, StageFailed
+from flows.answers.comparison_answers import ComparisonAnswer
 from flows.comparison.cell_processes import Job, run_cells
 from flows.comparison.comparison_layout import Input, Prepared, prepare
 from flows.comparison.comparison_progress import ComparisonProgress
@@ -33,8 +34,8 @@ class Interrupted(KeyboardInterrupt):
         self.message = message
 
 
-def compare(request: Request, progress: ComparisonProgress) -> dict[str, object]:
-    """Start or resume a comparison; return the content of its tables as plain values.
+def compare(request: Request, progress: ComparisonProgress) -> ComparisonAnswer:
+    """Start or resume a comparison; return the content of its tables.
 
     Raises:
         BadInput: if specs, data or folder are invalid, or no method supports the data.
@@ -91,7 +92,7 @@ def run(prepared: Prepared, progress: ComparisonProgress) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def report(prepared: Prepared) -> dict[str, object]:
+def report(prepared: Prepared) -> ComparisonAnswer:
     """Write tables and pictures; return their content.
 
     Raises:
@@ -110,31 +111,7 @@ def report(prepared: Prepared) -> dict[str, object]:
         refused = all(r is not None and r.outcome == "refused" for _, r in asked)
         kind = BadInput if refused else StageFailed
         raise kind(f"No run of a method finished. The first reason: {sentence}")
-    return {
-        "declared_public": prepared.declaration.sentence,
-        "out": str(prepared.out),
-        "rows": [
-            {
-                "file": row.cell.file,
-                "method": row.cell.label,
-                "preset": row.cell.method,
-                "epsilon": row.cell.epsilon,
-                "delta": row.cell.delta,
-                "neighbours": row.cell.neighbours,
-                "reference": row.cell.reference,
-                "runs": row.runs,
-                "outcomes": dict(row.outcomes),
-                "refused": row.outcomes.get("refused", 0) == row.runs,
-                "figures": {
-                    name: {"mean": found.mean, "sd": found.deviation, "runs": found.runs}
-                    for name, found in row.figures.items()
-                },
-                "sentences": list(row.sentences),
-            }
-            for row in rows
-        ],
-        "plots": [str(path) for path in pictures],
-    }
+    return ComparisonAnswer(prepared.declaration.sentence, prepared.out, rows, pictures)
 
 
 def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:

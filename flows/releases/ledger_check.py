@@ -14,6 +14,7 @@ from dp_core.wall.ledger.audit import Audit, audit
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.export import read_export
 from dp_core.wall.ledger.signatures import fingerprint, read_public
+from flows.answers.ledger_answers import LedgerCheck
 from flows.monitoring.prefect_events import tell_ledger
 from tasks.run.verification_note import noting
 
@@ -28,9 +29,7 @@ _LEDGER_NEXT = (
 _EXPORT_NEXT = "Compare it with another export of the same ledger, and with its noted head."
 
 
-def check_ledger(
-    ledger: Ledger, home: Path, keys: Sequence[Path], *, quiet: bool
-) -> dict[str, object]:
+def check_ledger(ledger: Ledger, home: Path, keys: Sequence[Path], *, quiet: bool) -> LedgerCheck:
     """Check every entry of a home's ledger.
 
     Args:
@@ -58,10 +57,10 @@ def check_ledger(
     with noting(home), _told(), advised(_LEDGER_NEXT), progress(quiet=quiet) as update:
         found = ledger.verify(key, trusted=trusted, progress=update)
     sealed = "checked" if key else "not checked" if ledger.knows_inputs() else "none"
-    return {"ledger": str(home), "export": None, "seals": sealed, **_facts(found, trusted)}
+    return _answer(found, trusted, ledger=home, export=None, seals=sealed)
 
 
-def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> dict[str, object]:
+def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> LedgerCheck:
     """Check every entry of an export, without a ledger or a home.
 
     Args:
@@ -69,9 +68,6 @@ def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> dict[str, 
         keys: Paths of public keys, one of which must have signed the last entry; empty accepts any
             key.
         quiet: Show no progress.
-
-    Returns:
-        The answer of `dp-release ledger verify`.
 
     Raises:
         BadInput: if the file is not an export, or a key file holds no public key.
@@ -87,23 +83,23 @@ def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> dict[str, 
 
         found = audit(read_export(path), trusted=trusted, inspect=inspect)
     # The key of the seals never leaves the home, so an export cannot be checked for them.
-    return {
-        "ledger": None,
-        "export": str(path),
-        "seals": "not checked",
-        **_facts(found, trusted),
-    }
+    return _answer(found, trusted, ledger=None, export=path, seals="not checked")
 
 
-def _facts(found: Audit, trusted: Sequence[str]) -> dict[str, object]:
-    return {
-        "passed": True,
-        "entries": found.entries,
-        "head": found.head,
-        "signed": found.signed,
-        "keys": [fingerprint(public) for public in found.keys],
-        "trusted": [fingerprint(public) for public in trusted],
-    }
+def _answer(
+    found: Audit, trusted: Sequence[str], *, ledger: Path | None, export: Path | None, seals: str
+) -> LedgerCheck:
+    return LedgerCheck(
+        ledger=ledger,
+        export=export,
+        seals=seals,
+        passed=True,
+        entries=found.entries,
+        head=found.head,
+        signed=found.signed,
+        keys=[fingerprint(public) for public in found.keys],
+        trusted=[fingerprint(public) for public in trusted],
+    )
 
 
 def _announced(path: Path) -> int:

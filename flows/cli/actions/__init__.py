@@ -2,7 +2,7 @@
 
 `run_release` runs and resumes releases. `publication_decisions` records looks, and publishes or
 withdraws releases that await approval. `abandonment` abandons a release, `serving` makes releases
-on a schedule, `drafting` drafts a schema, and `internal_regression` is `infer
---against-confidential`. A command that only reads goes from `commands` to `flows.answers`; one that
-adds an entry to an account calls the ledger itself.
+on a schedule, `drafting` drafts a schema, `signing_keys` makes a key, and `internal_regression` is
+`infer --against-confidential`. A command that only reads calls `flows.answers`; one that only adds
+an entry to the ledger calls the ledger.
 """

@@ -1,35 +1,19 @@
-"""Giving up a release."""
+"""`abandon`: giving up a release."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from dp_core.errors import BadInput
+from flows.answers.release_answers import EndedRelease, ended_release, known_reservation
 from flows.releases.start_check import require_known_results
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.reservations import Reservation
 from tasks.run.home import home_id
 from tasks.run.release_cleanup import clear_leftovers
 from tasks.support.run_folder import RunFolder
 
 
-@dataclass(frozen=True, slots=True)
-class Abandoned:
-    """What became of a release that was given up.
-
-    Attributes:
-        reservation: As it is settled.
-        files: What became of its confidential files: `deleted`, `none` (it never looked at data),
-            `gone` (the run's folder is not here any more), or `elsewhere` (another home began it
-            and may still have them).
-    """
-
-    reservation: Reservation
-    files: str
-
-
-def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
+def abandon(home: Path, ledger: Ledger, name: str) -> EndedRelease:
     """Give back what a release reserved and did not charge, and delete its confidential files.
 
     The charges stay spent, and the name stays used. Where the release pays on a curve (delta above
@@ -41,12 +25,7 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
     Raises:
         BadInput: if there is no such release, or it is over.
     """
-    reservation = ledger.reservation(name)
-    if reservation is None:
-        raise BadInput(
-            f"There is no release {name!r} in this ledger; `dp-release status` lists them.",
-            row="no-such-release",
-        )
+    reservation = known_reservation(ledger, name)
     if reservation.outcome is not None:
         clear_leftovers(home, ledger, name)
         raise BadInput(
@@ -68,10 +47,12 @@ def abandon(home: Path, ledger: Ledger, name: str) -> Abandoned:
         stored = folder.has_results() if here else bool(ledger.charges(reservation))
         settled = writer.settle(reservation, "abandoned", stored=stored)
         folder.remove_confidential()
-    if here:
-        return Abandoned(settled, "deleted")
     began = ledger.entries(kinds=("input",), reservation=reservation.position)
-    if not began:
-        return Abandoned(settled, "none")
-    elsewhere = any(entry.body["home"] != home_id(home) for entry in began)
-    return Abandoned(settled, "elsewhere" if elsewhere else "gone")
+    if here:
+        files = "deleted"
+    elif not began:
+        files = "none"
+    else:
+        elsewhere = any(entry.body["home"] != home_id(home) for entry in began)
+        files = "elsewhere" if elsewhere else "gone"
+    return ended_release(ledger, settled, files=files)

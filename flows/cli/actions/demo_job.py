@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from fractions import Fraction
 from importlib import resources
 from pathlib import Path
@@ -11,45 +10,23 @@ from pathlib import Path
 from dp_core.errors import BadInput
 from dp_core.wall.accounting.composition import Terms
 from tasks.run.home import open_ledger
-from tasks.support.run_folder import RunFolder
 
-ACCOUNT, RELEASE = "yrbss", "yrbss-demo"
 FILES = ("yrbss.csv.gz", "yrbss.schema.yaml", "yrbss.release.yaml")
 
 
-@dataclass(frozen=True, slots=True)
-class DemoPlace:
-    """Where one demo lives.
-
-    Attributes:
-        home: Its own home, with its own ledger.
-        out: Where its bundle goes.
-    """
-
-    home: Path
-    out: Path
-
-    def utility(self) -> dict[str, float]:
-        """Return the distances to the survey itself, which is public."""
-        from flows.answers.release_answers import utility_means
-
-        return utility_means(RunFolder(self.home, RELEASE).internal)
-
-
-def prepare_demo(home: Path, out: Path | None) -> tuple[Path, DemoPlace]:
-    """Make a fresh home with the demo's files and an open account; return the spec's path too."""
+def prepare_demo(home: Path) -> tuple[Path, Path]:
+    """Make a fresh home with an open account and the demo's files; return it and the spec."""
     fresh = _fresh(home / "demo")
     for name in FILES:
         (fresh / name).write_bytes((resources.files("flows.demo") / name).read_bytes())
     open_ledger(fresh).open_account(
-        ACCOUNT,
+        "yrbss",
         terms=Terms("basic", Fraction(1), Fraction("1e-9")),
         neighbours="add-remove",
         by="demo",
         reason="to try dp-release",
     )
-    place = DemoPlace(fresh, (out or fresh / "bundle").absolute())
-    return fresh / "yrbss.release.yaml", place
+    return fresh, fresh / "yrbss.release.yaml"
 
 
 def _fresh(above: Path) -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,34 +26,26 @@ if TYPE_CHECKING:
     from tasks.ledger.reservations import Reservation
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What came of it.
-
-    Attributes:
-        release: Whose.
-        page: In the internal folder; picture and numbers are beside it.
-    """
-
-    release: str
-    page: Path
-
-
-def against_file(home: Path, bundle_folder: Path, formula: str) -> Written:
+def against_file(home: Path, bundle_folder: Path, formula: str) -> tuple[str, Path]:
     """Fit a formula to a published release's sets and to its confidential file.
 
     Args:
-        home: Of the ledger that paid.
-        bundle_folder: The release as it was published.
-        formula: As typed.
+        home: The home that made the release.
+        bundle_folder: The published bundle.
+        formula: The formula as typed.
+
+    Returns:
+        The name of the release and the page with the result, in its internal folder; the picture
+        and the numbers are beside the page.
 
     Raises:
-        BadInput: if the folder is no release of this home, the formula will not do, or the file is
-            not there any more as it was.
+        BadInput: if the folder is no release of this home, the formula is invalid, or the file is
+            missing or changed.
 
     Privacy:
-        Looks at the file without noise: after the publication, so that nothing can be chosen by it,
-        and for the internal folder only. What is returned does not depend on the file.
+        The result is computed from the file without noise, and is written to the internal folder
+        only. The release is already published, so the result cannot influence it. What is returned
+        does not depend on the file.
     """
     from dp_core.bundle.files.codebook import synthetic_path
     from dp_core.bundle.reading import read_bundle
@@ -92,12 +83,12 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> Written:
             rule=bundle.rule,
             name=name,
         )
-    return Written(claims.name, page)
+    return claims.name, page
 
 
 @contextmanager
 def confidential_folder(folder: RunFolder) -> Iterator[None]:
-    """Have a finished release's confidential folder, for a table's snapshot; it goes if it went."""
+    """Make the confidential folder of a finished release if it is gone; delete it again after."""
     kept = folder.confidential.is_dir()
     make_folder(folder.confidential)
     try:
@@ -113,7 +104,7 @@ def _same_source(
     """Return the confidential file as it was when the release was made.
 
     Raises:
-        BadInput: if it is not where the spec has it, or is another file now.
+        BadInput: if it is no longer where the spec has it, or has changed.
     """
     from dp_core.confidential.source import keyed_digest
     from dp_core.spec.reading.spec_file import load_spec

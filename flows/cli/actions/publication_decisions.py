@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from prefect import Task
 from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput
 from dp_core.spec.plan import Plan
-from dp_core.wall.ledger.approval import Gate
+from flows.answers.release_answers import RecordedLook, known_reservation
 from flows.monitoring.announcement import tell
 from flows.monitoring.outcome import Outcome
 from flows.release import carry_out
@@ -25,22 +24,7 @@ from tasks.stages.publication_approval import require_unchanged
 from tasks.support.run_folder import RunFolder
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A look that the ledger has recorded.
-
-    Attributes:
-        internal: The run's internal folder.
-        gate: The ledger's entries about the approval, with all looks so far.
-        outcome: How the release ended; None while it awaits approval.
-    """
-
-    internal: Path
-    gate: Gate
-    outcome: str | None
-
-
-def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Look:
+def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> RecordedLook:
     """Record a look at the internal files of a release, and then return their folder.
 
     Args:
@@ -53,7 +37,7 @@ def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Look
     Raises:
         BadInput: if the release is not finished, or its files are not in this home.
     """
-    reservation = _known(ledger, name)
+    reservation = known_reservation(ledger, name)
     folder = RunFolder(home, name, reservation.link)
     if not folder.internal.is_dir():
         raise BadInput(
@@ -63,7 +47,15 @@ def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Look
         )
     with ledger.lease(name, home_id(home)) as writer:
         gate = writer.look(by=by, reason=reason)
-    return Look(folder.internal_name, gate, reservation.outcome)
+    return RecordedLook(
+        release=name,
+        by=by,
+        day=gate.looks[-1],
+        looks=gate.looks,
+        held=gate.held,
+        outcome=reservation.outcome,
+        internal=folder.internal_name,
+    )
 
 
 def publish(
@@ -89,7 +81,7 @@ def publish(
             cannot be used.
         StageFailed: if its files are missing or were changed.
     """
-    reservation = _known(ledger, name)
+    reservation = known_reservation(ledger, name)
     folder = RunFolder(home, name, reservation.link)
     decided = ledger.gate(reservation).decided == "publish" and folder.done("tidy") is None
     if not decided:
@@ -135,7 +127,7 @@ def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> 
     Raises:
         BadInput: if the release does not await approval.
     """
-    reservation = _known(ledger, name)
+    reservation = known_reservation(ledger, name)
     folder = RunFolder(home, name, reservation.link)
     left = folder.exists() and reservation.outcome == "withdrawn" and folder.done("tidy") is None
     if not left:
@@ -156,16 +148,6 @@ def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> 
 def _plainly(stage: Task[[Any], None], run: Run) -> None:
     """Run a stage without Prefect; the stages are short, and the ledger records the decision."""
     stage.fn(run)
-
-
-def _known(ledger: Ledger, name: str) -> Reservation:
-    reservation = ledger.reservation(name)
-    if reservation is None:
-        raise BadInput(
-            f"There is no release {name!r} in this ledger; `dp-release status` lists them.",
-            row="no-such-release",
-        )
-    return reservation
 
 
 def _require_held(ledger: Ledger, reservation: Reservation) -> None:

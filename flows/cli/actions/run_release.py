@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +31,7 @@ def make(
     **options: Any,
 ) -> PublishedRelease:
     """Run the release flow with progress on the terminal."""
+    from flows.cli.terminal.progress import StageProgress
     from flows.engine.engine_failures import stopped_outside
     from flows.engine.orphaned_servers import end_orphans, mark
     from flows.engine.own_server import start_own_server
@@ -45,18 +45,15 @@ def make(
     plan = _opening(spec, out, release)
     made = plan.spec.release
     reservation = open_ledger(home()).reservation(made)
-    if (
-        release is None
-        and reservation is not None
-        and reservation.outcome is None
-        and reservation.plan == plan.hash
-    ):
+    unfinished = reservation if reservation and reservation.outcome is None else None
+    if release is None and unfinished and unfinished.plan == plan.hash:
         click.echo(f"Resuming release {made!r}, which is not finished.", err=True)
     prepare(home(), verbose=verbose)
     end_orphans()
     mark()
     server = start_own_server()
-    with _progress(quiet=as_json or log.is_on_terminal()) as progress:
+    shown = StageProgress(quiet=as_json or log.is_on_terminal())
+    with contextlib.closing(shown) as progress:
         progress.wait("Start Prefect", "its own server takes some seconds")
         from flows.answers.release_answers import published_release
         from flows.release import called_with
@@ -72,7 +69,7 @@ def make(
                 raise
             except ReleaseError:
                 if show_values:
-                    progress.stop()
+                    progress.close()
                     _show_detail(made)
                 raise
             except Exception as error:
@@ -121,14 +118,3 @@ def _show_detail(release: str) -> None:
     for name in ("failure.txt", "validation.json"):
         with contextlib.suppress(OSError):
             click.echo((internal / name).read_text(), err=True)
-
-
-@contextlib.contextmanager
-def _progress(*, quiet: bool) -> Iterator[Any]:
-    from flows.cli.terminal.progress import StageProgress
-
-    progress = StageProgress(quiet=quiet)
-    try:
-        yield progress
-    finally:
-        progress.stop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def served(template: Path, *, cron: str, zone: str, out_root: Path, dask: str | 
     check_address(dask)
     read = read_template(template)
     name = read.path.name.split(".")[0]
-    parameters: Mapping[str, Any] = {
+    parameters = {
         "template": str(read.path),
         "out_root": str(out_root.absolute()),
         "dask": dask,
@@ -43,7 +43,7 @@ def served(template: Path, *, cron: str, zone: str, out_root: Path, dask: str | 
         scheduled_release.to_deployment(
             name,
             schedule=Cron(cron, timezone=zone),
-            parameters=dict(parameters),
+            parameters=parameters,
             concurrency_limit=one,
             tags=["dp-release", "release"],
         ),

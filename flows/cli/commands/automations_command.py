@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flows.cli.command_parts import CommandGroup, answering, cli, this_home
+from flows.cli.command_parts import PATH, CommandGroup, answering, cli, this_home
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +34,7 @@ def _print(_console: Console, answer: AppliedAutomations) -> None:
 
 
 @automations.command("apply")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @answering(_print)
 def apply_file(file: Path) -> AppliedAutomations:
     """Create or update the alerts that a file describes.

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from flows.answers.comparison_answers import ComparisonAnswer
-from flows.cli.command_parts import answering, cli, json_wanted
+from flows.cli.command_parts import PATH, answering, cli, json_wanted, this_home
+
+if TYPE_CHECKING:
+    from flows.answers.comparison_answers import ComparisonAnswer
 
 
 @cli.command("compare")
-@click.argument("specs", nargs=-1, type=click.Path(path_type=Path), metavar="SPEC...")
+@click.argument("specs", nargs=-1, type=PATH, metavar="SPEC...")
 @click.option("--public-data", is_flag=True, help="Declare that the data is public; required.")
 @click.option("--by", metavar="NAME", help="Who declares it public; required.")
 @click.option("--reason", metavar="TEXT", help="Why it is public; required.")
-@click.option(
-    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder for tables and plots."
-)
+@click.option("--out", metavar="DIR", type=PATH, help="Folder for tables and plots.")
 @click.option(
     "--method", "methods", multiple=True, metavar="NAME", help="Preset to compare; repeatable."
 )
@@ -32,22 +32,7 @@ from flows.cli.command_parts import answering, cli, json_wanted
 @click.option("--jobs", default="1", metavar="N", help="Parallel runs; 1.")
 @click.option("--limit", default="1800", metavar="SECONDS", help="Time limit of a run; 1800.")
 @answering("comparison_views.compared")
-def compare(
-    specs: tuple[Path, ...],
-    public_data: bool,
-    by: str | None,
-    reason: str | None,
-    out: Path | None,
-    methods: tuple[str, ...],
-    epsilons: tuple[str, ...],
-    runs: str,
-    target: str | None,
-    formulas: tuple[str, ...],
-    hold_out: str | None,
-    seed: str | None,
-    jobs: str,
-    limit: str,
-) -> ComparisonAnswer:
+def compare(**options: Any) -> ComparisonAnswer:
     """Compare methods on public data; nothing is charged.
 
     Runs each spec with each --method and --epsilon several times. A bootstrap of the file and
@@ -55,26 +40,10 @@ def compare(
     """
     from flows.comparison.comparison_request import request_of
 
-    request = request_of(
-        specs=specs,
-        public_data=public_data,
-        by=by,
-        reason=reason,
-        out=out,
-        methods=methods,
-        epsilons=epsilons,
-        runs=runs,
-        target=target,
-        formulas=formulas,
-        hold_out=hold_out,
-        seed=seed,
-        jobs=jobs,
-        limit=limit,
-    )
+    request = request_of(**options)
     from flows.comparison.comparison import compare as carry_out
     from flows.comparison.comparison_progress import ComparisonProgress
     from flows.engine.settings import prepare
-    from tasks.run.home import home
 
-    prepare(home())
-    return ComparisonAnswer(carry_out(request, ComparisonProgress(quiet=json_wanted())))
+    prepare(this_home())
+    return carry_out(request, ComparisonProgress(quiet=json_wanted()))

@@ -12,7 +12,7 @@ import click
 from dp_core.documents.typed_text import exact_number, plain_text
 from dp_core.errors import BadInput
 from flows.answers.answer import Answer
-from flows.cli.command_parts import answering, cli, this_home
+from flows.cli.command_parts import PATH, answering, cli, this_home
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +26,7 @@ class InternalComparison(Answer):
 
     release: str
     formula: str
-    internal: str
+    internal: Path
 
 
 def _print(console: Console, answer: RegressionAnswer | InternalComparison) -> None:
@@ -39,7 +39,7 @@ def _print(console: Console, answer: RegressionAnswer | InternalComparison) -> N
 
 
 @cli.command("infer")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=PATH)
 @click.argument("formula", metavar="FORMULA", nargs=-1, required=True)
 @click.option(
     "--family",
@@ -85,10 +85,11 @@ def infer(
                 " out --family, --level, --naive and --weighted."
             )
         return _against(folder, text)
-    from flows.answers.regression_answers import Request, family_word
+    from flows.answers.regression_answers import family_word
     from flows.answers.regression_answers import infer as carry_out
 
-    return carry_out(Request(folder, text, family_word(family), float(stated), naive, weighted))
+    known, part = family_word(family), float(stated)
+    return carry_out(folder, text, known, level=part, naive=naive, weighted=weighted)
 
 
 def _against(folder: Path, formula: str) -> InternalComparison:
@@ -100,8 +101,8 @@ def _against(folder: Path, formula: str) -> InternalComparison:
     """
     from flows.cli.actions.internal_regression import against_file
 
-    written = against_file(this_home(), folder, formula)
-    return InternalComparison(written.release, formula, str(written.page))
+    release, page = against_file(this_home(), folder, formula)
+    return InternalComparison(release, formula, page)
 
 
 def one_formula(folder: Path, words: tuple[str, ...]) -> str:

@@ -1,11 +1,14 @@
-"""`dp-release ledger`: the commands that add an entry, each with a name and a reason."""
+"""`dp-release ledger`.
+
+First the commands that add an entry, each with a name and a reason; then those that only read.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -25,26 +28,21 @@ from flows.cli.arguments import (
     restated_calendar,
 )
 from flows.cli.command_parts import (
+    PATH,
     CommandGroup,
     answering,
     cli,
     decided,
     existing_ledger,
+    json_wanted,
     the_ledger,
     this_home,
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from flows.answers.ledger_answers import (
-        AccountAnswer,
-        AccountChange,
-        AccountRaise,
-        ClosedAccount,
-        PlanDecision,
-        SigningKey,
-    )
+    from dp_core.wall.ledger.budget_periods import Period
+    from flows.answers import ledger_answers as answers
+    from flows.answers.forecast_answers import Forecast
 
 _OWN_DELTA = "Part of delta reserved for methods with a threshold (sba, sbhg)."
 
@@ -90,7 +88,7 @@ def ledger_open(
     approved_plans_only: bool,
     by: str,
     reason: str,
-) -> AccountAnswer:
+) -> answers.AccountAnswer:
     """Open an account with a total budget."""
     from flows.answers.ledger_answers import account_answer
 
@@ -106,13 +104,13 @@ def ledger_open(
     )
     if owner is not None and not owner.strip():
         raise BadInput("--owner is empty; name the person responsible, or leave the option out.")
-    known = relation(neighbours), known_word("--unit", unit)
+    kind, protected = relation(neighbours), known_word("--unit", unit)
     found = existing_ledger() if within else the_ledger()
     found.open_account(
         name,
         terms=terms,
-        neighbours=known[0],
-        unit=known[1],
+        neighbours=kind,
+        unit=protected,
         by=by,
         reason=reason,
         owner=owner.strip() if owner else None,
@@ -141,7 +139,7 @@ def ledger_raise(
     period_delta: str | None,
     by: str,
     reason: str,
-) -> AccountRaise:
+) -> answers.AccountRaise:
     """Raise the total, or the allowance per period."""
     from flows.answers.ledger_answers import AccountRaise, account_answer
 
@@ -178,7 +176,7 @@ def ledger_raise(
 @answering("ledger_views.changed")
 def ledger_restate(
     account: str, composition: str, own_delta: str, period_delta: str | None, by: str, reason: str
-) -> AccountChange:
+) -> answers.AccountChange:
     """Change the composition, for past releases too."""
     from flows.answers.ledger_answers import RESTATING, AccountChange, account_answer
 
@@ -206,15 +204,11 @@ def ledger_restate(
     return AccountChange(before, account_answer(found, account), RESTATING)
 
 
-def _print_closed(_console: Console, answer: ClosedAccount) -> None:
-    click.echo(f"Account {answer.account!r} is closed.")
-
-
 @ledger.command("close")
 @click.argument("account")
 @decided
-@answering(_print_closed)
-def ledger_close(account: str, by: str, reason: str) -> ClosedAccount:
+@answering("ledger_views.closed")
+def ledger_close(account: str, by: str, reason: str) -> answers.ClosedAccount:
     """Close an account; it takes no more releases."""
     from flows.answers.ledger_answers import ClosedAccount
 
@@ -227,7 +221,7 @@ def ledger_close(account: str, by: str, reason: str) -> ClosedAccount:
 @click.argument("plan", metavar="PLAN-HASH|SPEC")
 @decided
 @answering("ledger_views.decision")
-def ledger_approve(plan: str, by: str, reason: str) -> PlanDecision:
+def ledger_approve(plan: str, by: str, reason: str) -> answers.PlanDecision:
     """Approve a plan, given its hash or spec."""
     return _decide(plan, approved=True, by=by, reason=reason)
 
@@ -236,12 +230,12 @@ def ledger_approve(plan: str, by: str, reason: str) -> PlanDecision:
 @click.argument("plan", metavar="PLAN-HASH|SPEC")
 @decided
 @answering("ledger_views.decision")
-def ledger_withdraw(plan: str, by: str, reason: str) -> PlanDecision:
+def ledger_withdraw(plan: str, by: str, reason: str) -> answers.PlanDecision:
     """Withdraw the approval of a plan."""
     return _decide(plan, approved=False, by=by, reason=reason)
 
 
-def _decide(plan: str, *, approved: bool, by: str, reason: str) -> PlanDecision:
+def _decide(plan: str, *, approved: bool, by: str, reason: str) -> answers.PlanDecision:
     from flows.answers.ledger_answers import PlanDecision, decided_plan
 
     digest, made = plan_named(plan)
@@ -252,14 +246,90 @@ def _decide(plan: str, *, approved: bool, by: str, reason: str) -> PlanDecision:
 
 
 @ledger.command("keygen")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--replaces", metavar="FINGERPRINT", help="Key that the new one replaces.")
 @decided
 @answering("ledger_views.key")
-def ledger_keygen(file: Path, replaces: str | None, by: str, reason: str) -> SigningKey:
+def ledger_keygen(file: Path, replaces: str | None, by: str, reason: str) -> answers.SigningKey:
     """Make a key that signs every entry from now on."""
     from flows.cli.actions.signing_keys import make_signing_key
 
     return make_signing_key(
         the_ledger(), this_home(), file, replaces=replaces, by=by, reason=reason
     )
+
+
+@ledger.command("show")
+@click.argument("account", required=False)
+@answering("ledger_views.shown")
+def ledger_show(account: str | None) -> answers.AccountAnswer | answers.AllAccounts:
+    """Show total, reserved, spent and left."""
+    from flows.answers.ledger_answers import AllAccounts, account_answer
+
+    found = existing_ledger()
+    if account is not None:
+        return account_answer(found, account)
+    return AllAccounts(tuple(account_answer(found, one.name) for one in found.accounts()))
+
+
+@ledger.command("charges")
+@click.argument("account")
+@click.option("--release", metavar="NAME", help="Charges of this release only.")
+@answering("ledger_views.charges")
+def ledger_charges(account: str, release: str | None) -> answers.Charges:
+    """List the charges to an account."""
+    from flows.answers.ledger_answers import charges_to
+
+    return charges_to(existing_ledger(), account, release)
+
+
+@ledger.command("forecast")
+@click.argument("spec", type=PATH)
+@click.option("--every", metavar="PERIOD", help="Make one each month, quarter or year.")
+@answering("ledger_views.forecast")
+def ledger_forecast(spec: Path, every: str | None) -> Forecast:
+    """Show how many more releases of a spec fit, and until when."""
+    from dp_core.spec.plan import make_plan
+    from dp_core.spec.reading.spec_file import load_spec
+    from flows.answers.forecast_answers import forecast_answer
+
+    period = None if every is None else cast("Period", known_word("--every", every))
+    plan = make_plan(load_spec(spec))
+    return forecast_answer(existing_ledger(), plan, every=period)
+
+
+@ledger.command("export")
+@click.argument("file", type=PATH)
+@answering("ledger_views.exported")
+def ledger_export(file: Path) -> answers.LedgerExport:
+    """Write the ledger to a file for auditors."""
+    from dp_core.wall.ledger.export import write_export
+    from flows.answers.ledger_answers import LedgerExport
+
+    found = existing_ledger()
+    head = found.head()
+    entries = (entry for entry, _ in found.all_entries())
+    write_export(file, entries, count=head.position, head=head.link)
+    signed = head.signature is not None
+    return LedgerExport(file.absolute(), head.position, head.link, signed)
+
+
+@ledger.command("verify")
+@click.argument("export", type=PATH, required=False)
+@click.option(
+    "--public-key",
+    "keys",
+    multiple=True,
+    type=PATH,
+    metavar="FILE",
+    help="Key that must have signed the last entry; repeatable.",
+)
+@answering("ledger_views.verified")
+def ledger_verify(export: Path | None, keys: tuple[Path, ...]) -> answers.LedgerCheck:
+    """Check every entry, and name the first invalid one."""
+    from flows.releases.ledger_check import check_export, check_ledger
+
+    quiet = json_wanted()
+    if export is not None:
+        return check_export(export, keys, quiet=quiet)
+    return check_ledger(existing_ledger(), this_home(), keys, quiet=quiet)

@@ -1,8 +1,9 @@
-"""`dp-release demo`, `plan`, `run`, `resume`, `status` and `abandon`."""
+"""The commands of a release: from `demo`, `plan` and `run` to `publish` and `withdraw`."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,10 @@ import click
 from dp_core.errors import StageFailed
 from flows.cli.arguments import check_release
 from flows.cli.command_parts import (
+    PATH,
     answering,
     cli,
+    decided,
     existing_ledger,
     json_wanted,
     ledger_if_any,
@@ -23,15 +26,8 @@ from flows.cli.command_parts import (
 from flows.monitoring.log import FORMATS
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from flows.answers import release_answers as answers
     from flows.answers.plan_answers import PlanAnswer
-    from flows.answers.release_answers import (
-        AllStatuses,
-        EndedRelease,
-        PublishedRelease,
-        ReleaseStatus,
-    )
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,32 +45,32 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @cli.command()
-@click.option(
-    "--out", metavar="DIR", type=click.Path(path_type=Path), help="New folder for the bundle."
-)
+@click.option("--out", metavar="DIR", type=PATH, help="New folder for the bundle.")
 @click.option("--verbose", is_flag=True, help="Show Prefect's own log.")
 @answering("release_views.demo")
-def demo(out: Path | None, verbose: bool) -> PublishedRelease:
+def demo(out: Path | None, verbose: bool) -> answers.PublishedRelease:
     """Make a release of the built-in survey; needs no set-up."""
+    from flows.answers.release_answers import utility_means
     from flows.cli.actions.demo_job import prepare_demo
     from flows.cli.actions.run_release import make
 
-    spec, place = prepare_demo(this_home(), out)
-    os.environ["DP_RELEASE_HOME"] = str(place.home)
+    home, spec = prepare_demo(this_home())
+    os.environ["DP_RELEASE_HOME"] = str(home)
     os.environ.pop("DP_RELEASE_LEDGER", None)
     if not json_wanted():
-        click.echo(f"Home of this demo: {place.home}")
+        click.echo(f"Home of this demo: {home}")
+    bundle = (out or home / "bundle").absolute()
     try:
-        answer = make(spec, place.out, verbose=verbose, as_json=json_wanted())
+        answer = make(spec, bundle, verbose=verbose, as_json=json_wanted())
     except (KeyboardInterrupt, StageFailed):
         # The next command would look in the usual home.
-        click.echo(f"For this demo, use: DP_RELEASE_HOME={place.home} dp-release", err=True)
+        click.echo(f"For this demo, use: DP_RELEASE_HOME={home} dp-release", err=True)
         raise
-    return replace(answer, utility=place.utility())
+    return replace(answer, utility=utility_means(answer.internal))
 
 
 @cli.command()
-@click.argument("spec", type=click.Path(path_type=Path))
+@click.argument("spec", type=PATH)
 @answering("release_views.plan")
 def plan(spec: Path) -> PlanAnswer:
     """Show the cost and noise of a release; opens no data."""
@@ -86,13 +82,11 @@ def plan(spec: Path) -> PlanAnswer:
 
 
 @cli.command()
-@click.argument("spec", type=click.Path(path_type=Path))
-@click.option(
-    "--out", metavar="DIR", type=click.Path(path_type=Path), required=True, help="New folder."
-)
+@click.argument("spec", type=PATH)
+@click.option("--out", metavar="DIR", type=PATH, required=True, help="New folder.")
 @run_options
 @answering("release_views.published")
-def run(spec: Path, out: Path, **options: Any) -> PublishedRelease:
+def run(spec: Path, out: Path, **options: Any) -> answers.PublishedRelease:
     """Make a release and write its bundle to a new folder."""
     from flows.cli.actions.run_release import make
 
@@ -103,7 +97,7 @@ def run(spec: Path, out: Path, **options: Any) -> PublishedRelease:
 @click.argument("release")
 @run_options
 @answering("release_views.published")
-def resume(release: str, **options: Any) -> PublishedRelease:
+def resume(release: str, **options: Any) -> answers.PublishedRelease:
     """Continue from the stage that failed; nothing is paid twice."""
     from flows.cli.actions.run_release import make
     from tasks.support.run_folder import RunFolder
@@ -112,20 +106,10 @@ def resume(release: str, **options: Any) -> PublishedRelease:
     return make(spec, out, as_json=json_wanted(), release=release, **options)
 
 
-def _status(console: Console, answer: ReleaseStatus | AllStatuses) -> None:
-    from flows.answers.release_answers import AllStatuses
-    from flows.cli.terminal import release_views
-
-    if isinstance(answer, AllStatuses):
-        release_views.statuses(console, answer)
-    else:
-        release_views.status(console, answer)
-
-
 @cli.command()
 @click.argument("release", required=False)
-@answering(_status)
-def status(release: str | None) -> ReleaseStatus | AllStatuses:
+@answering("release_views.shown")
+def status(release: str | None) -> answers.ReleaseStatus | answers.AllStatuses:
     """Show stages, budget, and which process is at work."""
     from flows.answers.release_answers import all_statuses, release_status
 
@@ -138,13 +122,51 @@ def status(release: str | None) -> ReleaseStatus | AllStatuses:
 
 @cli.command()
 @click.argument("release")
-@answering("ledger_views.abandoned")
-def abandon(release: str) -> EndedRelease:
+@answering("release_views.abandoned")
+def abandon(release: str) -> answers.EndedRelease:
     """Abandon a release; its charges and name stay used."""
-    from flows.answers.release_answers import ended_release
     from flows.cli.actions.abandonment import abandon as give_up
 
+    return give_up(this_home(), existing_ledger(), check_release(release))
+
+
+@cli.command()
+@click.argument("release")
+@decided
+@answering("release_views.looked")
+def look(release: str, by: str, reason: str) -> answers.RecordedLook:
+    """Record a look at a release, and show its internal report."""
+    from flows.cli.actions.publication_decisions import look as record
+
     name = check_release(release)
-    ledger = existing_ledger()
-    over = give_up(this_home(), ledger, name)
-    return ended_release(ledger, over.reservation, files=over.files)
+    return record(this_home(), existing_ledger(), name, by=by, reason=reason)
+
+
+@cli.command()
+@click.argument("release")
+@click.option("--out", metavar="DIR", type=PATH, help="New folder; default: that of `run`.")
+@decided
+@answering("release_views.published")
+def publish(release: str, out: Path | None, by: str, reason: str) -> answers.PublishedRelease:
+    """Publish a release that waits for approval, unchanged."""
+    from flows.answers.release_answers import published_release
+    from flows.cli.actions.publication_decisions import publish as decide
+
+    started, name, ledger = time.monotonic(), check_release(release), existing_ledger()
+    plan, where = decide(this_home(), ledger, name, out=out, by=by, reason=reason)
+    seconds = time.monotonic() - started
+    return published_release(this_home(), ledger, plan, where, seconds=seconds)
+
+
+@cli.command()
+@click.argument("release")
+@decided
+@answering("release_views.withdrawn")
+def withdraw(release: str, by: str, reason: str) -> answers.EndedRelease:
+    """End a release that waits for approval, without a bundle."""
+    from flows.answers.release_answers import ended_release
+    from flows.cli.actions.publication_decisions import withdraw as decide
+
+    name, ledger = check_release(release), existing_ledger()
+    over = decide(this_home(), ledger, name, by=by, reason=reason)
+    return ended_release(ledger, over, by=by)

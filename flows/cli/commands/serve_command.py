@@ -8,20 +8,14 @@ from pathlib import Path
 import click
 
 from dp_core.errors import BadInput
-from flows.cli.command_parts import cli, this_home
+from flows.cli.command_parts import PATH, cli, this_home
 
 
 @cli.command("serve")
-@click.argument("template", type=click.Path(path_type=Path))
+@click.argument("template", type=PATH)
 @click.option("--cron", required=True, metavar="'M H D MON DOW'", help="Schedule of the releases.")
 @click.option("--timezone", "zone", default="UTC", metavar="ZONE", help="Time zone; UTC.")
-@click.option(
-    "--out-root",
-    metavar="DIR",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Folder for the bundles.",
-)
+@click.option("--out-root", metavar="DIR", required=True, type=PATH, help="Folder for the bundles.")
 @click.option("--dask", metavar="ADDRESS", help="Dask scheduler; default: local threads.")
 def serve(template: Path, cron: str, zone: str, out_root: Path, dask: str | None) -> None:
     """Make releases on a schedule, until stopped.

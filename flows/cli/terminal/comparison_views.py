@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
 
 from dp_core.analysis.comparison.cells import BOOTSTRAP
+from dp_core.analysis.comparison.comparison_tables import problems, runs_of
 from dp_core.analysis.comparison.figures import FIGURE, about_runs, shown_number
+from dp_core.analysis.comparison.summary import Row, Spread, files, shown_figures
 from flows.answers.comparison_answers import ComparisonAnswer
-from flows.cli.terminal.view_parts import sentence, table_of
+from flows.cli.terminal.view_parts import path, sentence, table_of
 
 _FIRST = (
     "tvd2",
@@ -33,77 +34,62 @@ _FIRST = (
 """Figures by priority, for a narrow terminal."""
 
 
-def compared(console: Console, comparison: ComparisonAnswer) -> None:
+def compared(console: Console, answer: ComparisonAnswer) -> None:
     """Print a comparison."""
-    answer = comparison.summary
-    sentence(console, answer["declared_public"])
-    rows = answer["rows"]
-    for file in dict.fromkeys(row["file"] for row in rows):
-        console.print()
-        console.print(f"[bold]{file}[/bold]")
-        mine = [row for row in rows if row["file"] == file]
-        _table(console, mine)
-        for line in _problems(mine):
+    sentence(console, answer.declared_public)
+    for file in files(answer.rows):
+        console.print(f"\n[bold]{file}[/bold]")
+        rows = [row for row in answer.rows if row.cell.file == file]
+        _table(console, rows)
+        for line in problems(rows):
             sentence(console, line)
     console.print()
-    most = max((row["outcomes"].get("done", 0) for row in rows), default=0)
+    most = max((row.done for row in answer.rows), default=0)
     sentence(
         console,
         f"{about_runs(most)} A dash marks a reference. CPU s excludes start-up. table.md explains"
         " each column.",
     )
-    console.print(f"Tables   {answer['out']}/table.md, results.csv", soft_wrap=True)
-    console.print(f"Plots    {answer['out']}/plots", soft_wrap=True)
+    path(console, "Tables", f"{answer.out}/table.md, results.csv")
+    path(console, "Plots", f"{answer.out}/plots")
 
 
-def _table(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    have = [name for name in FIGURE if any(name in row["figures"] for row in rows)]
-    lines = [[_name(row), row["epsilon"] or "", _runs(row)] for row in rows]
-    columns = {name: [_cell(name, row["figures"].get(name)) for row in rows] for name in have}
-    names = ["method", "epsilon", "runs"]
-    left = console.width - sum(
-        2 + max(len(head), *(len(line[place]) for line in lines))
-        for place, head in enumerate(names)
-    )
+def _table(console: Console, rows: Sequence[Row]) -> None:
+    columns = {
+        "method": [_name(row) for row in rows],
+        "epsilon": [row.cell.epsilon or "" for row in rows],
+        "runs": [runs_of(row) for row in rows],
+    }
+    have = shown_figures(rows)
+    figures = {name: [_cell(name, row.figures.get(name)) for row in rows] for name in have}
+    left = console.width - sum(_width(head, cells) for head, cells in columns.items())
     chosen = set()
     for name in (name for name in _FIRST if name in have):
-        width = 2 + max(len(FIGURE[name].label), *(len(text) for text in columns[name]))
-        if width > left:
+        left -= _width(FIGURE[name].label, figures[name])
+        if left < 0:
             break
-        left -= width
         chosen.add(name)
-    shown = [name for name in have if name in chosen]
-    heads = [FIGURE[name].label for name in shown]
-    table = table_of(*names, *heads, right=("epsilon", "runs", *heads))
-    for place, line in enumerate(lines):
-        table.add_row(*line, *(columns[name][place] for name in shown))
+    columns |= {FIGURE[name].label: figures[name] for name in have if name in chosen}
+    table = table_of(*columns, right=tuple(columns)[1:])
+    for line in zip(*columns.values(), strict=True):
+        table.add_row(*line)
     console.print(table)
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    name = "bootstrap (floor)" if row["preset"] == BOOTSTRAP else str(row["method"])
-    return f"- {name}" if row["reference"] else name
+def _width(head: str, cells: Sequence[str]) -> int:
+    """Return the width of a column with the space beside it, in characters."""
+    return 2 + max(map(len, (head, *cells)))
 
 
-def _runs(row: Mapping[str, Any]) -> str:
-    return "refused" if row["refused"] else f"{row['outcomes'].get('done', 0)}/{row['runs']}"
+def _name(row: Row) -> str:
+    name = "bootstrap (floor)" if row.cell.method == BOOTSTRAP else row.cell.label
+    return f"- {name}" if row.cell.reference else name
 
 
-def _cell(name: str, found: Mapping[str, Any] | None) -> str:
+def _cell(name: str, found: Spread | None) -> str:
     if found is None:
         return ""
-    text = shown_number(name, found["mean"])
-    if name != "tvd2" or found["sd"] is None:
+    text = shown_number(name, found.mean)
+    if name != "tvd2" or found.deviation is None:
         return text
-    return f"{text} ±{shown_number(name, found['sd'])}"
-
-
-def _problems(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    found: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        for text in row["sentences"]:
-            found.setdefault((row["method"], text), []).append(row["epsilon"] or "")
-    return [
-        f"{method} at epsilon {', '.join(epsilons)}: {text}"
-        for (method, text), epsilons in found.items()
-    ]
+    return f"{text} ±{shown_number(name, found.deviation)}"

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, assert_never
 
 from rich.console import Console
 from rich.markup import escape
 
 from dp_core.wall.ledger.receipts import AccountKind
+from flows.answers import ledger_answers as answers
 from flows.answers.amounts import PrivacyAmount
-from flows.answers.forecast_answers import (
-    CompositionForecast,
-    Forecast,
-    ImpossibleComposition,
-)
-from flows.answers.ledger_answers import (
-    AccountAnswer,
-    AccountChange,
-    AccountEvent,
-    AllAccounts,
-    Charges,
-    LedgerCheck,
-    LedgerExport,
-    PeriodBalance,
-    PlanDecision,
-    SigningKey,
-)
-from flows.answers.release_answers import EndedRelease
+from flows.answers.forecast_answers import CompositionForecast, Forecast, ImpossibleComposition
 from flows.cli.terminal.view_parts import (
     amount_words,
     fact,
-    fraction,
-    left_of,
     number,
+    path,
     plural,
     privacy,
     sentence,
@@ -46,7 +29,20 @@ MOST_CHARGES = 1000
 _WORDS = ("total", "reserved", "spent", "left")
 
 
-def account(console: Console, answer: AccountAnswer) -> None:
+def shown(console: Console, answer: answers.AccountAnswer | answers.AllAccounts) -> None:
+    """Print one account, or a line for each."""
+    if isinstance(answer, answers.AllAccounts):
+        _accounts(console, answer)
+    else:
+        account(console, answer)
+
+
+def closed(console: Console, answer: answers.ClosedAccount) -> None:
+    """Print that an account takes no more releases."""
+    sentence(console, f"Account {answer.account!r} is closed.")
+
+
+def account(console: Console, answer: answers.AccountAnswer) -> None:
     """Print an account: balance, terms, statements, releases and changes."""
     state = " (closed)" if answer.closed else ""
     console.print(
@@ -55,14 +51,10 @@ def account(console: Console, answer: AccountAnswer) -> None:
     )
     _balance(console, answer)
     if answer.above:
-        above = answer.above
-        fact(
-            console,
-            "Above",
-            f"account {above.account} also pays for every release and has less left:"
-            f" {amount_words(above.left)}",
-        )
-    fact(console, "Owner", f"{answer.owner}; opened {_opening(answer)}")
+        pays = f"account {answer.above.account} also pays for every release"
+        fact(console, "Above", f"{pays} and has less left: {amount_words(answer.above.left)}")
+    first = answer.history[0]
+    fact(console, "Owner", f"{answer.owner}; opened {first.day} by {first.by}: {first.reason}")
     if answer.within:
         fact(console, "Within", f"account {answer.within}, whose total also limits this account")
     if answer.accounts_within:
@@ -71,25 +63,27 @@ def account(console: Console, answer: AccountAnswer) -> None:
         fact(console, "Plans", "must be approved before they run (`dp-release ledger approve`)")
     if answer.calendar:
         _period(console, answer.calendar)
-    _statements(console, answer)
+    enforced, tightest = answer.statement, answer.tightest
+    fact(console, "Enforced", f"{privacy(enforced.guarantee)}, by {enforced.theorem}")
+    if tightest != enforced:
+        why = "since all noise so far is Gaussian"
+        fact(console, "Tightest", f"{privacy(tightest.guarantee)}, {why}, by {tightest.theorem}")
     for change in answer.history[1:]:
         fact(console, "Changed", _change(change))
     _releases(console, answer)
 
 
-def opened(console: Console, answer: AccountAnswer) -> None:
+def opened(console: Console, answer: answers.AccountAnswer) -> None:
     """Print a new account."""
     account(console, answer)
     if not answer.total.delta:
         sentence(console, "Its total delta is 0, so it takes releases with delta 0 only.")
 
 
-def _balance(console: Console, answer: AccountAnswer) -> None:
+def _balance(console: Console, answer: answers.AccountAnswer) -> None:
     zcdp = answer.total.rho is not None
     own = bool(answer.total.own_delta)
-    words = list(_WORDS)
-    if answer.left_today != answer.left:
-        words.append("left_today")
+    words = [*_WORDS, *(["left_today"] if answer.left_today != answer.left else [])]
     names = ["", *(["rho"] if zcdp else []), "epsilon", "delta", *(["own delta"] if own else [])]
     table = table_of(*names)
     for word in words:
@@ -105,18 +99,9 @@ def _balance(console: Console, answer: AccountAnswer) -> None:
         )
 
 
-def _opening(answer: AccountAnswer) -> str:
-    first = answer.history[0]
-    return f"{first.day} by {first.by}: {first.reason}"
-
-
-def _period(console: Console, calendar: PeriodBalance) -> None:
-    after = "carries over" if calendar.carry_over else "expires"
-    fact(
-        console,
-        "Period",
-        f"{_allowance(calendar)} per {calendar.period}; what is not used {after}",
-    )
+def _period(console: Console, calendar: answers.PeriodBalance) -> None:
+    after = "what is not used " + ("carries over" if calendar.carry_over else "expires")
+    fact(console, "Period", f"{_allowance(calendar)} per {calendar.period}; {after}")
     fact(
         console,
         "Now",
@@ -125,53 +110,40 @@ def _period(console: Console, calendar: PeriodBalance) -> None:
     )
 
 
-def _allowance(calendar: PeriodBalance) -> str:
+def _allowance(calendar: answers.PeriodBalance) -> str:
     if calendar.allowed.rho is None:
         return privacy(calendar.allowance)
-    own = f", own delta {number(calendar.allowance.delta)}" if calendar.allowance.delta else ""
-    return f"epsilon {number(calendar.allowance.epsilon)}{own}"
+    words = f"epsilon {number(calendar.allowance.epsilon)}"
+    own = calendar.allowance.delta
+    return f"{words}, own delta {number(own)}" if own else words
 
 
-def _statements(console: Console, answer: AccountAnswer) -> None:
-    enforced, tightest = answer.statement, answer.tightest
-    fact(console, "Enforced", f"{privacy(enforced.guarantee)}, by {enforced.theorem}")
-    if tightest != enforced:
-        fact(
-            console,
-            "Tightest",
-            f"{privacy(tightest.guarantee)}, since all noise so far is Gaussian, by"
-            f" {tightest.theorem}",
-        )
-
-
-def _change(change: AccountEvent) -> str:
+def _change(change: answers.AccountEvent) -> str:
     kind: AccountKind = change.kind
+    terms = change.terms
     match kind:
         case "open":
-            words = f"opened with {_new_total(change)}"
+            words = f"opened with {_two(terms)}"
         case "raise":
-            words = f"raised to {_new_total(change)}"
+            words = f"raised to {_two(terms)}"
         case "restate":
-            words = f"restated as {change.terms['composition']}"
+            words = f"restated as {terms['composition']}"
         case "close":
             words = "closed"
         case _:
             assert_never(kind)
-    calendar = change.terms.get("calendar")
-    if calendar:
-        own = "own delta" if change.terms.get("composition") == "zcdp" else "delta"
-        words += (
-            f" (epsilon {number(fraction(calendar['epsilon']))}, {own}"
-            f" {number(fraction(calendar['delta']))} per {calendar['period']})"
-        )
+    if calendar := terms.get("calendar"):
+        own = "own delta" if terms.get("composition") == "zcdp" else "delta"
+        words += f" ({_two(calendar, own)} per {calendar['period']})"
     return f"{change.day} {words} by {change.by}: {change.reason}"
 
 
-def _new_total(change: AccountEvent) -> str:
-    return f"epsilon {number(change.terms['epsilon'])}, delta {number(change.terms['delta'])}"
+def _two(terms: Mapping[str, Any], delta: str = "delta") -> str:
+    """Return an epsilon and a delta of an entry in words."""
+    return f"epsilon {number(terms['epsilon'])}, {delta} {number(terms['delta'])}"
 
 
-def _releases(console: Console, answer: AccountAnswer) -> None:
+def _releases(console: Console, answer: answers.AccountAnswer) -> None:
     # What was given back unused is in the chain, and in --json; here it would only be noise.
     used = [item for item in answer.releases if item.outcome != "returned"]
     if not used:
@@ -182,7 +154,7 @@ def _releases(console: Console, answer: AccountAnswer) -> None:
     names += ["epsilon", "delta", "outcome"]
     table = table_of(*names, fold=("release", "account"))
     for item in used:
-        row = [escape(item.release), *([item.account] if several else []), item.day]
+        row = [escape(item.release), *([item.account] if several else []), str(item.day)]
         row += [number(item.amount.rho or 0)] if zcdp else []
         amounts = number(item.amount.epsilon), number(item.amount.delta)
         table.add_row(*row, *amounts, item.outcome)
@@ -190,8 +162,7 @@ def _releases(console: Console, answer: AccountAnswer) -> None:
     console.print(table)
 
 
-def accounts(console: Console, answer: AllAccounts) -> None:
-    """Print a line for each account."""
+def _accounts(console: Console, answer: answers.AllAccounts) -> None:
     if not answer.accounts:
         console.print(
             "No accounts yet. To open one: dp-release ledger open ACCOUNT --epsilon E --delta D"
@@ -214,7 +185,7 @@ def accounts(console: Console, answer: AllAccounts) -> None:
     console.print(table)
 
 
-def charges(console: Console, answer: Charges) -> None:
+def charges(console: Console, answer: answers.Charges) -> None:
     """Print a line for each charge."""
     found = answer.charges
     of = f"account {answer.account!r}"
@@ -223,42 +194,36 @@ def charges(console: Console, answer: Charges) -> None:
     if not found:
         console.print(f"No charges to {of} yet.")
         return
-    shown = found[-MOST_CHARGES:] if console.is_terminal else found
+    last = found[-MOST_CHARGES:] if console.is_terminal else found
     one = bool(answer.release)
     names = ("entry", "day", *(() if one else ("release",)), "stage", "step", "cost", "noise")
     table = table_of(*names, "scale", right=("entry",), fold=("step", "release"))
-    for charge in shown:
+    for charge in last:
         event = charge.event
+        threshold = f", from {event['threshold']}" if "threshold" in event else ""
         table.add_row(
             str(charge.number),
             charge.at[:10],
             *(() if one else (charge.release,)),
             charge.stage,
             escape(charge.step),
-            number(fraction(charge.cost)),
+            number(charge.cost),
             event["mechanism"].removeprefix("discrete-"),
-            number(fraction(event["scale"])) + _threshold(event),
+            number(event["scale"]) + threshold,
         )
     console.print(table)
-    if len(shown) < len(found):
-        sentence(console, f"Only the last {len(shown):,} are shown; --json lists all.")
+    if len(last) < len(found):
+        sentence(console, f"Only the last {len(last):,} are shown; --json lists all.")
     console.print(f"{plural(len(found), 'charge')} to {of}.")
 
 
-def _threshold(event: Mapping[str, Any]) -> str:
-    """Return the threshold of an event that has one, as the end of its scale."""
-    return f", from {event['threshold']}" if "threshold" in event else ""
-
-
-def changed(console: Console, answer: AccountChange) -> None:
+def changed(console: Console, answer: answers.AccountChange) -> None:
     """Print an account before and after a change."""
     before, after = answer.before, answer.after
-    console.print(
-        f"[bold]{after.account}[/bold]: composition {before.composition} before,"
-        f" {after.composition} now"
-        if before.composition != after.composition
-        else f"[bold]{after.account}[/bold]: composition {after.composition}"
-    )
+    words = after.composition
+    if before.composition != words:
+        words = f"{before.composition} before, {words} now"
+    console.print(f"[bold]{after.account}[/bold]: composition {words}")
     table = table_of("", "before", "now")
     for word in _WORDS:
         table.add_row(word, amount_words(getattr(before, word)), amount_words(getattr(after, word)))
@@ -270,18 +235,15 @@ def changed(console: Console, answer: AccountChange) -> None:
         sentence(console, answer.note)
 
 
-def decision(console: Console, answer: PlanDecision) -> None:
+def decision(console: Console, answer: answers.PlanDecision) -> None:
     """Print what was approved or withdrawn."""
     verb = "approved" if answer.approved else "no longer approved"
     console.print(f"Plan {answer.plan_hash} is {verb}.", soft_wrap=True)
     plan = answer.plan
     if plan is not None:
-        fact(
-            console,
-            "Release",
-            f"{plan.release} from account {plan.account!r}: {plan.method},"
-            f" {privacy(plan.privacy)} ({plan.neighbours}), {plural(plan.sets, 'set')}",
-        )
+        spends = f"{privacy(plan.privacy)} ({plan.neighbours})"
+        made = f"{plan.method}, {spends}, {plural(plan.sets, 'set')}"
+        fact(console, "Release", f"{plan.release} from account {plan.account!r}: {made}")
         if not plan.account_found:
             fact(console, "Account", f"{plan.account!r} is not open yet")
         elif not plan.demanded:
@@ -304,7 +266,7 @@ def forecast(console: Console, answer: Forecast) -> None:
         if isinstance(row, ImpossibleComposition):
             cells = ["-", *(["-"] if answer.every else []), f"not possible: {row.impossible}"]
         else:
-            last = [row.last or "-"] if answer.every else []
+            last = [str(row.last or "-")] if answer.every else []
             cells = [f"{row.releases:,}", *last, row.stopped_by + row.note]
         table.add_row(word, *cells)
     console.print(table)
@@ -319,11 +281,11 @@ def forecast(console: Console, answer: Forecast) -> None:
         )
 
 
-def key(console: Console, answer: SigningKey) -> None:
+def key(console: Console, answer: answers.SigningKey) -> None:
     """Print where a new key is, and what to do with it."""
-    console.print(f"Key      {answer.key} (mode 0600)", soft_wrap=True)
-    console.print(f"Public   {answer.public_key_file}", soft_wrap=True)
-    console.print(f"Name     {answer.fingerprint} (fingerprint)")
+    path(console, "Key", f"{answer.key} (mode 0600)")
+    path(console, "Public", answer.public_key_file)
+    path(console, "Name", f"{answer.fingerprint} (fingerprint)")
     if answer.replaces:
         fact(console, "Replaces", f"{answer.replaces}, which no longer signs")
     others = [name for name in answer.signing if name != answer.fingerprint]
@@ -333,28 +295,23 @@ def key(console: Console, answer: SigningKey) -> None:
     if answer.found_by_itself:
         fact(console, "- Sign", "nothing to set: the key is in its default place.")
     else:
-        console.print(f"- Sign   export DP_RELEASE_SIGNING_KEY={answer.key}", soft_wrap=True)
+        path(console, "- Sign", f"export DP_RELEASE_SIGNING_KEY={answer.key}")
     fact(
         console,
         "- Keep",
         "the key out of the backups of the ledger, and one copy in a safe: anyone with the key and"
         " the ledger can forge entries, and without the key no entry can be added.",
     )
-    fact(
-        console,
-        "- Give",
-        "the public key to auditors: dp-release ledger verify --public-key FILE",
-    )
+    auditors = "the public key to auditors: dp-release ledger verify --public-key FILE"
+    fact(console, "- Give", auditors)
 
 
-def exported(console: Console, answer: LedgerExport) -> None:
+def exported(console: Console, answer: answers.LedgerExport) -> None:
     """Print where an export is."""
-    console.print(
-        f"{plural(answer.entries, 'entry')} exported to {answer.file} (mode 0600).",
-        soft_wrap=True,
-    )
+    said = f"{plural(answer.entries, 'entry')} exported to {answer.file} (mode 0600)."
+    console.print(said, markup=False, soft_wrap=True)
     trusted = " --public-key KEY.pub" if answer.signed else ""
-    console.print(f"Check    dp-release ledger verify {answer.file}{trusted}", soft_wrap=True)
+    path(console, "Check", f"dp-release ledger verify {answer.file}{trusted}")
     fact(console, "", "This check needs neither the ledger nor its home.")
     fact(
         console,
@@ -364,47 +321,18 @@ def exported(console: Console, answer: LedgerExport) -> None:
     )
 
 
-def verified(console: Console, answer: LedgerCheck) -> None:
+def verified(console: Console, answer: answers.LedgerCheck) -> None:
     """Print that a ledger verifies, and what that rests on."""
-    what = "The export" if answer.export else "The ledger"
-    head = f"{answer.head[:16]}..."
-    console.print(
-        f"{what} verifies: {plural(answer.entries, 'entry')}, the last is {head}",
-        soft_wrap=True,
-    )
+    what = "export" if answer.export else "ledger"
+    entries = plural(answer.entries, "entry")
+    sentence(console, f"The {what} verifies: {entries}, the last is {answer.head[:16]}...")
     if not answer.keys:
         fact(console, "Signed", "no; `dp-release ledger keygen` makes a signing key")
     else:
-        first = answer.entries - answer.signed + 1
-        fact(
-            console,
-            "Signed",
-            f"since entry {first:,}, when the first key was added; current keys:"
-            f" {_names(answer.keys)}",
-        )
+        since = f"since entry {answer.entries - answer.signed + 1:,}"
+        keys = ", ".join(answer.keys)
+        fact(console, "Signed", f"{since}, when the first key was added; current keys: {keys}")
     if answer.trusted:
-        fact(console, "Last", f"signed with a trusted key ({_names(answer.trusted)})")
+        fact(console, "Last", f"signed with a trusted key ({', '.join(answer.trusted)})")
     if answer.seals == "not checked" and not answer.export:
         fact(console, "Seals", "not checked, because this home made none of the releases")
-
-
-def _names(fingerprints: Sequence[str]) -> str:
-    return ", ".join(fingerprints)
-
-
-def abandoned(console: Console, answer: EndedRelease) -> None:
-    """Print what stays spent of an abandoned release, and what became of its files."""
-    word = "epsilon" if answer.spent.rho is None else "rho"
-    files = {
-        "deleted": "Its confidential files are deleted.",
-        "none": "It never read the data, so there were no files to delete.",
-        "gone": "Its folder is no longer in this home, so no file was deleted.",
-        "elsewhere": (
-            "It was started in another home: delete its confidential files there, in"
-            f" runs/{answer.release}/confidential."
-        ),
-    }[str(answer.files)]
-    console.print(
-        f"Release {answer.release!r} is abandoned: {word} {getattr(answer.spent, word):.6g} stays"
-        f" spent, and {left_of(answer.account, answer.left, answer.above)}. {files}"
-    )

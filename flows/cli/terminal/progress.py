@@ -25,7 +25,7 @@ WORDS = {
 
 
 class StageProgress:
-    """Shows which stage is at work and how far it is; silent when asked, plain off a terminal."""
+    """Shows which stage is running and how far it is: bars on a terminal, lines elsewhere."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -37,7 +37,7 @@ class StageProgress:
         self._progress: Any = None
 
     def wait(self, words: str, why: str) -> None:
-        """Show that something is under way whose length nobody knows, until a stage begins."""
+        """Show until the first stage that something of unknown length is running."""
         if self._quiet:
             return
         if self._live:
@@ -66,7 +66,7 @@ class StageProgress:
             self._ended.add(stage)
             sys.stderr.write(f"  {words}: {time.monotonic() - started:.1f} s\n")
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Leave the terminal as it was."""
         if self._progress is not None:
             self._bar().stop()

@@ -1,21 +1,22 @@
-"""The terminal views of plans, releases and bundles."""
+"""The terminal views of plans and releases."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.markup import escape
 
 from dp_core.schema.privacy import unit_words
 from dp_core.spec.presets import PRESETS
+from flows.answers import release_answers as answers
 from flows.cli.terminal.view_parts import (
     amount_words,
     fact,
-    fraction,
     left_of,
     number,
+    path,
+    permanently_spent,
     plural,
     privacy,
     sentence,
@@ -23,15 +24,7 @@ from flows.cli.terminal.view_parts import (
 )
 
 if TYPE_CHECKING:
-    from flows.answers.bundle_answers import BundleCheck
     from flows.answers.plan_answers import PlanAnswer
-    from flows.answers.release_answers import (
-        AllStatuses,
-        Approval,
-        Holder,
-        PublishedRelease,
-        ReleaseStatus,
-    )
 
 MOST_TABLES = 40
 TOO_NOISY = 0.5
@@ -51,10 +44,10 @@ def _method(plan: PlanAnswer) -> str:
 
 def plan(console: Console, plan: PlanAnswer) -> None:
     """Print the cost and the noise of a planned release."""
+    sets = f"{plural(plan.sets, 'set')} ({plan.mode})"
     console.print(
-        f"[bold]{plan.release}[/bold]: {_method(plan)}, epsilon {number(plan.privacy.epsilon)},"
-        f" delta {number(plan.privacy.delta)}, {plan.neighbours}, {plan.sets}"
-        f" {'sets' if plan.sets != 1 else 'set'} ({plan.mode}), account {plan.account}"
+        f"[bold]{plan.release}[/bold]: {_method(plan)}, {privacy(plan.privacy)}, {plan.neighbours},"
+        f" {sets}, account {plan.account}"
     )
     if plan.unit != "row":
         changed = "added or removed" if plan.neighbours == "add-remove" else "replaced"
@@ -65,8 +58,8 @@ def plan(console: Console, plan: PlanAnswer) -> None:
         fact(console, "Protects", words)
     stages = table_of("stage", "share", f"cost ({_unit(plan.currency)})", "for")
     for stage in plan.stages:
-        cost = number(fraction(stage.cost))
-        stages.add_row(stage.stage, stage.share, cost, stage.what)
+        cost = number(stage.cost)
+        stages.add_row(stage.stage, str(stage.share), cost, stage.what)
     console.print(stages)
     if plan.tables:
         console.print()
@@ -74,45 +67,44 @@ def plan(console: Console, plan: PlanAnswer) -> None:
     if plan.totals:
         console.print()
         _planned_totals(console, plan)
-    for choice in plan.choices or ():
-        sentence(console, f"{choice.in_words}.")
-    if plan.bins_unused:
-        sentence(
-            console,
-            f"{plan.method} uses the bins of {', '.join(plan.bins_unused)} for plots and"
-            " checks only; its model will miss long tails and heaped values. Use privsyn, which"
-            " samples from the bins, or state the bins in the schema, which costs nothing.",
-        )
-    if plan.sets > 1 and plan.mode == "shared":
-        sentence(
-            console,
-            "Confidence intervals from these sets will ignore the noise they share;"
-            " synthesize: {mode: noise-aware} includes it at no extra cost.",
-        )
-    if plan.evenness is not None:
-        sentence(
-            console,
-            f"About {plan.evenness:.1%} of the records in each set are uniformly random and"
-            " contain no information about the file; this is the privacy cost of the method.",
-        )
-    if plan.threshold and plan.threshold.rare_lost:
-        sentence(console, plan.threshold.rare_lost)
-    if plan.expected_error is not None:
-        low, high = plan.expected_error.two_way
-        sentence(
-            console,
-            f"Expected average two-way TVD for a typical file: {low:.2g} to {high:.2g}.",
-        )
-    if plan.score_noise_within is not None:
-        sentence(
-            console,
-            f"95 % error bound on selection scores: ±{plan.score_noise_within:,.6g} records. The"
-            " noise of a selected table depends on how many are selected.",
-        )
+    for text in _remarks(plan):
+        sentence(console, text)
     if plan.memory_bytes is not None:
         console.print(f"Memory for reconstruction and synthesis: about {_size(plan.memory_bytes)}.")
     console.print(f"Plan {plan.plan_hash}")
     _account(console, plan)
+
+
+def _remarks(plan: PlanAnswer) -> Iterator[str]:
+    """Yield what to know about a plan besides its tables."""
+    for choice in plan.choices or ():
+        yield f"{choice.in_words}."
+    if plan.bins_unused:
+        yield (
+            f"{plan.method} uses the bins of {', '.join(plan.bins_unused)} for plots and"
+            " checks only; its model will miss long tails and heaped values. Use privsyn, which"
+            " samples from the bins, or state the bins in the schema, which costs nothing."
+        )
+    if plan.sets > 1 and plan.mode == "shared":
+        yield (
+            "Confidence intervals from these sets will ignore the noise they share;"
+            " synthesize: {mode: noise-aware} includes it at no extra cost."
+        )
+    if plan.evenness is not None:
+        yield (
+            f"About {plan.evenness:.1%} of the records in each set are uniformly random and"
+            " contain no information about the file; this is the privacy cost of the method."
+        )
+    if plan.threshold and plan.threshold.rare_lost:
+        yield plan.threshold.rare_lost
+    if plan.expected_error is not None:
+        low, high = plan.expected_error.two_way
+        yield f"Expected average two-way TVD for a typical file: {low:.2g} to {high:.2g}."
+    if plan.score_noise_within is not None:
+        yield (
+            f"95 % error bound on selection scores: ±{plan.score_noise_within:,.6g} records. The"
+            " noise of a selected table depends on how many are selected."
+        )
 
 
 def _account(console: Console, plan: PlanAnswer) -> None:
@@ -123,7 +115,9 @@ def _account(console: Console, plan: PlanAnswer) -> None:
         console.print(f"Account {plan.account!r}, or an account above it, is closed.")
     else:
         left = left_of(plan.account, room.left, room.above)
-        fits = _room(room.more_such_releases or 0)
+        fits = "not enough for this release"
+        if room.more_such_releases:
+            fits = f"enough for {plural(room.more_such_releases, 'release')} of this plan"
         sentence(console, f"{left[0].upper()}{left[1:]}: {fits}.")
     approval = room.approval
     if approval is None:
@@ -136,28 +130,19 @@ def _account(console: Console, plan: PlanAnswer) -> None:
     fact(console, "Approval", words)
 
 
-def _room(releases: int) -> str:
-    if not releases:
-        return "not enough for this release"
-    return f"enough for {plural(releases, 'release')} of this plan"
-
-
 def _planned_tables(console: Console, plan: PlanAnswer) -> None:
     right = ("cells", "95 % error", "TVD")
     tables = table_of("table", "stage", *right, right=right)
     for table in plan.tables[:MOST_TABLES]:
+        name = " x ".join(table.columns) or "number of rows"
         tables.add_row(
-            ("interaction of " if table.interaction else "")
-            + (" x ".join(table.columns) or "number of rows"),
+            f"interaction of {name}" if table.interaction else name,
             table.stage,
             f"{table.cells:,}",
-            f"±{number(table.within)}",
-            "" if table.tvd is None else f"{table.tvd:.3f}",
+            *_error(table.within, table.tvd),
         )
     console.print(tables)
-    left_out = len(plan.tables) - MOST_TABLES
-    if left_out > 0:
-        console.print(f"... and {left_out} more tables (--json lists all)")
+    _left_out(console, len(plan.tables), "tables")
     kind = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian"}[plan.tables[0].noise]
     note = (
         f" TVD: expected distance due to noise alone, for about {plan.rows_about:,} rows."
@@ -171,17 +156,10 @@ def _planned_totals(console: Console, plan: PlanAnswer) -> None:
     right = ("numbers", "95 % error", "TVD")
     totals = table_of("sum", "of", *right, right=right)
     for total in plan.totals[:MOST_TABLES]:
-        totals.add_row(
-            total.step,
-            ", ".join(total.columns),
-            f"{total.numbers:,}",
-            f"±{number(total.within_records)}",
-            "" if total.tvd is None else f"{total.tvd:.3f}",
-        )
+        error = _error(total.within_records, total.tvd)
+        totals.add_row(total.step, ", ".join(total.columns), f"{total.numbers:,}", *error)
     console.print(totals)
-    left_out = len(plan.totals) - MOST_TABLES
-    if left_out > 0:
-        console.print(f"... and {left_out} more sums (--json lists all)")
+    _left_out(console, len(plan.totals), "sums")
     console.print(
         "[dim]95 % error: bound for one number, in records at the end of their range. TVD: expected"
         " distance of the counts due to noise alone.[/dim]"
@@ -194,23 +172,26 @@ def _planned_totals(console: Console, plan: PlanAnswer) -> None:
         )
 
 
-def published(console: Console, made: PublishedRelease) -> None:
+def _error(within: float, tvd: float | None) -> tuple[str, str]:
+    """Return the two columns with the error of a table or sum."""
+    return f"±{number(within)}", "" if tvd is None else f"{tvd:.3f}"
+
+
+def _left_out(console: Console, count: int, what: str) -> None:
+    if count > MOST_TABLES:
+        console.print(f"... and {count - MOST_TABLES} more {what} (--json lists all)")
+
+
+def published(console: Console, made: answers.PublishedRelease) -> None:
     """Print what a published release cost, and where it is."""
-    console.print(
-        f"[bold]{made.release}[/bold] is released: {made.sets}"
-        f" {'sets' if made.sets != 1 else 'set'} of {made.rows:,} rows"
-        f" in {made.seconds} s."
-    )
-    fact(
-        console,
-        "Spent",
-        f"{privacy(made.spent)} ({made.neighbours}) in {made.charges} charges;"
-        f" {left_of(made.account, made.left, made.above)}.",
-    )
+    sets = f"{plural(made.sets, 'set')} of {made.rows:,} rows"
+    console.print(f"[bold]{made.release}[/bold] is released: {sets} in {made.seconds} s.")
+    spent = f"{privacy(made.spent)} ({made.neighbours}) in {made.charges} charges"
+    fact(console, "Spent", f"{spent}; {left_of(made.account, made.left, made.above)}.")
     _accuracy(console, made.accuracy)
-    console.print(f"Bundle   {made.out}", soft_wrap=True)
-    console.print(f"Internal {made.internal} (confidential, for staff)", soft_wrap=True)
-    console.print(f"Check    dp-release verify {made.out}", soft_wrap=True)
+    path(console, "Bundle", made.out)
+    path(console, "Internal", f"{made.internal} (confidential, for staff)")
+    path(console, "Check", f"dp-release verify {made.out}")
 
 
 def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
@@ -228,7 +209,7 @@ def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
     )
 
 
-def demo(console: Console, made: PublishedRelease) -> None:
+def demo(console: Console, made: answers.PublishedRelease) -> None:
     """Print a published release of the demo, and its distances to the public data."""
     published(console, made)
     assert made.utility is not None
@@ -241,26 +222,23 @@ def demo(console: Console, made: PublishedRelease) -> None:
     )
 
 
-def statuses(console: Console, answer: AllStatuses) -> None:
-    """Print a line for each release, and what needs a person."""
+def shown(console: Console, answer: answers.ReleaseStatus | answers.AllStatuses) -> None:
+    """Print one release, or a line for each."""
+    if isinstance(answer, answers.AllStatuses):
+        _statuses(console, answer)
+    else:
+        status(console, answer)
+
+
+def _statuses(console: Console, answer: answers.AllStatuses) -> None:
     if not answer.releases:
         console.print("No releases yet. To make one: dp-release run SPEC --out DIR")
         return
     table = table_of("release", "account", "epsilon", "charged", "state", fold=("state",))
     for item in answer.releases:
-        table.add_row(
-            item.release,
-            item.account,
-            number(item.reserved.epsilon),
-            f"{item.spent_part:.0%}",
-            item.state,
-        )
+        epsilon, charged = number(item.reserved.epsilon), f"{item.spent_part:.0%}"
+        table.add_row(item.release, item.account, epsilon, charged, item.state)
     console.print(table)
-    _needs(console, answer)
-
-
-def _needs(console: Console, answer: AllStatuses) -> None:
-    """Print what needs a person, below the list of releases."""
     if answer.needs:
         console.print("\n[bold]Needs a person[/bold]")
         for need in answer.needs:
@@ -271,38 +249,33 @@ def _needs(console: Console, answer: AllStatuses) -> None:
     if verified is None:
         words = "not verified from this home yet; run dp-release ledger verify"
     elif verified.passed:
-        words = f"verified {verified.at}"
+        words = f"verified {verified.at.isoformat(timespec='seconds')}"
     else:
-        words = f"FAILED verification {verified.at} (runbook: ledger-changed)"
+        at = verified.at.isoformat(timespec="seconds")
+        words = f"FAILED verification {at} (runbook: ledger-changed)"
     fact(console, "Ledger", words)
 
 
-def status(console: Console, answer: ReleaseStatus) -> None:
+def status(console: Console, answer: answers.ReleaseStatus) -> None:
     """Print the stages, budget and state of a release."""
     console.print(f"[bold]{answer.release}[/bold]: {answer.state}")
-    reserved = answer.reserved
+    reserved, account = privacy(answer.reserved), f"account {answer.account!r}"
     if answer.outcome == "returned":
-        fact(
-            console,
-            "Returned",
-            f"{privacy(reserved)} to account {answer.account!r}; the name can be used again.",
-        )
+        fact(console, "Returned", f"{reserved} to {account}; the name can be used again.")
         return
     if answer.spent:
-        fact(
-            console,
-            "Spent",
-            f"{amount_words(answer.spent)} from account {answer.account!r}, permanently",
-        )
+        fact(console, "Spent", f"{amount_words(answer.spent)} from {account}, permanently")
     fact(
         console,
         "Reserved",
-        f"{privacy(reserved)} from account {answer.account!r}; {answer.spent_part:.0%} of it"
-        f" charged in {plural(answer.charges, 'charge')}"
+        f"{reserved} from {account}; {answer.spent_part:.0%} of it charged in"
+        f" {plural(answer.charges, 'charge')}"
         + (f", {answer.uncommitted} not committed yet." if answer.uncommitted else "."),
     )
     if answer.holder:
-        fact(console, "Running", _holder(answer.holder))
+        holder = answer.holder
+        process = f"process {holder.process} on {holder.host} since {holder.since}"
+        fact(console, "Running", f"{process}; its lease ends {holder.lease_ends} unless renewed")
     if answer.charges and not answer.here and answer.outcome is None:
         fact(
             console,
@@ -317,41 +290,58 @@ def status(console: Console, answer: ReleaseStatus) -> None:
         _gate(console, answer.gate)
     if answer.out and answer.outcome in (None, "finished"):
         yet = "" if "publish" in answer.stages_done else " (not written yet)"
-        console.print(f"Bundle   {answer.out}{yet}", soft_wrap=True)
+        path(console, "Bundle", f"{answer.out}{yet}")
 
 
-def _gate(console: Console, gate: Approval) -> None:
+def _gate(console: Console, gate: answers.Approval) -> None:
     for look in gate.looks:
         fact(console, "Look", f"on {look['day']} by {look['by']}: {look['reason']}")
     if gate.decision:
         said = gate.decision
-        fact(
-            console,
-            "Decided",
-            f"{said['decision']} on {said['day']} by {said['by']}: {said['reason']}",
-        )
+        words = f"{said['decision']} on {said['day']} by {said['by']}: {said['reason']}"
+        fact(console, "Decided", words)
 
 
-def _holder(holder: Holder) -> str:
-    return (
-        f"process {holder.process} on {holder.host} since {holder.since}; its lease ends"
-        f" {holder.lease_ends} unless renewed"
+def abandoned(console: Console, answer: answers.EndedRelease) -> None:
+    """Print what stays spent of an abandoned release, and what became of its files."""
+    files = {
+        "deleted": "Its confidential files are deleted.",
+        "none": "It never read the data, so there were no files to delete.",
+        "gone": "Its folder is no longer in this home, so no file was deleted.",
+        "elsewhere": (
+            "It was started in another home: delete its confidential files there, in"
+            f" runs/{answer.release}/confidential."
+        ),
+    }[str(answer.files)]
+    left = left_of(answer.account, answer.left, answer.above)
+    sentence(
+        console,
+        f"Release {answer.release!r} is abandoned: {permanently_spent(answer.spent)}, and {left}."
+        f" {files}",
     )
 
 
-def verified(console: Console, answer: BundleCheck) -> None:
-    """Print the checks of a bundle."""
-    for check in answer.checks:
-        failed = "[red]FAIL[/red]" if check.decided else "[yellow]?[/yellow]   "
-        mark = "[green]ok[/green]  " if check.passed else failed
-        # Details quote the bundle, which is not trusted.
-        console.print(f"{mark} {check.name}: {escape(check.detail)}")
-    verdict = "verifies" if answer.passed else "does NOT verify"
-    if not any(check.decided for check in answer.checks if not check.passed):
-        verdict = (
-            "verifies" if answer.passed else "CANNOT be verified with this version of dp-release"
-        )
-    console.print(f"The bundle {escape(str(answer.folder))} {verdict}.", soft_wrap=True)
+def looked(console: Console, answer: answers.RecordedLook) -> None:
+    """Print that a look is recorded, and where the report is."""
+    name = answer.release
+    look = f"{answer.by} looked at {name} on {answer.day} (look number {len(answer.looks)})"
+    sentence(console, f"Recorded: {look}.")
+    path(console, "Internal", f"{answer.internal} (confidential, for staff)")
+    if answer.outcome is None:
+        words = f"{name} --by NAME --reason TEXT"
+        fact(console, "Decide", f"dp-release publish {words}")
+        fact(console, "or", f"dp-release withdraw {words}")
+
+
+def withdrawn(console: Console, answer: answers.EndedRelease) -> None:
+    """Print what a withdrawn release spent."""
+    left = left_of(answer.account, answer.left, answer.above)
+    sentence(
+        console,
+        f"Release {answer.release!r} is withdrawn: {permanently_spent(answer.spent)}, its name"
+        f" stays used, and {left}. Its sets are deleted; its internal report remains and can be"
+        " read with `dp-release look`.",
+    )
 
 
 def _unit(currency: str) -> str:

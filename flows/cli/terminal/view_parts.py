@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -18,9 +19,7 @@ LABEL = 9
 def open_console() -> Console:
     """Return the console: as wide as the terminal, or 200 columns without a terminal."""
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=200)
-    return console
+    return console if console.is_terminal else Console(highlight=False, width=200)
 
 
 def table_of(*names: str, right: tuple[str, ...] = (), fold: tuple[str, ...] = ()) -> Table:
@@ -53,23 +52,23 @@ def fact(console: Console, label: str, text: str) -> None:
     console.print(lines, markup=False, soft_wrap=True)
 
 
+def path(console: Console, label: str, text: str | Path) -> None:
+    """Print a labelled path on one line, so that it can be copied whole."""
+    console.print(f"{label:<{LABEL}}{text}", markup=False, soft_wrap=True)
+
+
 def sentence(console: Console, text: str) -> None:
     """Print a sentence without interpreting markup."""
     console.print(text, markup=False)
 
 
-def number(value: float) -> str:
-    """Return a number with four significant digits.
+def number(value: float | Fraction | str) -> str:
+    """Return a number with four significant digits; an exact one may be a text.
 
-    >>> number(0.5), number(1e-9)
-    ('0.5', '1e-09')
+    >>> number(0.5), number(1e-9), number("1/3")
+    ('0.5', '1e-09', '0.3333')
     """
-    return f"{value:.4g}"
-
-
-def fraction(text: str) -> float:
-    """Return the nearest float to an exact number in text."""
-    return float(Fraction(text))
+    return f"{float(Fraction(value) if isinstance(value, str) else value):.4g}"
 
 
 def privacy(amount: PrivacyAmount) -> str:
@@ -90,6 +89,13 @@ def left_of(account: str, left: PrivacyAmount, above: AccountAbove | None) -> st
     if above:
         text += f"; {above.account!r}, above it, has {amount_words(above.left)} left"
     return text
+
+
+def permanently_spent(amount: PrivacyAmount) -> str:
+    """Return what stays spent, in the currency of its account."""
+    if amount.rho is None:
+        return f"epsilon {float(amount.epsilon):.6g} stays spent"
+    return f"rho {float(amount.rho):.6g} stays spent"
 
 
 def plural(count: int, word: str) -> str:

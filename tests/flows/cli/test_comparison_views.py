@@ -1,48 +1,50 @@
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from rich.console import Console
 
+from dp_core.analysis.comparison.summary import Row, Spread
 from flows.answers.comparison_answers import ComparisonAnswer
 from flows.cli.terminal.comparison_views import compared
 
 
 def answer():
-    figures = {
-        name: {"mean": 0.0123, "sd": 0.001, "runs": 3}
-        for name in ("tvd1", "tvd2", "tvd3", "cell", "kl2", "ranges", "relative", "cpu", "memory")
-    }
-    floor = {
-        "file": "town",
-        "method": "bootstrap",
-        "preset": "bootstrap",
-        "epsilon": None,
-        "reference": True,
-        "refused": False,
-        "runs": 3,
-        "outcomes": {"done": 3},
-        "figures": figures,
-        "sentences": [],
-    }
-    method = {**floor, "method": "privsyn", "preset": "privsyn", "epsilon": "0.2"}
-    refused = {
-        **method,
-        "method": "fdh",
-        "reference": False,
-        "refused": True,
-        "outcomes": {"refused": 3},
-        "figures": {},
-        "sentences": ["The table [of all] has too many cells."],
-    }
-    return {
-        "declared_public": "Data declared public by A. [Person] on 2026-11-21: why",
-        "out": "/somewhere",
-        "rows": [floor, {**method, "reference": False}, refused, {**refused, "epsilon": "1"}],
-    }
+    names = ("tvd1", "tvd2", "tvd3", "cell", "kl2", "ranges", "relative", "cpu", "memory")
+    floor = Row(
+        file="town",
+        label="bootstrap",
+        method="bootstrap",
+        epsilon=None,
+        delta=None,
+        neighbours=None,
+        reference=True,
+        figures={name: Spread(0.0123, 0.001, 3) for name in names},
+        runs=3,
+        outcomes={"done": 3},
+        sentences=(),
+    )
+    method = replace(floor, label="privsyn", method="privsyn", epsilon="0.2", reference=False)
+    refused = replace(
+        method,
+        label="fdh",
+        method="fdh",
+        figures={},
+        outcomes={"refused": 3},
+        sentences=("The table [of all] has too many cells.",),
+    )
+    return ComparisonAnswer(
+        declared_public="Data declared public by A. [Person] on 2026-11-21: why",
+        out=Path("/somewhere"),
+        rows=(floor, method, refused, replace(refused, epsilon="1")),
+        plots=(),
+    )
 
 
 def shown(width):
     console = Console(width=width, highlight=False)
     with console.capture() as text:
-        compared(console, ComparisonAnswer(answer()))
+        compared(console, answer())
     return text.get().splitlines()
 
 
@@ -76,10 +78,10 @@ def test_a_wide_line_holds_every_figure_in_the_order_of_the_files():
 
 def test_the_spread_is_told_where_there_is_one():
     def told(runs):
-        rows = [{**row, "runs": runs, "outcomes": {"done": runs}} for row in answer()["rows"]]
+        rows = tuple(replace(row, runs=runs, outcomes={"done": runs}) for row in answer().rows)
         console = Console(width=200, highlight=False)
         with console.capture() as text:
-            compared(console, ComparisonAnswer({**answer(), "rows": rows}))
+            compared(console, replace(answer(), rows=rows))
         return text.get()
 
     assert "no standard deviation" not in told(3)

@@ -460,7 +460,7 @@ def test_relations_that_only_sums_hold_are_told_as_such():
     assert "no noisy table" in said
     (said,) = warnings_of(measured_as(product), formula, honest)
     assert "noisy sums" in said
-    assert warnings_of(measured_as(binned), formula, honest) == []
+    assert list(warnings_of(measured_as(binned), formula, honest)) == []
     both = read_formula("pay ~ age + sex", ("pay", "age", "sex"))
     lost, some = warnings_of(measured_as(product), both, honest)
     assert "No measured table holds pay with sex, or age with sex:" in lost
