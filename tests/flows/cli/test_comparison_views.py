@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from dp_core.analysis.comparison.cells import Cell
 from dp_core.analysis.comparison.summary import Row, Spread
 from flows.answers.comparison_answers import ComparisonAnswer
 from flows.cli.terminal.comparison_views import compared
@@ -11,24 +12,31 @@ from flows.cli.terminal.comparison_views import compared
 
 def answer():
     names = ("tvd1", "tvd2", "tvd3", "cell", "kl2", "ranges", "relative", "cpu", "memory")
-    floor = Row(
+    bootstrap = Cell(
         file="town",
         label="bootstrap",
         method="bootstrap",
         epsilon=None,
         delta=None,
         neighbours=None,
+        run=1,
         reference=True,
+        definition={},
+        spec=None,
+        refusal=None,
+    )
+    privsyn = replace(bootstrap, label="privsyn", method="privsyn", epsilon="0.2", reference=False)
+    floor = Row(
+        cell=bootstrap,
         figures={name: Spread(0.0123, 0.001, 3) for name in names},
         runs=3,
         outcomes={"done": 3},
         sentences=(),
     )
-    method = replace(floor, label="privsyn", method="privsyn", epsilon="0.2", reference=False)
+    method = replace(floor, cell=privsyn)
     refused = replace(
         method,
-        label="fdh",
-        method="fdh",
+        cell=replace(privsyn, label="fdh", method="fdh"),
         figures={},
         outcomes={"refused": 3},
         sentences=("The table [of all] has too many cells.",),
@@ -36,7 +44,7 @@ def answer():
     return ComparisonAnswer(
         declared_public="Data declared public by A. [Person] on 2026-11-21: why",
         out=Path("/somewhere"),
-        rows=(floor, method, refused, replace(refused, epsilon="1")),
+        rows=(floor, method, refused, replace(refused, cell=replace(refused.cell, epsilon="1"))),
         plots=(),
     )
 

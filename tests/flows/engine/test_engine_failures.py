@@ -50,7 +50,7 @@ def test_a_detail_that_cannot_be_kept_is_not_named(home, monkeypatch):
     monkeypatch.setattr("tasks.support.run_folder.os.fsync", full)
     failure = without_data("town", broken)
     assert failure.row == "outside-stages"
-    assert "the detail could not be kept" in failure.message
+    assert "the detail could not be saved" in failure.message
     assert str(home) not in failure.message
 
 

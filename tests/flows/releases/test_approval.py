@@ -129,7 +129,7 @@ def test_days_later_it_is_published_as_at_once_would_have(held, command):
     assert "Look" in command("status", "town").out
     again = command("publish", "town", *WHO)
     assert again.code == 2
-    assert "over (finished)" in again.err
+    assert "not-held" in again.err
     assert command("withdraw", "town", *WHO).code == 2
 
 
@@ -235,7 +235,7 @@ def test_withdrawing_that_was_interrupted_goes_on(held, monkeypatch):
     assert (held.run_folder / "public/synthetic").exists()
     publication_decisions.withdraw(held.home, held.ledger(), "town", **BY)
     assert not (held.run_folder / "public/synthetic").exists()
-    with pytest.raises(BadInput, match="over"):
+    with pytest.raises(BadInput, match="ended"):
         publication_decisions.withdraw(held.home, held.ledger(), "town", **BY)
 
 

@@ -267,7 +267,7 @@ def test_what_goes_wrong_outside_leaves_one_sentence_and_no_cause(schedule, monk
     with pytest.raises(StageFailed) as error:
         schedule.fire()
     says(error.value)
-    assert "the detail could not be kept" in error.value.message
+    assert "the detail could not be saved" in error.value.message
     assert str(detail) not in error.value.message
 
 
