@@ -23,19 +23,15 @@ from __future__ import annotations
 import contextlib
 import glob
 import hashlib
-import json
 import os
 import secrets
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.currency import Currency
@@ -43,9 +39,14 @@ from dp_core.wall.ledger.receipts import result_hash
 from dp_core.wall.ledger.session import Draw, Grant, Step
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Charge, Reservation
+from tasks.ledger.stored_result import (
+    CHECKSUM_BYTES,
+    committed_result_gone,
+    prefix_of,
+    read_result,
+    result_path,
+)
 from tasks.support.run_folder import disk_errors, make_folder, sync_folder
-
-MAGIC = b"DPNOISE1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class LedgerSession:
             LedgerCorrupt: if a result exists but the ledger has no charge for it.
             StageFailed: if a result is damaged or missing, or another process took over.
         """
-        path = self.folder / f"{batch}.noise"
+        path = result_path(self.folder, batch)
         # Check the file before the charges. In the other order, another holder could charge and
         # store in between, and its result would seem to have no charge.
         there = path.exists()
@@ -150,19 +151,15 @@ class LedgerSession:
         }
 
     def _read(self, path: Path, grants: Sequence[Grant]) -> list[NDArray[np.int64]] | None:
-        return _read(path, grants, self._header(grants))
+        stored = read_result(path)
+        return None if stored is None else stored.values_of(self._header(grants))
 
     def _committed(
         self, path: Path, committed: str, grants: Sequence[Grant]
     ) -> list[NDArray[np.int64]]:
         stored = self._read(path, grants)
         if stored is None or _fingerprint(grants, stored) != committed:
-            raise StageFailed(
-                f"The committed noisy result {path.name!r} of release"
-                f" {self.reservation.release!r} is missing or was changed. It is never drawn again:"
-                " restore it from a backup and resume, or abandon the release.",
-                row="committed-result-gone",
-            )
+            raise committed_result_gone(path, self.reservation)
         # An earlier holder that was killed may have left a second draw, which must not be read.
         _erase_temporaries(path)
         return stored
@@ -175,15 +172,14 @@ def _draw_and_store(
 
     The space is allocated before the draw, so that no failure depends on the drawn values.
     """
-    header = canonical_json({**carries, "attempt": attempt})
     cells = sum(int(np.prod(grant.step.shape, dtype=np.int64)) for grant in grants)
-    prefix = MAGIC + struct.pack("<Q", len(header)) + header
+    prefix = prefix_of({**carries, "attempt": attempt})
     # The name is unique to this draw, so that a delayed earlier holder cannot write to the file.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
     with disk_errors("a noisy result"):
         make_folder(path.parent)
         with temporary.open("xb") as file:
-            os.posix_fallocate(file.fileno(), 0, len(prefix) + 8 * cells + 32)
+            os.posix_fallocate(file.fileno(), 0, len(prefix) + 8 * cells + CHECKSUM_BYTES)
             # privacy: nothing between the draw and the store depends on the values.
             values = draw(grants)
             payload = b"".join(np.ascontiguousarray(v, dtype="<i8").tobytes() for v in values)
@@ -203,32 +199,6 @@ def _erase_temporaries(path: Path) -> None:
     with disk_errors("a noisy result"):
         for left in path.parent.glob(f"{glob.escape(path.name)}.*.tmp"):
             left.unlink(missing_ok=True)
-
-
-def _read(
-    path: Path, grants: Sequence[Grant], carries: dict[str, object]
-) -> list[NDArray[np.int64]] | None:
-    """Return a stored result; None if it is missing, incomplete, or of other grants."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        # Other errors are raised: a result that exists but cannot be read is not drawn again.
-        return None
-    body, checksum = content[:-32], content[-32:]
-    if not body.startswith(MAGIC) or hashlib.sha256(body).digest() != checksum:
-        return None
-    start = len(MAGIC) + 8
-    (length,) = struct.unpack("<Q", body[len(MAGIC) : start])
-    header: dict[str, Any] = json.loads(body[start : start + length])
-    if {**header, "attempt": None} != {**carries, "attempt": None}:
-        return None
-    flat = np.frombuffer(body, dtype="<i8", offset=start + length).astype(np.int64)
-    values, at = [], 0
-    for grant in grants:
-        cells = int(np.prod(grant.step.shape, dtype=np.int64))
-        values.append(flat[at : at + cells].reshape(grant.step.shape))
-        at += cells
-    return values
 
 
 def _fingerprint(grants: Sequence[Grant], values: Sequence[NDArray[np.int64]]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tasks.ledger.stored_result import require_as_committed
 from tasks.run.release_cleanup import remove_unpublished
 from tasks.run.release_run import Run
 from tasks.stages.check_quality import records, tally_sets
@@ -31,6 +32,7 @@ def publish(run: Run) -> None:
     spec = run.spec
     settled = run.ledger.reservation(spec.release)
     assert settled is not None
+    require_as_committed(run.folder.noisy, settled, run.ledger.charges(settled))
     if settled.outcome is None:
         settled = run.writer.settle(settled, "finished")
     receipts = run.ledger.receipts(settled)

@@ -404,6 +404,18 @@ def test_a_committed_result_that_is_gone(project, command, says):
     says(run(project, command))
 
 
+@row("committed-result-gone")
+def test_a_committed_result_of_which_a_byte_changed_before_publication(project, command, says):
+    """Nothing that is published is computed from it any more; it is the proof of what was."""
+    stop_before(project, "publish")
+    path = results(project)[0]
+    content = bytearray(path.read_bytes())
+    content[-40] ^= 1
+    path.write_bytes(bytes(content))
+    says(run(project, command))
+    assert not project.out.exists()
+
+
 @row("result-damaged")
 def test_a_result_that_is_not_whole(project, command, monkeypatch, says):
     from tasks.ledger.release_writer import ReleaseWriter

@@ -307,7 +307,7 @@ POINTS = [
     (crash_after, session_module, "sync_folder", True, True),
     (crash_before, ReleaseWriter, "commit", True, True),
     (crash_after, ReleaseWriter, "commit", True, True),
-    (crash_after, session_module, "_read", True, True),
+    (crash_after, session_module, "read_result", True, True),
 ]
 
 
