@@ -237,7 +237,7 @@ def test_it_is_asked_of_a_file_with_its_own_codes_only(name, sum):  # noqa: ARG0
             with pytest.raises(ValueError, match=column):
                 check_codes(sum, Domain(tuple(sizes), tuple(sizes.values())))
         others = {other: size for other, size in CODES.items() if other != column}
-        with pytest.raises(ValueError, match=f"{column}.*no column"):
+        with pytest.raises(ValueError, match=f"{column}.*not a column"):
             check_codes(sum, Domain(tuple(others), tuple(others.values())))
 
 
