@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -37,10 +37,11 @@ from dp_core.spec.procedure import carry_out
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.wall.accounting.events import Event, GaussianEvent, LaplaceEvent, StabilityEvent
+from dp_core.wall.accounting.events import Event
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.noise import granted_noise, stability, threaded_noise
 from dp_core.wall.released import Measurement, SparseTable
+from tests.guesses import any_mechanism, best_accuracy, fit, fit_power, law, log_ratio, noise_masses
 
 PERSON = "person"
 """Column whose levels belong to one canary each."""
@@ -161,8 +162,58 @@ class Case:
             neighbours=self.file.neighbours,
             select=self.options,
             shares=self.shares,
-            noise=None if self.method in ("sba", "sbhg") else self.noise,
+            noise=self.noise,
         )
+
+
+CASES = {
+    "auto": Case(
+        method="auto",
+        file=CanaryFile(12_000),
+        epsilon=Fraction(14),
+        delta=Fraction("1e-9"),
+        noise="gaussian",
+    ),
+    "aim": Case(
+        method="aim",
+        file=CanaryFile(12_000),
+        epsilon=Fraction(18),
+        delta=Fraction("1e-9"),
+        noise="gaussian",
+        options={"pace": 1},
+    ),
+    "sba": Case(
+        method="sba",
+        file=CanaryFile(24_000),
+        epsilon=Fraction(5, 2),
+        delta=Fraction("1e-15"),
+        claim="release",
+    ),
+    "auto, its whole epsilon": Case(
+        method="auto",
+        file=CanaryFile(40_000),
+        epsilon=Fraction(5, 2),
+        claim="release",
+        guesses=19_600,
+        shares={"select": Fraction(1, 100), "one_way": Fraction(1, 50)},
+    ),
+    "sbhg": Case(
+        method="sbhg",
+        file=CanaryFile(40_000, public=50),
+        epsilon=Fraction(5, 2),
+        delta=Fraction("1e-15"),
+        claim="release",
+        guesses=25_000,
+        shares={"select": Fraction(1, 100), "total": Fraction(1, 100)},
+    ),
+}
+CASES["auto, replace-one"] = replace(
+    CASES["auto"], file=CanaryFile(16_000, neighbours="replace-one"), epsilon=Fraction(18)
+)
+CASES["sba, replace-one"] = replace(
+    CASES["sba"], file=CanaryFile(32_000, public=70, neighbours="replace-one"), guesses=19_000
+)
+"""The audits. Files, options and numbers are such that a scale 10 % too small is found."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +224,8 @@ class Finding:
         guesses: Number of coins that were guessed.
         correct: Number of correct guesses.
         p_value: Bound on the probability of so many correct guesses if the claim is true.
+        fit: p-value of a test whether the scores of all canaries have the distribution that follows
+            from the charged noise, independently of one another.
         events: Charges of the tables with cells of the canaries.
         share: Their part of everything that the release may spend.
     """
@@ -180,6 +233,7 @@ class Finding:
     guesses: int
     correct: int
     p_value: float
+    fit: float
     events: tuple[Event, ...]
     share: float
 
@@ -191,6 +245,10 @@ def audit(case: Case, *, rng: np.random.Generator, times: int = 1) -> Finding:
         case: The audit.
         rng: Draws the coins.
         times: How often a canary's record is counted; more than once is a planted fault.
+
+    Raises:
+        ValueError: if a threshold dropped cells of the canaries. The file needs more public
+            records.
     """
     coins = rng.integers(0, 2, case.file.canaries).astype(bool)
     made = carry_out(case.plan(), case.file.counter(coins, times=times))
@@ -206,25 +264,20 @@ def audit(case: Case, *, rng: np.random.Generator, times: int = 1) -> Finding:
     score = np.zeros(case.file.canaries)
     for item, event in zip(own, events, strict=True):
         assert item.scale == float(event.scale)  # what is published is what was charged
-        ratios = log_ratio(item.noise, item.scale, case.file.noisy_counts(item))
-        signs = np.array([1, -1])[: case.file.levels]
-        score += np.nan_to_num(ratios) @ signs
+        counts = case.file.noisy_counts(item)
+        if np.isnan(counts).any():
+            raise ValueError("A threshold dropped cells of the canaries.")
+        score += log_ratio(item.noise, item.scale, counts) @ np.array([1, -1])[: counts.shape[1]]
     guesses, correct = guessed(score, coins, case.guesses)
     cost = sum((step.cost for step in paid), Fraction(0))
     return Finding(
         guesses,
         correct,
         p_value(case, events, guesses, correct),
+        fit(score * np.where(coins, 1, -1), law(events, cells=case.file.levels)),
         events,
         float(cost / made.session.currency.limit),
     )
-
-
-def log_ratio(noise: Noise, scale: float, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the logarithm of the likelihood ratio of one record against none, as published."""
-    if noise == "laplace":
-        return np.sign(counts - 0.5) / scale
-    return (2 * counts - 1) / (2 * scale**2)
 
 
 def guessed(
@@ -241,7 +294,7 @@ def guessed(
     return len(asked), int(((score > 0) == coins)[asked].sum())
 
 
-# -- what a claim allows
+# -- how many correct guesses refute a claim
 
 
 def p_value(case: Case, events: Sequence[Event], guesses: int, correct: int) -> float:
@@ -251,28 +304,6 @@ def p_value(case: Case, events: Sequence[Event], guesses: int, correct: int) -> 
     return any_mechanism(
         case.file.canaries, guesses, correct, float(case.epsilon), float(case.delta)
     )
-
-
-def any_mechanism(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """Return a bound on the probability of so many correct guesses, by (epsilon, delta) alone.
-
-    Steinke, Nasr & Jagielski (2023), Theorem 2.1.
-
-    Args:
-        canaries: Number of coins.
-        guesses: Largest number of guesses.
-        correct: Number of correct guesses.
-        epsilon: Of the guarantee.
-        delta: Of the guarantee.
-    """
-    right = 1 / (1 + np.exp(-epsilon))
-    more = stats.binom.sf(correct - 1, guesses, right)
-    if delta == 0 or correct == 0:
-        return float(min(more, 1.0))
-    # P(correct - i <= Binomial < correct) / i, the largest over i
-    below = np.cumsum(stats.binom.pmf(np.arange(correct - 1, -1, -1), guesses, right))
-    slope = (below / np.arange(1, correct + 1)).max()
-    return float(min(more + 2 * canaries * delta * slope, 1.0))
 
 
 def fewest_to_refute(case: Case, events: Sequence[Event], guesses: int, level: float) -> int:
@@ -285,105 +316,6 @@ def fewest_to_refute(case: Case, events: Sequence[Event], guesses: int, level: f
         else:
             low = middle
     return high
-
-
-# -- what charges allow, and what a fault does
-
-
-@dataclass(frozen=True)
-class Law:
-    """Distribution of a canary's score times the sign of its coin: positive where a guess is right.
-
-    Attributes:
-        scores: Ascending, shape (n,).
-        masses: Their probabilities, shape (n,).
-    """
-
-    scores: NDArray[np.float64]
-    masses: NDArray[np.float64]
-
-    @staticmethod
-    def of(scores: NDArray[np.float64], masses: NDArray[np.float64]) -> Law:
-        """Return the law of scores that may be there several times."""
-        found, place = np.unique(scores.round(9), return_inverse=True)
-        return Law(found, np.bincount(place.ravel(), masses.ravel(), len(found)))
-
-    def plus(self, other: Law) -> Law:
-        """Return the law of the sum of two independent scores."""
-        return Law.of(
-            np.add.outer(self.scores, other.scores), np.multiply.outer(self.masses, other.masses)
-        )
-
-    def or_else(self, other: Law) -> Law:
-        """Return the law of either, by the toss of a coin."""
-        scores = np.concatenate([self.scores, other.scores])
-        return Law.of(scores, np.concatenate([self.masses, other.masses]) / 2)
-
-    @property
-    def accuracy(self) -> float:
-        """Probability that a guess by the sign is right; a score of 0 is a toss."""
-        positive = self.masses[self.scores > 0].sum()
-        return float(positive + self.masses[self.scores == 0].sum() / 2)
-
-    @property
-    def largest(self) -> tuple[float, float]:
-        """Probability of a score of the largest size, and that a guess by it is right."""
-        right, wrong = float(self.masses[-1]), float(self.masses[0])
-        return min(right + wrong, 1.0), right / (right + wrong)
-
-
-def noise_masses(kind: Noise, scale: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return values and probabilities of discrete noise, but for a tail below 1e-30."""
-    far = int(np.ceil(scale * (75 if kind == "laplace" else 12))) + 2
-    z = np.arange(-far, far + 1)
-    weights = np.exp(-np.abs(z) / scale if kind == "laplace" else -(z**2) / (2 * scale**2))
-    return z, weights / weights.sum()
-
-
-def law(
-    events: Sequence[Event], *, factor: float = 1.0, moved: int = 1, cells: int | None = None
-) -> Law:
-    """Return the law of a canary's score, by the charges of the tables with its cells.
-
-    Args:
-        events: Noise of the tables.
-        factor: What the scale that is drawn with is multiplied by; 1 without a fault.
-        moved: How far a record moves the count of its cell; 1 without a fault.
-        cells: Number of cells that move; None for the event's sensitivity, in which no count moves
-            by more than 1.
-    """
-    start = Law(np.zeros(1), np.ones(1))
-    present = absent = start
-    for event in events:
-        kind, number = kind_of(event)
-        scale = float(event.scale)
-        z, masses = noise_masses(kind, factor * scale)
-        for _ in range(number if cells is None else cells):
-            present = present.plus(Law.of(log_ratio(kind, scale, z + float(moved)), masses))
-            absent = absent.plus(Law.of(-log_ratio(kind, scale, z.astype(float)), masses))
-    return present.or_else(absent)
-
-
-def kind_of(event: Event) -> tuple[Noise, int]:
-    """Return the kind of noise of a table, and the number of its cells that move by 1."""
-    match event:
-        case LaplaceEvent() | StabilityEvent():
-            return "laplace", event.l1_sensitivity
-        case GaussianEvent():
-            return "gaussian", event.l2_sensitivity_squared
-        case _:
-            raise TypeError(f"{type(event).__name__} is no table.")
-
-
-@lru_cache(maxsize=256)
-def best_accuracy(events: tuple[Event, ...]) -> float:
-    """Return the largest probability of a correct guess that charges allow: (1 + TV) / 2.
-
-    TV is the total variation distance of the noise, all tables together, around counts that differ
-    by 1: delta at an epsilon of 0.
-    """
-    claimed = law(events)
-    return float((1 + claimed.masses @ np.maximum(-np.expm1(-claimed.scores), 0)) / 2)
 
 
 def chance_of_guesses(
@@ -423,6 +355,21 @@ def power(
     return enough * float(stats.binom.sf(least - 1, guesses, accuracy))
 
 
+def scores_power(
+    case: Case, events: Sequence[Event], level: float, *, factor: float = 1.0
+) -> float:
+    """Return the probability that the scores are found not to have the noise that was charged.
+
+    Args:
+        case: The audit.
+        events: Charges of the tables with cells of the canaries.
+        level: Probability of a false alarm.
+        factor: What the scale that is drawn with is multiplied by.
+    """
+    expected, drawn = (law(events, factor=each, cells=case.file.levels) for each in (1.0, factor))
+    return fit_power(expected, drawn, case.file.canaries, level)
+
+
 # -- planted faults
 
 
@@ -433,8 +380,8 @@ def sampler(patch: pytest.MonkeyPatch, *, factor: float, seed: int | None = None
     Args:
         patch: Restores the sampler at the end.
         factor: What the scale is multiplied by.
-        seed: Draws from NumPy's generator with this seed in place of OpenDP, so that a repetition
-            gives the same; None draws from OpenDP.
+        seed: Of a generator that draws in place of the exact sampler, so that a repetition gives
+            the same; None draws with the exact sampler.
     """
     draw = granted_noise.add_noise if seed is None else seeded_noise(seed)
 

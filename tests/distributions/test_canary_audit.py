@@ -21,71 +21,23 @@ from scipy import stats
 from dp_core.wall import curator as curator_module
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
 from tests.canaries import (
+    CASES,
     CanaryFile,
-    Case,
-    any_mechanism,
     audit,
-    best_accuracy,
     chance_of_guesses,
     fewest_to_refute,
-    law,
-    noise_masses,
     power,
     sampler,
+    scores_power,
 )
 from tests.full import some
+from tests.guesses import any_mechanism, best_accuracy, fit, fit_power, law, noise_masses
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace
 
 pytestmark = [pytest.mark.slow, pytest.mark.statistical]
 
-CASES = {
-    "auto": Case(
-        method="auto",
-        file=CanaryFile(12_000),
-        epsilon=Fraction(14),
-        delta=Fraction("1e-9"),
-        noise="gaussian",
-    ),
-    "aim": Case(
-        method="aim",
-        file=CanaryFile(12_000),
-        epsilon=Fraction(18),
-        delta=Fraction("1e-9"),
-        noise="gaussian",
-        options={"pace": 1},
-    ),
-    "sba": Case(
-        method="sba",
-        file=CanaryFile(24_000),
-        epsilon=Fraction(5, 2),
-        delta=Fraction("1e-15"),
-        claim="release",
-    ),
-    "auto, its whole epsilon": Case(
-        method="auto",
-        file=CanaryFile(40_000),
-        epsilon=Fraction(5, 2),
-        claim="release",
-        guesses=19_600,
-        shares={"select": Fraction(1, 100), "one_way": Fraction(1, 50)},
-    ),
-    "sbhg": Case(
-        method="sbhg",
-        file=CanaryFile(40_000, public=40),
-        epsilon=Fraction(5, 2),
-        delta=Fraction("1e-15"),
-        claim="release",
-        guesses=24_000,
-        shares={"select": Fraction(1, 100), "total": Fraction(1, 100)},
-    ),
-}
-CASES["auto, replace-one"] = replace(
-    CASES["auto"], file=CanaryFile(12_000, neighbours="replace-one")
-)
-CASES["sba, replace-one"] = replace(
-    CASES["sba"], file=CanaryFile(32_000, neighbours="replace-one"), guesses=19_000
-)
-NAMES = some(CASES, lambda name: name in ("auto", "aim", "sba"))
+REPEATED = ("auto", "aim", "sba", "auto, its whole epsilon")
+NAMES = some(CASES, lambda name: name in REPEATED)
 REPETITIONS = 30
 """So many of so many show a probability above .9, at a confidence of 95 %."""
 
@@ -101,16 +53,19 @@ def test_a_release_keeps_what_it_claims(name):
     case = CASES[name]
     found = audit(case, rng=np.random.default_rng())
     assert found.p_value > FALSE_ALARM
+    assert found.fit > FALSE_ALARM
     # Nearly all of the budget is spent on tables with the canaries' cells, and this very release
     # would hardly have passed with less noise.
     assert found.share > 0.89
     assert power(case, found.events, FALSE_ALARM, factor=0.9) > 0.99
+    assert scores_power(case, found.events, FALSE_ALARM, factor=0.9) > 0.99
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_scale_10_percent_too_small_is_found(name, monkeypatch):
     found = planted(CASES[name], monkeypatch, factor=0.9)
     assert found.p_value <= FALSE_ALARM
+    assert found.fit <= FALSE_ALARM
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -130,14 +85,16 @@ def test_the_sensitivity_of_the_other_neighbours_is_found(name, monkeypatch):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", REPEATED)
 def test_repeated_audits_find_what_the_computed_power_says(name, monkeypatch):
-    """30 releases without a fault, and 30 whose noise is 10 % too small, all at full size."""
+    """At full size: releases whose noise is 10 % too small, and releases without a fault."""
     case = CASES[name]
-    for factor in (1.0, 0.9):
-        runs = [planted(case, monkeypatch, factor=factor, seed=seed) for seed in range(REPETITIONS)]
-        assert sum(run.p_value <= FALSE_ALARM for run in runs) == (REPETITIONS if factor < 1 else 0)
-        # The power is computed from how many guesses are right; so many guesses measure it.
+    for factor, repetitions in ((0.9, REPETITIONS), (1.0, 10)):
+        runs = [planted(case, monkeypatch, factor=factor, seed=seed) for seed in range(repetitions)]
+        for find in (lambda run: run.p_value, lambda run: run.fit):
+            found = sum(find(run) <= FALSE_ALARM for run in runs)
+            assert found == (repetitions if factor < 1 else 0)
+        # The power is computed from the probability that a guess is right; so many measure it.
         expected = [chance_of_guesses(case, run.events, factor=factor) for run in runs]
         mean = sum(number * chance for number, chance, _ in expected)
         variance = sum(number * chance * (1 - chance) for number, chance, _ in expected)
@@ -182,6 +139,39 @@ def test_the_best_guess_is_by_the_sign_of_the_score():
     assert law(events).accuracy == pytest.approx(best_accuracy(events), abs=1e-9)
 
 
+@pytest.mark.parametrize("factor", [1.0, 0.97])
+def test_scores_are_found_to_have_another_law_as_often_as_computed(factor):
+    events = (GaussianEvent(Fraction(3, 4), 1), LaplaceEvent(Fraction(2), 1))
+    expected, drawn = law(events), law(events, factor=factor)
+    rng, canaries, level = np.random.default_rng(3), 8_000, 0.05
+    found = np.mean(
+        [
+            fit(rng.choice(drawn.scores, canaries, p=drawn.masses), expected) <= level
+            for _ in range(400)
+        ]
+    )
+    wanted = fit_power(expected, drawn, canaries, level)
+    assert found == pytest.approx(wanted, abs=4 * (wanted * (1 - wanted) / 400) ** 0.5)
+    assert wanted == pytest.approx(level) if factor == 1 else 0.2 < wanted < 0.8
+
+
+def test_scores_show_a_mechanism_that_draws_the_size_of_all_its_losses_at_once():
+    """It guesses as well as too little noise, and each canary has the promised privacy loss."""
+    events = (GaussianEvent(Fraction(3, 4), 1),)
+    promised, faulty = law(events), law(events, factor=0.9).accuracy
+    sizes, place = np.unique(np.abs(promised.scores).round(6), return_inverse=True)
+    chances = np.bincount(place, promised.masses)
+    right = 1 / (1 + np.exp(-sizes))
+    # Given its size, a score is positive with this probability: each has the law as promised.
+    positive = np.bincount(place, promised.masses * (promised.scores > 0))
+    assert positive == pytest.approx(right * chances, abs=1e-9)
+    assert chances[right >= faulty].sum() > 0.2
+    rng = np.random.default_rng(4)
+    for size, chance in zip(sizes[:3], right, strict=False):
+        correct = rng.random(8_000) < chance
+        assert fit(np.where(correct, size, -size), promised) <= FALSE_ALARM
+
+
 def test_a_bound_for_any_mechanism_is_reached_by_randomised_response():
     right = 1 / (1 + np.exp(-1.5))
     for correct in (0, 700, 830, 900):
@@ -207,6 +197,12 @@ def test_seeded_noise_has_the_law_of_the_sampler(scale):
         z, masses = noise_masses(kind, scale)
         inside = masses[np.abs(z) < reach]
         assert inside == pytest.approx(law_of(scale, reach)[1:-1], rel=1e-12)
+
+
+def test_an_audit_refuses_a_file_whose_cells_a_threshold_drops(monkeypatch):
+    case = replace(CASES["sba"], file=CanaryFile(500, public=15))
+    with pytest.raises(ValueError, match="threshold"):
+        planted(case, monkeypatch)
 
 
 def test_a_column_has_room_for_the_canaries():

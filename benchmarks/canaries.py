@@ -1,0 +1,204 @@
+"""How small an error of the scale of the noise an audit with canaries finds.
+
+Usage:
+    python benchmarks/canaries.py
+    python benchmarks/canaries.py --runs 10
+
+Prints the power of each audit of `tests/canaries.py`, computed; how many canaries an audit
+needs by the epsilon of a release; and what can be said of Gaussian noise without assuming that the
+noise of different cells is independent. With `--runs`, also audits releases.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from scipy import stats
+
+from dp_core.wall.accounting.currency import choose_currency
+from dp_core.wall.accounting.events import Event
+from tests.canaries import CASES, Case, Finding, audit, chance_of_guesses, power, scores_power
+from tests.guesses import any_mechanism, best_accuracy, law
+
+FALSE_ALARM = 1e-9
+FACTORS = (0.8, 0.9, 0.95, 0.98)
+WANTED = 0.9
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1, help="releases to audit of each case")
+    runs = parser.parse_args().runs
+    rng = np.random.default_rng()
+    made = {name: [audit(case, rng=rng) for _ in range(runs)] for name, case in CASES.items()}
+    events = {name: found[0].events for name, found in made.items()}
+    print_power(events)
+    print_runs(made)
+    print_canaries()
+    print_without_independence(events["auto"])
+
+
+def print_power(events: dict[str, tuple[Event, ...]]) -> None:
+    """Print the power of each audit, and the smallest error that it finds."""
+    print(f"Power at a false-alarm rate of {FALSE_ALARM:g}, by the part of the scale that is drawn")
+    titles = "".join(f"{factor:>7g}" for factor in FACTORS)
+    print(
+        f"{'audit':<26}{'canaries':>9}{'guesses':>9}{titles}{'found':>8}{'at .05':>8}{'scores':>8}"
+    )
+    for name, case in CASES.items():
+        number, _, _ = chance_of_guesses(case, events[name])
+        powers = "".join(
+            f"{power(case, events[name], FALSE_ALARM, factor=factor):>7.3f}" for factor in FACTORS
+        )
+        found = [
+            f"{smallest_error(case, events[name], level, how):>8.1%}"
+            for level, how in ((1e-9, power), (0.05, power), (1e-9, scores_power))
+        ]
+        print(f"{name:<26}{case.file.canaries:>9,}{number:>9,}{powers}{''.join(found)}")
+
+
+def smallest_error(
+    case: Case, events: tuple[Event, ...], level: float, how: Callable[..., float]
+) -> float:
+    """Return the least error of the scale that is found with a probability of .9.
+
+    Args:
+        case: The audit.
+        events: Charges of the tables with cells of the canaries.
+        level: Probability of a false alarm.
+        how: `power` by the guesses, or `scores_power`.
+    """
+    low, high = 0.0, 0.5
+    for _ in range(12):
+        middle = (low + high) / 2
+        if how(case, events, level, factor=1 - middle) >= WANTED:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def print_runs(made: dict[str, list[Finding]]) -> None:
+    """Print what the audits of releases without a fault found."""
+    print("\nReleases without a fault")
+    print(
+        f"{'audit':<26}{'releases':>9}{'right':>8}{'allowed':>9}{'least p':>9}{'scores':>9}"
+        f"{'share':>7}"
+    )
+    for name, found in made.items():
+        right = sum(each.correct for each in found) / sum(each.guesses for each in found)
+        case = CASES[name]
+        allowed = (
+            best_accuracy(found[0].events)
+            if case.claim == "charges"
+            else 1 / (1 + np.exp(-float(case.epsilon)))
+        )
+        least = min(each.p_value for each in found)
+        scores = min(each.fit for each in found)
+        share = min(each.share for each in found)
+        print(
+            f"{name:<26}{len(found):>9}{right:>8.4f}{allowed:>9.4f}{least:>9.2g}{scores:>9.2g}"
+            f"{share:>7.1%}"
+        )
+
+
+def print_canaries() -> None:
+    """Print how many canaries find a scale 10 % too small with a probability of .9."""
+    print(
+        f"\nCanaries of one table that find a scale 10 % too small with a probability of {WANTED}"
+    )
+    levels = (1e-9, 0.05)
+    print(f"{'epsilon':>8}" + "".join(f"{f'Laplace, {each:g}':>18}" for each in levels), end="")
+    print("".join(f"{f'Gaussian, {each:g}':>18}" for each in levels))
+    for epsilon in map(Fraction, ("1/2", "1", "2", "4", "8", "16")):
+        row = []
+        for noise, delta in (("laplace", Fraction(0)), ("gaussian", Fraction("1e-9"))):
+            currency = choose_currency(
+                epsilon, delta, noise=noise, shares=[(Fraction(1), 1, 1, 1.0)]
+            )
+            event = currency.noise_event(currency.limit, l1=1, l2_squared=1)
+            claimed = best_accuracy((event,))
+            faulty = law((event,), factor=0.9).accuracy
+            row += [canaries_needed(claimed, faulty, level) for level in levels]
+        print(f"{float(epsilon):>8g}" + "".join(f"{each:>18,}" for each in row))
+
+
+def canaries_needed(claimed: float, faulty: float, level: float) -> int:
+    """Return the number of guesses of an accuracy that refute another; two figures."""
+
+    def enough(guesses: int) -> bool:
+        least = stats.binom.isf(level, guesses, claimed) + 1
+        return bool(stats.binom.sf(least - 1, guesses, faulty) >= WANTED)
+
+    number = float(least_number(enough))
+    digits = 10 ** (len(str(int(number))) - 2)
+    return int(-(-number // digits) * digits)
+
+
+def least_number(enough: Callable[[int], bool]) -> int:
+    """Return about the least number that is enough."""
+    low, high = 1, 2
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def print_without_independence(events: tuple[Event, ...]) -> None:
+    """Print what can be said of a Gaussian release if nothing is assumed of the noise."""
+    case = CASES["auto"]
+    found = law(events)
+    faulty = law(events, factor=0.9).accuracy
+    as_sure = np.log(faulty / (1 - faulty))
+    together = float(found.masses[np.abs(found.scores) >= as_sure].sum())
+    bound, chance, right = max(
+        (lower_bound(case, chance, accuracy), chance, accuracy)
+        for chance, accuracy in thresholds(events)
+    )
+    laplace = CASES["sba"]
+    accuracy = 1 / (1 + np.exp(-0.98 * float(laplace.epsilon)))
+    print(
+        f"""
+Without independence: `auto` with Gaussian noise, epsilon {float(case.epsilon):g}
+  A mechanism with the same privacy loss for each canary, whose size is drawn once for all,
+  guesses at least as well as with noise 10 % too small with a probability of {together:.2f}.
+  By (epsilon, delta) alone, with the best threshold ({chance:.1%} of the coins are guessed,
+  {right:.2%} rightly), epsilon is at least {bound:.2f} at a confidence of 95 %.
+  `sba` with Laplace noise, epsilon {float(laplace.epsilon):g}: at least\
+ {lower_bound(laplace, 1.0, accuracy):.2f}."""
+    )
+
+
+def thresholds(events: tuple[Event, ...]) -> list[tuple[float, float]]:
+    """Return, by threshold of the score, the part of the coins that is guessed and the accuracy."""
+    found = law(events)
+    rows = []
+    for least in np.unique(np.abs(found.scores)):
+        asked = np.abs(found.scores) >= max(least, 1e-9)
+        chance = float(found.masses[asked].sum())
+        if chance > 1e-3:
+            right = float(found.masses[asked & (found.scores > 0)].sum())
+            rows.append((chance, right / chance))
+    return rows
+
+
+def lower_bound(case: Case, chance: float, accuracy: float) -> float:
+    """Return the largest epsilon that the expected guesses refute at a level of .05."""
+    guesses = int(case.file.canaries * chance)
+    correct = int(guesses * accuracy)
+    low, high = 0.0, 30.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        p = any_mechanism(case.file.canaries, guesses, correct, middle, float(case.delta))
+        low, high = (middle, high) if p <= 0.05 else (low, middle)
+    return low
+
+
+if __name__ == "__main__":
+    main()
