@@ -17,7 +17,7 @@ from dp_core.schema.privacy import Noise
 from dp_core.wall.accounting.events import Event, GaussianEvent, LaplaceEvent, StabilityEvent
 
 ROUNDING = 1e-7
-"""Scores that are this near are the same; others differ by more."""
+"""Scores that differ by no more than this are equal."""
 
 
 def any_mechanism(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
@@ -29,8 +29,8 @@ def any_mechanism(canaries: int, guesses: int, correct: int, epsilon: float, del
         canaries: Number of coins.
         guesses: Largest number of guesses.
         correct: Number of correct guesses.
-        epsilon: Of the guarantee.
-        delta: Of the guarantee.
+        epsilon: Epsilon of the guarantee.
+        delta: Delta of the guarantee.
     """
     right = 1 / (1 + np.exp(-epsilon))
     more = stats.binom.sf(correct - 1, guesses, right)
@@ -91,7 +91,7 @@ class Law:
 
     @staticmethod
     def of(scores: NDArray[np.float64], masses: NDArray[np.float64]) -> Law:
-        """Return the law of scores that may be there several times, but for rounding."""
+        """Return the law of scores, of which equal ones are joined."""
         order = np.argsort(scores, axis=None)
         ascending = scores.ravel()[order]
         starts = np.flatnonzero(np.diff(ascending, prepend=-np.inf) > ROUNDING)
@@ -140,7 +140,7 @@ def fit_power(expected: Law, faulty: Law, canaries: int, level: float) -> float:
     By the noncentral chi-square distribution.
     """
     edges = _edges(expected, canaries)
-    wanted, found = (_in_groups(law, edges) for law in (expected, faulty))
+    wanted, found = (_in_groups(each, edges) for each in (expected, faulty))
     apart = canaries * float(((found - wanted) ** 2 / wanted).sum())
     freedom = len(edges) - 1
     return float(stats.ncx2.sf(stats.chi2.isf(level, freedom), freedom, apart))
@@ -163,8 +163,8 @@ def _group(scores: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[n
     return np.searchsorted(edges[1:], scores + 10 * ROUNDING, side="right")
 
 
-def _in_groups(law: Law, edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    found = np.bincount(_group(law.scores, edges), law.masses, len(edges))
+def _in_groups(scores: Law, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    found = np.bincount(_group(scores.scores, edges), scores.masses, len(edges))
     return found / found.sum()
 
 

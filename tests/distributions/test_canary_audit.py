@@ -3,7 +3,8 @@
 `tests/canaries.py` says how an audit works, and `docs/canary-audit.md` what it proves. The file,
 the options and the number of canaries of each case are such that noise with a scale that is 10 %
 too small is found with a probability above .99, by a deterministic computation. A sound release
-fails an audit with a probability below FALSE_ALARM = 1e-9.
+fails the test of the guesses with a probability of at most FALSE_ALARM = 1e-9, and that of the
+scores with about as much: the chi-square distribution is an approximation.
 
 Planted faults are at the sampler's boundary, with noise from a seeded generator: those tests do
 not fail by chance.
