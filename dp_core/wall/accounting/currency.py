@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from dp_core.errors import BadInput
 from dp_core.schema.privacy import Noise
 from dp_core.wall.accounting.curves import (
     SMOOTHING,
@@ -28,6 +29,7 @@ from dp_core.wall.accounting.curves import (
     zcdp_limit,
 )
 from dp_core.wall.accounting.events import (
+    LARGEST_SCALE,
     Event,
     GaussianEvent,
     LaplaceEvent,
@@ -369,16 +371,34 @@ def threshold_currency(epsilon: Fraction, delta: Fraction) -> Currency:
 
 
 def _at_least(value: Fraction) -> Fraction:
-    """Return the smallest float not below `value`, as an exact fraction."""
-    scale = float(value)
+    """Return the smallest float not below `value`, as an exact fraction.
+
+    Raises:
+        BadInput: if noise of this scale cannot be drawn.
+    """
+    scale = float(_drawable(value))
     while Fraction(scale) < value:
         scale = math.nextafter(scale, math.inf)
     return Fraction(scale)
 
 
 def _root_at_least(value: Fraction) -> Fraction:
-    """Return a float whose square is not below `value`, as an exact fraction."""
+    """Return a float whose square is not below `value`, as an exact fraction.
+
+    Raises:
+        BadInput: if noise of this scale cannot be drawn.
+    """
+    _drawable(Fraction(math.isqrt(math.ceil(value))))
     scale = math.sqrt(float(value))
     while Fraction(scale) ** 2 < value:
         scale = math.nextafter(scale, math.inf)
     return Fraction(scale)
+
+
+def _drawable(scale: Fraction) -> Fraction:
+    if scale >= LARGEST_SCALE // 2:
+        raise BadInput(
+            f"The noise would have a scale of about 10^{len(str(int(scale))) - 1}, which is larger"
+            " than any count. Raise privacy.epsilon or the stage's share, or ask for less."
+        )
+    return scale

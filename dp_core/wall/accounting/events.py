@@ -13,6 +13,9 @@ from typing import ClassVar, Protocol
 from dp_core.documents.exact import exact_fraction
 from dp_core.wall.accounting.stability_thresholds import kept_by_chance, log_one_plus_inverse
 
+LARGEST_SCALE = 1 << 53
+"""Scales of noise are below: larger noise can leave the 64 bits of a count."""
+
 
 class Event(Protocol):
     """One use of one mechanism."""

@@ -14,13 +14,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.wall.accounting.events import LARGEST_SCALE
 from dp_core.wall.noise.exact_bernoulli import occurs
 from dp_core.wall.noise.system_randomness import below
 
-LARGEST_SCALE = 1 << 44
-"""Scales are below; then floats of noise are near enough for `occurs`."""
-LARGEST_NUMERATOR = 1 << 53
-"""Numerators of scales are at most this, as every float's below 2^53 is."""
+LARGEST_NUMERATOR = LARGEST_SCALE
+"""Numerators of scales are at most this, as every float's below `LARGEST_SCALE` is."""
 _MOST_PERIODS = 1 << 9
 """More whole periods than geometric noise ever has: their probability is exp(-512)."""
 
@@ -184,7 +183,7 @@ def _check(scale: Fraction) -> None:
     # privacy: a scale of 0 would mean "no noise".
     if not 0 < scale < LARGEST_SCALE or scale.numerator > LARGEST_NUMERATOR:
         raise ValueError(
-            f"A scale of noise is above 0 and below 2**44, with at most 53 binary digits, not"
+            f"A scale of noise is above 0 and below 2**53, with at most 53 binary digits, not"
             f" {float(scale):.6g}."
         )
 

@@ -280,15 +280,21 @@ def test_the_planned_threshold_is_the_one_of_the_release(
 PEGS = "synthesize: {{rows: 9, sets: 2, mode: split}}\nselect: {{records: {}, sweeps: 2}}\n"
 
 
-@pytest.mark.parametrize("privacy", ["{epsilon: 1e-16}", "{epsilon: 1e-17, delta: 1e-40}"])
+@pytest.mark.parametrize("privacy", ["{epsilon: 1e-12}", "{epsilon: 1e-12, delta: 1e-40}"])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_draws_that_cannot_be_paid_are_refused_before_anything_is(tmp_path, privacy, neighbours):
     privacy = f"{privacy[:-1]}, neighbours: {neighbours}}}"
     with pytest.raises(BadInput, match=r"[0-9,]+ draws .* raise privacy\.epsilon"):
+        plan_of(tmp_path, PEGS.format(1_000_000), method="pegs", privacy=privacy)
+
+
+@pytest.mark.parametrize("privacy", ["{epsilon: 1e-16}", "{epsilon: 1e-17, delta: 1e-40}"])
+def test_noise_too_large_to_be_drawn_is_refused_before_anything_is_paid(tmp_path, privacy):
+    with pytest.raises(BadInput, match=r"scale of about 10\^1[67].* Raise privacy\.epsilon"):
         plan_of(tmp_path, PEGS.format(1000), method="pegs", privacy=privacy)
 
 
-@pytest.mark.parametrize("privacy", ["{epsilon: 1e-15}", "{epsilon: 1000}", "{epsilon: 900}"])
+@pytest.mark.parametrize("privacy", ["{epsilon: 1e-12}", "{epsilon: 1000}", "{epsilon: 900}"])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_draws_that_were_planned_can_be_carried_out(tmp_path, privacy, neighbours, monkeypatch):
     asked = []

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dp_core.wall.accounting.events import LARGEST_SCALE
 from dp_core.wall.noise import exact_samplers
 from dp_core.wall.noise.exact_samplers import (
-    LARGEST_SCALE,
     add_noise,
     discrete_gaussian,
     discrete_laplace,

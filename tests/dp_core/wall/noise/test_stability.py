@@ -95,7 +95,7 @@ def test_a_threshold_may_be_larger_than_need_be_but_not_lower():
     assert event.threshold == least + 3
     with pytest.raises(ValueError, match=f"at least {least}"):
         currency.threshold_event(Fraction(1), MICRO, l1=1, threshold=least - 1)
-    with pytest.raises(ValueError, match="cost is positive"):
+    with pytest.raises(ValueError, match="cost must be positive"):
         currency.threshold_event(Fraction(0), MICRO, l1=1)
     with pytest.raises(ValueError, match="Gaussian curve"):
         Currency("gaussian", Fraction(1), MICRO).threshold_event(Fraction(1), MICRO, l1=1)
