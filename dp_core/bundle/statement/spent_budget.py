@@ -117,7 +117,7 @@ QUESTIONS: Mapping[str, str] = {
         " a replaced one moves two"
     ),
     "indif": (
-        "the L1 distance of a two-way table from independence: 4 for a record added or removed, 7"
+        "the L1 distance of a two-way table from independence: 4 for a record added or removed, 6"
         " for one replaced, rounding included (Zhang et al. 2021, Lemma 1)"
     ),
     "r-score": (

@@ -125,7 +125,7 @@ def sensitivity_needed(charge: dict[str, Any], neighbours: str, rows: int) -> in
                 one = asks["grid"] * asks["weight"] * (2 if replaced else 1)
             case "indif":
                 # All pairs of columns at once: each entry moves by as much.
-                change = 7 if replaced else 4
+                change = 6 if replaced else 4
                 one = asks["length"] * (change**2 if gaussian else change)
             case "r-score":
                 one = 6 if replaced else 4
