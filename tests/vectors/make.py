@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -214,8 +214,8 @@ def curve_cases() -> list[dict[str, Any]]:
             {
                 "epsilon": str(epsilon),
                 "delta": str(DELTAS[-1]),
-                "zcdp_total": _decimal(largest_limit("zcdp", epsilon, DELTAS[-1])),
-                "gaussian_total": _decimal(gaussian_limit(epsilon, DELTAS[-1])),
+                "zcdp_total": _decimal(largest_limit("zcdp", epsilon, DELTAS[-1]), ROUND_FLOOR),
+                "gaussian_total": _decimal(gaussian_limit(epsilon, DELTAS[-1]), ROUND_FLOOR),
             }
         )
     return found
@@ -377,10 +377,13 @@ def _stated(guarantee: Any) -> dict[str, str]:
     }
 
 
-def _decimal(value: Fraction) -> str:
-    """Return a value rounded up to 9 digits: the last digits of floats depend on the processor."""
-    up = Context(prec=9, rounding=ROUND_CEILING)
-    return str(up.divide(Decimal(value.numerator), Decimal(value.denominator)))
+def _decimal(value: Fraction, rounding: str = ROUND_CEILING) -> str:
+    """Return a value rounded to 9 digits, because the last digits of floats depend on the processor.
+
+    An epsilon is rounded up, and a total down: both stay bounds.
+    """
+    context = Context(prec=9, rounding=rounding)
+    return str(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 if __name__ == "__main__":
