@@ -378,7 +378,7 @@ def _stated(guarantee: Any) -> dict[str, str]:
 
 
 def _decimal(value: Fraction, rounding: str = ROUND_CEILING) -> str:
-    """Return a value rounded to 9 digits, because the last digits of floats depend on the processor.
+    """Return a value rounded to 9 digits: the last digits of floats depend on the processor.
 
     An epsilon is rounded up, and a total down: both stay bounds.
     """
