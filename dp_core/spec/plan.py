@@ -21,6 +21,7 @@ from dp_core.schema.privacy import PAYING_STAGES, Noise, Stage
 from dp_core.spec.fixed_plan import fixed_beforehand
 from dp_core.spec.release_spec import ReleaseSpec
 from dp_core.tables.domain import Clique
+from dp_core.wall.accounting.covered_choices import covered
 from dp_core.wall.accounting.currency import (
     LEAST_DRAW,
     Currency,
@@ -392,6 +393,7 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
             noise=noise,
             statistics=planned,
             choices=choices,
+            choices_covered=_covered(spec),
         )
 
     try:
@@ -409,6 +411,18 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
     except ValueError:
         return found  # the only possible one
     return _expecting_less(spec, found, other, times)
+
+
+def _covered(spec: ReleaseSpec) -> bool:
+    """Return whether every private choice is certain to leave enough for the Gaussian curve.
+
+    With a measurement for each set, either a choice serves all of them, or each set's measurements
+    follow its own choices.
+    """
+    largest = spec.selector.largest_choice(spec.schema.domain)
+    if largest is None:
+        return False
+    return covered(largest * spec.shares["select"], spec.shares["measure"])
 
 
 def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency, times: int) -> Currency:

@@ -20,6 +20,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Counter
 from dp_core.tables.sparse_cells import read_sparse_result, words
+from dp_core.wall.accounting.covered_choices import choice_rho
 from dp_core.wall.accounting.currency import Currency, NoiseScale
 from dp_core.wall.accounting.events import (
     GaussianEvent,
@@ -562,12 +563,12 @@ class Curator:
             replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
 
         Privacy:
-            One event of at most `cost`: Gumbel noise under zCDP (epsilon^2/8), exponential noise
-            under pure epsilon.
+            One event of at most `cost`: Gumbel noise under zCDP (epsilon^2/8) and on the Gaussian
+            curve, exponential noise under pure epsilon.
 
         Raises:
             TypeError: if the statistic is not on the list of vetted statistics.
-            ValueError: if the release pays on the Gaussian curve, which cannot pay for a choice.
+            ValueError: if the release pays in `gaussian`, which cannot pay for a choice.
         """
         return self.choose_several(stage, step, statistic, [cost], replicate=replicate)[0]
 
@@ -599,7 +600,7 @@ class Curator:
 
         Raises:
             TypeError: if the statistic is not on the list of vetted statistics.
-            ValueError: if the release pays on the Gaussian curve, which cannot pay for a choice.
+            ValueError: if the release pays in `gaussian`, which cannot pay for a choice.
         """
         sensitivity = self._bounds(statistic)[0]
         name, several = step_name(step, replicate, 0), len(costs) > 1
@@ -686,10 +687,11 @@ def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyM
         ValueError: if the currency cannot pay for a choice.
     """
     if currency.kind == "gaussian":
-        raise ValueError("The Gaussian curve cannot pay for a private choice; use zcdp.")
-    gumbel = currency.kind == "zcdp"
-    # zCDP: epsilon^2/8 = cost, so epsilon = sqrt(8 cost); scale = 2 sensitivity / epsilon.
-    squared = Fraction(2 * sensitivity) ** 2 / (8 * cost if gumbel else cost**2)
+        raise ValueError("The Gaussian curve cannot pay for a private choice; use zcdp or mixed.")
+    gumbel = currency.kind != "pure"
+    rho = choice_rho(cost) if currency.kind == "mixed" else cost
+    # zCDP: epsilon^2/8 = rho, so epsilon = sqrt(8 rho); scale = 2 sensitivity / epsilon.
+    squared = Fraction(2 * sensitivity) ** 2 / (8 * rho if gumbel else cost**2)
     scale = Fraction(float(squared) ** 0.5)
     while scale**2 < squared:
         scale = Fraction(float(np.nextafter(float(scale), np.inf)))

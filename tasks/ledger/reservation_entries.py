@@ -12,7 +12,7 @@ from dp_core.wall.ledger.approval import gate_of, settled_with
 from dp_core.wall.ledger.ledger_position import whereabouts
 from dp_core.wall.ledger.receipts import EntryKind
 from dp_core.wall.ledger.running_totals import use
-from dp_core.wall.ledger.session import Step
+from dp_core.wall.ledger.session import Step, check_left
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.reservation_check import check_reservation
 from tasks.ledger.reservations import Reservation, continued, read_reservation
@@ -86,6 +86,7 @@ def check_stages(book: Transaction, reservation: Reservation, steps: Sequence[St
                 f" {float(asked):.6g} but has {float(limit - used.of(stage)):.6g} left of the"
                 f" {float(limit):.6g} its plan reserved."
             )
+    check_left(reservation.currency, reservation.currency.limit - used.tally.cost, steps)
     own = sum((step.event.own_delta() for step in steps), used.tally.own_delta)
     if own > reservation.currency.own_delta:
         raise BudgetRefused(

@@ -41,8 +41,8 @@ def publish(run: Run) -> None:
     off = run.fact("synthesize", "off") if spec.schema.calibration else []
     assert isinstance(off, list)
     # A finished release has a charge for each of its draws.
-    events = [read_charge(row).event for row in receipts if row.kind == "charge"]
-    paid = (run.plan.currency, spec.privacy, events)
+    charges = [read_charge(row) for row in receipts if row.kind == "charge"]
+    paid = (run.plan.currency, spec.privacy, [(each.event, each.asks) for each in charges])
     fixed = run.plan.fixed_beforehand
     published = Published(
         release=spec.release,

@@ -13,13 +13,15 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.methods.selection.one_way import OneWay
-from dp_core.methods.selection.selector import Selection
+from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.spec.presets import PRESETS
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Marginal
 from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.covered_choices import COVER, covered
 from dp_core.wall.accounting.currency import Currency, largest_limit, threshold_currency
+from dp_core.wall.accounting.events import NoisyMaxEvent
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import tables_of
@@ -39,6 +41,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "dualquery": {"records": 6, "samples": 3},  # its own number is hundreds
 }
 METHODS = registry.available("selection")
+COVERED = [
+    name
+    for name in METHODS
+    if registry.find("selection", name).largest_choice is not Selector.largest_choice
+]
 KINDS = ["pure", "zcdp", "gaussian"]
 RELATIONS = ["add-remove", "replace-one"]
 
@@ -156,6 +163,27 @@ def test_a_selection_covers_every_column_and_its_weights_sum_to_one(name, kind, 
         tables = [*selection.cliques, *(table.clique for table in tables_of(selection.measured))]
         covered = {column for clique in tables for column in clique}
         assert covered == set(trial.domain.columns), "a column in no table: measure it by itself"
+
+
+@pytest.mark.parametrize("shape", DOMAINS)
+@pytest.mark.parametrize("sets", [1, 3])
+@pytest.mark.parametrize("name", COVERED)
+def test_no_choice_is_refused_where_the_method_says_that_enough_is_left(name, sets, shape):
+    """At shares that the plan just accepts, with a measurement for each set."""
+    trial = Trial(name, DOMAINS[shape], "mixed")
+    largest = trial.selector.largest_choice(trial.domain)
+    assert largest is not None
+    # The session has nothing else left, so what remains after a choice is this budget alone.
+    budget = trial.session.currency.limit - trial.session.spent()
+    trial.cost = budget / (1 + COVER * largest)
+    trial.measure_cost = budget - trial.cost
+    assert covered(largest * trial.cost, trial.measure_cost)
+    rounds = sets if trial.selector.rounds else 1
+    for replicate in range(1, rounds + 1):
+        trial.select(replicate=replicate, part=rounds)
+    choices = [each.step for each in trial.session.charges if each.step.stage == "select"]
+    assert len(choices) > 0 or len(trial.domain) == 1
+    assert all(isinstance(step.event, NoisyMaxEvent) for step in choices)
 
 
 @pytest.mark.parametrize("kind", KINDS)

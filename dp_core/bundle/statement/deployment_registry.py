@@ -30,6 +30,9 @@ _CURRENCIES = {
     "pure": "epsilon, added up exactly",
     "zcdp": "rho of zero-concentrated differential privacy, added up exactly",
     "gaussian": "half of the squared parameter of the Gaussian curve, added up exactly",
+    "mixed": (
+        "half of the squared parameter of the Gaussian curve, to which private choices are added"
+    ),
 }
 
 

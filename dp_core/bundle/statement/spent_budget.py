@@ -16,6 +16,7 @@ from typing import Any
 from dp_core.documents.canonical import canonical_json
 from dp_core.documents.exact import exact_fraction
 from dp_core.schema.privacy import Relation
+from dp_core.wall.accounting.covered_choices import COVER
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.curves import MOST_CELLS, SMOOTHING
 from dp_core.wall.ledger.receipts import Receipt
@@ -58,6 +59,7 @@ MECHANISMS: Mapping[str, Mechanism] = {
         {
             "zcdp": "l2_sensitivity_squared / (2 scale^2)",
             "gaussian": f"l2_sensitivity_squared / (2 (scale^2 - {SMOOTHING}))",
+            "mixed": f"l2_sensitivity_squared / (2 (scale^2 - {SMOOTHING}))",
         },
         "discrete Gaussian noise: Canonne, Kamath & Steinke 2020, Theorem 4; on the Gaussian curve:"
         " as continuous noise of a variance smaller by"
@@ -67,9 +69,15 @@ MECHANISMS: Mapping[str, Mechanism] = {
         {
             "pure": "2 sensitivity / scale",
             "zcdp": "e^2 / 8 where noise is gumbel, e^2 / 2 otherwise, e = 2 sensitivity / scale",
+            "mixed": (
+                f"(1 + 1/{COVER}) e^2 / 8, e = 2 sensitivity / scale, noise gumbel; after it at"
+                f" least {COVER} times as much of the total is left"
+            ),
         },
         "exponential mechanism as the largest noisy score: McSherry & Talwar 2007, Theorem 6; as"
-        " rho with Gumbel noise: Cesar & Rogers 2021; permute-and-flip: McKenna & Sheldon 2020",
+        " rho with Gumbel noise: Cesar & Rogers 2021; permute-and-flip: McKenna & Sheldon 2020; on"
+        " the Gaussian curve: bounded range (Durfee & Rogers 2019) and convex order, proven in"
+        " dp_core/wall/accounting/covered_choices.py",
     ),
     "stability-histogram": Mechanism(
         {"pure": "l1_sensitivity / scale", "zcdp": "(l1_sensitivity / scale)^2 / 2"},
@@ -117,7 +125,7 @@ QUESTIONS: Mapping[str, str] = {
         " a replaced one moves two"
     ),
     "indif": (
-        "the L1 distance of a two-way table from independence: 4 for a record added or removed, 7"
+        "the L1 distance of a two-way table from independence: 4 for a record added or removed, 6"
         " for one replaced, rounding included (Zhang et al. 2021, Lemma 1)"
     ),
     "r-score": (
@@ -198,6 +206,7 @@ _CONVERSIONS: Mapping[str, tuple[str, str, str]] = {
         " its curve: Balle & Wang 2018, Theorem 8; smoothing of discrete noise: Poisson summation",
     ),
 }
+_CONVERSIONS = {**_CONVERSIONS, "mixed": _CONVERSIONS["gaussian"]}
 
 
 _UNIT = (

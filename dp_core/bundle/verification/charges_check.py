@@ -53,7 +53,9 @@ def check_charges(claims: Claims) -> str | tuple[str, ...]:
         for stage, cost in cast("Mapping[str, object]", claims.reserve.body["costs"]).items()
     }
     spent: dict[str, Fraction] = dict.fromkeys(costs, Fraction(0))
+    left = claims.currency.limit
     for charge in claims.charges:
+        left -= charge.cost
         spent[charge.stage] = spent.get(charge.stage, Fraction(0)) + charge.cost
         try:
             cost = claims.currency.cost(charge.event)
@@ -64,6 +66,9 @@ def check_charges(claims: Claims) -> str | tuple[str, ...]:
             continue
         if cost <= 0 or cost > charge.cost:
             wrong.append(f"Receipt {charge.number} charges less than its event costs.")
+        # privacy: on the Gaussian curve a choice is private only with what is left after it.
+        if not claims.currency.allows(charge.event, left):
+            wrong.append(f"Receipt {charge.number} leaves too little of what was reserved.")
         enough = _sensitive_enough(charge, claims)
         if enough is None:
             wrong.append(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
 from dp_core.documents.exact import exact_fraction
@@ -232,7 +232,7 @@ def currency(kind: object, limit: object, own_delta: object) -> Currency:
     Raises:
         BadInput: if the kind is not known.
     """
-    if kind not in ("pure", "zcdp", "gaussian"):
+    if kind not in get_args(Kind):
         raise BadInput(f"{STATEMENT} states an unknown currency.")
     return Currency(cast(Kind, kind), exact_fraction(limit), exact_fraction(own_delta))
 

@@ -90,7 +90,8 @@ def _shown(claims: Claims, epsilon: Fraction, delta: Fraction) -> bool:
     fixed = fixed_beforehand(claims.plan) or bool(_unknown_selection(claims))
     if not (claims.charges and tables and fixed):
         return False
-    return shown([charge.event for charge in claims.charges], claims.relation, epsilon, delta)
+    charges = [(charge.event, charge.asks) for charge in claims.charges]
+    return shown(charges, claims.relation, epsilon, delta)
 
 
 def _unknown_selection(claims: Claims) -> str:

@@ -66,6 +66,10 @@ class Aim(Selector):
         if self.pace < 1:
             raise ValueError(f"pace is at least one round for each column, not {self.pace}.")
 
+    def largest_choice(self, domain: Domain) -> Fraction:  # noqa: ARG002
+        """Each round chooses and measures with the same parts of both budgets."""
+        return 1 / (1 - self.first)
+
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return announced(domain, self._candidates(domain))
 

@@ -69,6 +69,10 @@ class Mst(Selector):
             if domain.size(pair) <= self.max_cells
         )
 
+    def largest_choice(self, domain: Domain) -> Fraction:
+        """One over the number of edges: all measurements follow the last choice."""
+        return Fraction(1, max(_edges(domain, self._pairs(domain)), 1))
+
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:  # noqa: ARG002
         """Raise BadInput if one-way tables are not measured."""
         if "one_way" not in measured:

@@ -80,6 +80,10 @@ class PrivBayes(Selector):
                 " set select.score to r."
             )
 
+    def largest_choice(self, domain: Domain) -> Fraction:
+        """One over the number of choices: all measurements follow the last one."""
+        return Fraction(1, max(len(domain) - 1, 1))
+
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
         if self._looks_at_rows:
             require_rows(neighbours, measured)

@@ -169,6 +169,16 @@ class Selector(ABC):
         """
         return len(domain) if self.chooses else 0
 
+    def largest_choice(self, domain: Domain) -> Fraction | None:  # noqa: ARG002
+        """Return the cost of a choice relative to what is left to measure after it, at most.
+
+        Both as parts of their budgets: x means that a choice costs at most x times a part of `cost`
+        while the same part of `measure_cost`, or more, is still to be spent. None if no bound is
+        known. If what is left is large enough, the plan takes a currency with less noise
+        (`dp_core.wall.accounting.covered_choices`).
+        """
+        return None
+
     def draws(self, domain: Domain, relation: Relation) -> int:  # noqa: ARG002
         """Return the number of records drawn from exact counts that one row can affect.
 

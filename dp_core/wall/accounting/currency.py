@@ -6,6 +6,8 @@ A release pays in one currency, fixed in its plan before the data are read:
 - `zcdp`: rho, converted to epsilon once (Canonne, Kamath & Steinke 2020).
 - `gaussian`: mu^2/2 on the exact curve of the Gaussian mechanism, for Gaussian events only. It
   needs less noise than zcdp for the same guarantee, unless the noise is as small as one record.
+- `mixed`: mu^2/2 on the same curve, for Gaussian events and private choices. Each choice must leave
+  a part of the total unspent (`covered_choices`).
 
 A currency can also set delta aside for events with an own delta. These own deltas are summed, and
 the total is converted to epsilon at the rest of the guarantee's delta.
@@ -21,6 +23,7 @@ from typing import Literal
 
 from dp_core.errors import BadInput
 from dp_core.schema.privacy import Noise
+from dp_core.wall.accounting.covered_choices import choice_cost, covered
 from dp_core.wall.accounting.curves import (
     SMOOTHING,
     gaussian_epsilon,
@@ -33,19 +36,25 @@ from dp_core.wall.accounting.events import (
     Event,
     GaussianEvent,
     LaplaceEvent,
+    NoisyMaxEvent,
     PerturbedDrawsEvent,
     PolyaUrnEvent,
     StabilityEvent,
 )
 from dp_core.wall.accounting.stability_thresholds import threshold_for
 
-Kind = Literal["pure", "zcdp", "gaussian"]
+Kind = Literal["pure", "zcdp", "gaussian", "mixed"]
 
 THEOREMS = {
     "pure": "basic composition of pure differential privacy (Dwork et al. 2006)",
     "zcdp": "zero-concentrated composition, converted by Canonne, Kamath & Steinke (2020)",
     "gaussian": (
         "Gaussian composition with a total fixed beforehand (Smith & Thakurta 2022), the exact"
+        " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
+    ),
+    "mixed": (
+        "Gaussian composition with a total fixed beforehand (Smith & Thakurta 2022), to which"
+        " bounded-range choices that leave enough of it are added by convex order, the exact"
         " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
     ),
 }
@@ -124,12 +133,29 @@ class Currency:
             if epsilon is None:
                 raise ValueError(f"{type(event).__name__} is not purely private.")
             return epsilon
+        if self.kind == "mixed" and isinstance(event, NoisyMaxEvent) and event.gumbel:
+            return choice_cost(event.rho())
         if not isinstance(event, GaussianEvent):
             raise ValueError(f"{type(event).__name__} has no cost on the Gaussian curve.")
         smoothed = event.scale**2 - SMOOTHING
         if smoothed <= 0:
             raise ValueError("Noise of this scale is too small for the Gaussian curve.")
         return event.l2_sensitivity_squared / (2 * smoothed)
+
+    def allows(self, event: Event, left: Fraction) -> bool:
+        """Return whether an event may be paid for.
+
+        Args:
+            event: An event that has a cost in this currency.
+            left: What is left of the total after it was paid for.
+
+        Privacy:
+            On the Gaussian curve a choice needs enough noise that follows it or could follow it
+            (`covered_choices`). The ledger asks this before every charge, and `verify` again.
+        """
+        if self.kind == "mixed" and isinstance(event, NoisyMaxEvent):
+            return covered(self.cost(event), left)
+        return True
 
     def noise_event(self, cost: Fraction, *, l1: int, l2_squared: int) -> Event:
         """Return the event that adds noise to an integer statistic and costs at most `cost`.
@@ -147,7 +173,7 @@ class Currency:
         if self.kind == "pure":
             return LaplaceEvent(_at_least(l1 / cost), l1)
         variance = Fraction(l2_squared) / (2 * cost)
-        if self.kind == "gaussian":
+        if self.kind != "zcdp":
             variance += SMOOTHING
         return GaussianEvent(_root_at_least(variance), l2_squared)
 
@@ -171,12 +197,12 @@ class Currency:
                 that `delta` allows.
 
         Raises:
-            ValueError: if the cost is not positive, the currency is `gaussian`, no threshold is
-                known for `delta`, or the given threshold is below the least one.
+            ValueError: if the cost is not positive, the currency is neither pure nor zcdp, no
+                threshold is known for `delta`, or the given threshold is below the least one.
         """
         if cost <= 0:
             raise ValueError(f"A cost must be positive, not {cost}.")
-        if self.kind == "gaussian":
+        if self.kind not in ("pure", "zcdp"):
             raise ValueError("A threshold has no cost on the Gaussian curve; use pure or zcdp.")
         # zCDP: rho = epsilon^2/2, so the scale l1/epsilon is l1/sqrt(2 rho).
         scale = (
@@ -199,12 +225,12 @@ class Currency:
             rows: Largest number of rows of one unit of privacy; 1 by default.
 
         Raises:
-            ValueError: if the cost is not positive, the currency is `gaussian`, or the epsilon of
-                one draw is below `LEAST_DRAW`.
+            ValueError: if the cost is not positive, the currency is neither pure nor zcdp, or the
+                epsilon of one draw is below `LEAST_DRAW`.
         """
         if cost <= 0:
             raise ValueError(f"A cost must be positive, not {cost}.")
-        if self.kind == "gaussian":
+        if self.kind not in ("pure", "zcdp"):
             raise ValueError("Draws have no cost on the Gaussian curve; use pure or zcdp.")
         # A larger cost would not reduce the virtual records, and its exponential would overflow.
         each = float(min(cost / draws, Fraction(_ENOUGH)))
@@ -229,12 +255,12 @@ class Currency:
             rows: Largest number of rows of one unit of privacy; 1 by default.
 
         Raises:
-            ValueError: if the cost is not positive, the currency is `gaussian`, or the epsilon is
-                below `LEAST_DRAW`.
+            ValueError: if the cost is not positive, the currency is neither pure nor zcdp, or the
+                epsilon is below `LEAST_DRAW`.
         """
         if cost <= 0:
             raise ValueError(f"A cost must be positive, not {cost}.")
-        if self.kind == "gaussian":
+        if self.kind not in ("pure", "zcdp"):
             raise ValueError("Draws have no cost on the Gaussian curve; use pure or zcdp.")
         # A larger cost would not reduce the virtual records, and its exponential would overflow.
         whole = float(min(cost, Fraction(_ENOUGH**2)))
@@ -317,6 +343,7 @@ def choose_currency(
     noise: Noise | Literal["auto"],
     statistics: Sequence[tuple[Fraction, int, int, float]],
     choices: tuple[Fraction, int] | None = None,
+    choices_covered: bool = False,
 ) -> Currency:
     """Return the currency with the least expected absolute noise on the planned statistics. Public.
 
@@ -327,8 +354,9 @@ def choose_currency(
         statistics: For each planned statistic: its fraction of the budget, L1 sensitivity, squared
             L2 sensitivity, and weight (number of cells).
         choices: Fraction of the budget for private choices, and their number; None (the default)
-            without any. They exclude the Gaussian curve, and the noise of each choice counts as
-            much as that of one cell.
+            without any. The noise of each choice counts as much as that of one cell.
+        choices_covered: Whether every choice is certain to leave enough of the total for the
+            Gaussian curve (`Currency.allows`); otherwise choices exclude it.
 
     Raises:
         ValueError: if no currency allows this noise, epsilon and delta.
@@ -337,7 +365,8 @@ def choose_currency(
     if noise in ("auto", "laplace"):
         kinds.append("pure")
     if noise in ("auto", "gaussian") and delta > 0:
-        kinds += ["zcdp"] if choices else ["gaussian", "zcdp"]
+        curve: Kind | None = "gaussian" if not choices else "mixed" if choices_covered else None
+        kinds += [curve, "zcdp"] if curve else ["zcdp"]
     best: tuple[float, Currency] | None = None
     for kind in kinds:
         currency = Currency(kind, largest_limit(kind, epsilon, delta))
@@ -351,6 +380,7 @@ def choose_currency(
         if choices and choices[1]:
             part = float(choices[0] * currency.limit) / choices[1]
             # Scales of `choose` for scores of sensitivity 1: exponential (pure), else Gumbel noise.
+            # That of `mixed` is 6 % larger, which must not decide against the noise of all tables.
             error += choices[1] * (2 / part if kind == "pure" else 2 / math.sqrt(8 * part))
         if best is None or error < best[0]:
             best = (error, currency)

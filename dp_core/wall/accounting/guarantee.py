@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -24,6 +24,10 @@ SECOND_DELTA = Fraction(1, 10**6)
 
 GAIN = Fraction(9, 10)
 """A second statement is made if its epsilon is at most this fraction of the first one's."""
+
+
+Charges = Sequence[tuple[Event, Mapping[str, object]]]
+"""Each event of a release with what it asks (`loss_distribution.tightest_epsilon`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,7 @@ def implied(currency: Currency, privacy: Privacy) -> Guarantee:
     return Guarantee(epsilon=epsilon, delta=delta, theorem=currency.theorem)
 
 
-def tightest(currency: Currency, privacy: Privacy, events: Sequence[Event]) -> Guarantee:
+def tightest(currency: Currency, privacy: Privacy, charges: Charges) -> Guarantee:
     """Return the strongest known guarantee of a release whose events were all fixed beforehand.
 
     This is what the reserved total implies, or a smaller epsilon if the release's privacy loss
@@ -69,14 +73,14 @@ def tightest(currency: Currency, privacy: Privacy, events: Sequence[Event]) -> G
     Args:
         currency: Currency of the release, with the total that was reserved.
         privacy: The guarantee that was enforced.
-        events: All events of the release.
+        charges: All events of the release, with what each asks.
     """
     enforced = implied(currency, privacy)
-    by_loss = _from_losses(events, privacy.relation, enforced.delta) if enforced.delta else None
+    by_loss = _from_losses(charges, privacy.relation, enforced.delta) if enforced.delta else None
     return by_loss if by_loss and by_loss.epsilon < enforced.epsilon else enforced
 
 
-def second(currency: Currency, privacy: Privacy, events: Sequence[Event]) -> Guarantee | None:
+def second(currency: Currency, privacy: Privacy, charges: Charges) -> Guarantee | None:
     """Return an additional (epsilon, delta) guarantee of a purely private release.
 
     It helps to add up many releases or to compare them with Gaussian ones. It is published beside
@@ -85,7 +89,7 @@ def second(currency: Currency, privacy: Privacy, events: Sequence[Event]) -> Gua
     Args:
         currency: Currency of the release, with the total that was reserved.
         privacy: The guarantee that was enforced. Its delta is used; `SECOND_DELTA` if that is 0.
-        events: All events of the release, each fixed beforehand.
+        charges: All events of the release, each fixed beforehand, with what it asks.
 
     Returns:
         None if the release is not pure, no loss distribution is known, or epsilon would be more
@@ -94,47 +98,31 @@ def second(currency: Currency, privacy: Privacy, events: Sequence[Event]) -> Gua
     pure = implied(currency, privacy)
     if pure.delta:
         return None
-    by_loss = _from_losses(events, privacy.relation, privacy.delta or SECOND_DELTA)
+    by_loss = _from_losses(charges, privacy.relation, privacy.delta or SECOND_DELTA)
     return by_loss if by_loss and by_loss.epsilon <= GAIN * pure.epsilon else None
 
 
-def shown(events: Sequence[Event], relation: Relation, epsilon: Fraction, delta: Fraction) -> bool:
+def shown(charges: Charges, relation: Relation, epsilon: Fraction, delta: Fraction) -> bool:
     """Return whether privacy loss distributions prove (epsilon, delta) for events fixed beforehand.
 
     False also if no loss distribution is known for the events, the relation or the delta.
 
     Args:
-        events: All events of the release.
+        charges: All events of the release, with what each asks.
         relation: Neighbouring relation and unit of privacy.
         epsilon: Stated epsilon.
         delta: Stated delta.
     """
     try:
-        return _epsilon(events, relation, delta) <= epsilon
+        return tightest_epsilon(charges, relation, delta) <= epsilon
     except ValueError:  # no loss distribution is known
         return False
 
 
-def _epsilon(events: Sequence[Event], relation: Relation, delta: Fraction) -> Fraction:
-    """Return the epsilon that the privacy loss distributions give at a delta.
-
-    Raises:
-        ValueError: if they are not known, as for a unit of several rows.
-
-    Privacy:
-        For a person with several rows and discrete noise, it is not known which distribution of
-        the rows over a table's cells is the worst case, nor whether the same one is the worst at
-        every delta and under composition.
-    """
-    if relation.max_rows != 1:
-        raise ValueError("No privacy loss distribution is known for a unit of several rows.")
-    return tightest_epsilon(events, relation.neighbours, delta)
-
-
-def _from_losses(events: Sequence[Event], relation: Relation, delta: Fraction) -> Guarantee | None:
+def _from_losses(charges: Charges, relation: Relation, delta: Fraction) -> Guarantee | None:
     """Return the guarantee at a delta from the privacy loss distributions, None if unknown."""
     try:
-        epsilon = float(_epsilon(events, relation, delta))
+        epsilon = float(tightest_epsilon(charges, relation, delta))
     except ValueError:  # no loss distribution is known: the guarantee of the total holds
         return None
     # Another machine's exp and log may differ in the last digit. Its result, which agrees to more

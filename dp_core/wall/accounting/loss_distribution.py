@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -32,9 +32,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.schema.privacy import Neighbours
+from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.events import Event
-from dp_core.wall.accounting.losses import SMOOTHING_COST, Atoms, Loss, Response, loss_of
+from dp_core.wall.accounting.losses import Atoms, Loss, Response, loss_of
 
 MARGIN = 1e-11
 """Relative margin on every mass of every table; the arithmetic is accurate to about 1e-12."""
@@ -60,13 +60,15 @@ SMALLEST_DELTA = Fraction(1, 10**40)
 Parts = Sequence[tuple[Loss, int]]
 
 
-def tightest_epsilon(events: Sequence[Event], neighbours: Neighbours, delta: Fraction) -> Fraction:
+def tightest_epsilon(
+    charges: Sequence[tuple[Event, Mapping[str, object]]], relation: Relation, delta: Fraction
+) -> Fraction:
     """Return the smallest known epsilon at which a release is (epsilon, delta)-private.
 
     Args:
-        events: All events of the release; each is one noisy table. Their number and the noise of
-            each were fixed before any data were read.
-        neighbours: Neighbouring relation of rows.
+        charges: Each event of the release, with what it asks as a receipt describes it. The number
+            of events and the noise of each were fixed before any data were read.
+        relation: Neighbouring relation and unit of privacy.
         delta: At least 1e-40 and below 1.
 
     Returns:
@@ -74,19 +76,19 @@ def tightest_epsilon(events: Sequence[Event], neighbours: Neighbours, delta: Fra
 
     Raises:
         ValueError: if an event has no known loss (`loss_of`), delta is outside its range, the
-            tables have more than `MOST_DIFFERENT` kinds of noise, or the loss is too spread out.
+            events have more than `MOST_DIFFERENT` kinds of noise, or the loss is too spread out.
 
     >>> from dp_core.wall.accounting.events import GaussianEvent
-    >>> table = GaussianEvent(Fraction(6), 1)
-    >>> round(float(tightest_epsilon([table], "add-remove", Fraction("1e-9"))), 3)
+    >>> table = GaussianEvent(Fraction(6), 1), {"name": "table"}
+    >>> round(float(tightest_epsilon([table], Relation("add-remove"), Fraction("1e-9"))), 3)
     0.913
     """
     if not SMALLEST_DELTA <= delta < 1:
         raise ValueError("A privacy loss distribution needs a delta from 1e-40 to below 1.")
     counted: Counter[Loss] = Counter()
-    for event, times in Counter(events).items():
-        loss, cells = loss_of(event, neighbours)
-        counted[loss] += times * cells
+    for event, asks in charges:
+        loss, copies = loss_of(event, asks, relation)
+        counted[loss] += copies
     if len(counted) > MOST_DIFFERENT:
         raise ValueError("The tables of this release have too many different kinds of noise.")
     if not counted:
@@ -110,9 +112,10 @@ def _epsilon(parts: Parts, log_delta: float) -> Fraction:
         else:
             low = middle
     found = high + sums.slack
-    if all(isinstance(loss, Response) for loss, _ in parts):
+    bounded = [count * loss.largest for loss, count in parts if isinstance(loss, Response)]
+    if len(bounded) == len(parts):
         # The loss of the release is never larger than the sum of the largest losses.
-        found = min(found, math.fsum(count * loss.spacing / 2 for loss, count in parts))
+        found = min(found, math.fsum(bounded))
     return _up(found * (1 + MARGIN))
 
 
@@ -253,7 +256,7 @@ def _compose(parts: Parts, tilt: float, reach: float) -> _Sums:
         tilt=tilt,
         log_factor=log_factor + tilt * offset + margin,
         log_above=log_above,
-        slack=cells * SMOOTHING_COST + ROUNDING * furthest,
+        slack=math.fsum(count * loss.slack for loss, count in parts) + ROUNDING * furthest,
     )
 
 

@@ -1,4 +1,4 @@
-"""The privacy loss of a noisy table of counts, as a discrete distribution that dominates it.
+"""The privacy loss of a noisy statistic, as a discrete distribution that dominates it.
 
 Let P and Q be the distributions of the output on two neighbouring files. The privacy loss of an
 output z is log P(z)/Q(z). Its distribution under P determines every guarantee: delta(epsilon) is
@@ -11,6 +11,7 @@ All bounds in this module follow from this fact.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -18,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.schema.privacy import Neighbours, Relation
+from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.events import Event, GaussianEvent, LaplaceEvent
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 
@@ -31,6 +32,15 @@ LENT = 3
 SMOOTHING_COST = 1e-25
 """Upper bound on 2 x 2 e^(-6 pi^2): the cost of smoothing per cell, in epsilon and as a factor of
 delta."""
+
+SMALLEST_SMOOTHED = 16
+"""Scale from which any integer vector has a known loss; `LENT` is 1.2 % of its variance there."""
+
+MOST_MOVED = 2**31
+"""Entries of one statistic that one unit may change; the smoothing costs 2e-16 for this many."""
+
+HISTOGRAMS = frozenset({"table", "binned-counts", "cell-counts"})
+"""Names of the questions whose every record is in one entry and adds 1 to it."""
 
 SMALLEST_SCALE = Fraction(1, 2)
 """Smallest scale of Gaussian noise, records, for which a loss distribution is computed."""
@@ -61,11 +71,15 @@ class Atoms:
 
 
 class Loss(Protocol):
-    """The privacy loss of one cell whose count differs by 1 between the neighbouring files."""
+    """The privacy loss of one noisy cell, or of all entries of a statistic together."""
 
     @property
     def spacing(self) -> float:
         """Distance between neighbouring losses."""
+
+    @property
+    def slack(self) -> float:
+        """What smoothing adds to epsilon."""
 
     def span(self, reach: float) -> float:
         """Return the largest distance of an atom from the offset; `reach` as for `atoms`."""
@@ -87,100 +101,173 @@ class Loss(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The loss of discrete Laplace noise: 1/scale at or below the lower count, -1/scale above it.
+    """Discrete Laplace noise z on one entry that moves by m: loss (|z - m| - |z|)/scale.
 
-    It has the same distribution as the loss of randomised response, which dominates every
-    epsilon-private mechanism (Kairouz, Oh & Viswanath 2015, Theorem 2). So `epsilon` may be rounded
-    up.
+    With a = e^(-1/scale) that is m/scale with probability 1/(1 + a) (z <= 0), (m - 2j)/scale with
+    probability a^j (1 - a)/(1 + a) for 0 < j < m, and -m/scale with probability a^m/(1 + a).
+
+    For m = 1 it is the loss of randomised response, with these very probabilities. That dominates
+    every mechanism that is (1/scale)-private (Kairouz, Oh & Viswanath 2015, Theorem 2). For m = 2,
+    delta(e) is (1 - exp(e - 2/scale))/(1 + a) where 0 <= e <= 2/scale, and larger for less noise.
+    So `epsilon` may be rounded up.
 
     Attributes:
         epsilon: Reciprocal of the scale.
+        moved: m, 1 or 2.
     """
 
     epsilon: float
+    moved: int = 1
 
     @property
     def spacing(self) -> float:
         return 2 * self.epsilon
 
+    @property
+    def slack(self) -> float:
+        return 0.0
+
+    @property
+    def largest(self) -> float:
+        """The largest loss."""
+        return self.moved * self.epsilon
+
     def span(self, reach: float) -> float:  # noqa: ARG002
-        return 2 * self.epsilon
+        return 2 * self.largest
 
     def atoms(self, reach: float) -> Atoms:  # noqa: ARG002
-        high = -math.log1p(math.exp(-self.epsilon))
+        step = np.arange(self.moved + 1, dtype=np.float64)
+        log_mass = -self.epsilon * step - math.log1p(math.exp(-self.epsilon))
+        if self.moved > 1:
+            log_mass[1:-1] += math.log(-math.expm1(-self.epsilon))
         return Atoms(
-            offset=self.epsilon,
-            relative=np.array([0.0, -2 * self.epsilon]),
-            log_mass=np.array([high, high - self.epsilon]),
+            offset=self.largest,
+            relative=-2 * self.epsilon * step,
+            log_mass=log_mass,
             log_beyond=-math.inf,
         )
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
-        odds = math.exp(-(1 + 2 * tilt) * self.epsilon)  # of the lower loss
-        low = odds / (1 + odds)
-        log_moment = tilt * self.epsilon + math.log1p(odds) - math.log1p(math.exp(-self.epsilon))
-        return log_moment, self.epsilon * (1 - 2 * low), 4 * self.epsilon**2 * low * (1 - low)
+        atoms = self.atoms(0.0)
+        logs = atoms.log_mass + tilt * atoms.relative
+        log_moment = float(np.logaddexp.reduce(logs))
+        tilted = np.exp(logs - log_moment)
+        mean = float(tilted @ atoms.relative)
+        variance = float(tilted @ (atoms.relative - mean) ** 2)
+        return log_moment + tilt * atoms.offset, mean + atoms.offset, variance
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """The loss of discrete Gaussian noise: (1 - 2z) / (2 scale^2) for noise z.
+    """Discrete Gaussian noise on entries that move by D in the L2 norm.
+
+    For D = 1 one entry moves by 1, and noise z has the loss (1 - 2z) / (2 scale^2). For other D
+    the loss is that of the smoothed noise (`_continuous_atoms`), which depends on D alone, not on
+    how the change is spread over the entries.
 
     Attributes:
-        scale: Parameter of the sampler, records.
+        scale: Parameter of the sampler; at least `SMALLEST_SMOOTHED` unless D is 1.
+        l2_squared: D^2. At most so many entries change, because they are whole numbers.
     """
 
     scale: float
+    l2_squared: int = 1
 
     @property
     def spacing(self) -> float:
-        return 1 / self.scale**2
+        return self.l2_squared / self.scale**2
+
+    @property
+    def slack(self) -> float:
+        return self.l2_squared * SMOOTHING_COST
 
     def span(self, reach: float) -> float:
-        return (math.sqrt(2 * reach) + 1 / self.scale) / self.scale
+        moved = math.sqrt(self.l2_squared) / self.scale
+        return (math.sqrt(2 * reach) + moved) * moved
 
     def atoms(self, reach: float) -> Atoms:
-        if self.scale >= CONTINUOUS_FROM:
-            return _continuous_atoms(self.scale, reach)
+        if self.l2_squared > 1 or self.scale >= CONTINUOUS_FROM:
+            return _continuous_atoms(self.scale, self.l2_squared, reach)
         return _discrete_atoms(self.scale, reach)
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
-        rate = 1 / self.scale**2  # as if it were continuous
+        rate = self.l2_squared / self.scale**2  # as if it were continuous
         return tilt * (tilt + 1) * rate / 2, (2 * tilt + 1) * rate / 2, rate
 
 
-def loss_of(event: Event, neighbours: Neighbours) -> tuple[Loss, int]:
-    """Return the loss of one cell of a noisy table, and the largest number of cells that change.
-
-    The product of that many copies dominates the event, whichever cells change and in whichever
-    direction: the noise is symmetric, so reflecting the outputs exchanges the two files.
+def loss_of(event: Event, asks: Mapping[str, object], relation: Relation) -> tuple[Loss, int]:
+    """Return a loss, and how many independent copies of it dominate an event.
 
     Args:
-        event: An event calibrated to one row. For several rows, the worst-case distribution over
-            the cells is not known.
-        neighbours: Neighbouring relation of rows.
+        event: Noise on the answer.
+        asks: The question, as the receipt describes it.
+        relation: Which files are neighbours.
 
     Raises:
-        ValueError: if the event is not a table of counts, or its noise is below `SMALLEST_SCALE` or
-            has a loss above `LARGEST_LOSS`. The sensitivity identifies a table; a vector of scores
-            has a larger one.
+        ValueError: if no loss is known for the mechanism, its noise is too small to matter, or a
+            histogram's noise is calibrated to less than its sensitivity.
+
+    Privacy:
+        In a histogram (`HISTOGRAMS`) a row moves one cell by 1, and a replaced row two: one copy of
+        a cell's loss for each. The noise is symmetric, so it does not matter which way a cell
+        moves. Of any other question, and of a person of several rows, only the sensitivities that
+        the event states are known, and the loss covers every change within them:
+
+        - Laplace, L1 sensitivity 1: one entry moves by 1.
+        - Laplace, 2: one entry moves by 2, or two move by 1. With p = 1/(1 + a), a = e^(-1/scale),
+          delta(e) for 0 <= e <= 2/scale is p (1 - exp(e - 2/scale)) in the first case and p^2 times
+          the same in the second, so the first one dominates. (For e < 0 both follow from -e, as
+          the noise is symmetric.)
+        - Laplace, more: the whole event is (l1/scale)-private, and `Response` dominates that.
+        - Gaussian, squared L2 sensitivity 1 or 2: as many entries move by 1 at most.
+        - Gaussian, more: the smoothed noise, with any change of that norm.
     """
-    # privacy: at sensitivity 2, one count that changes by 2 would be worse than two that change by
-    # 1. Only a table has sensitivity 2, under replace-one, and then two of its counts change by 1.
-    if isinstance(event, LaplaceEvent) and event.l1_sensitivity == count_l1(Relation(neighbours)):
-        if 1 / event.scale <= LARGEST_LOSS:
-            # Rounded up; at least 1e-100, so that its square does not underflow.
-            up = max(math.nextafter(float(1 / event.scale), math.inf), 1e-100)
-            return Response(up), event.l1_sensitivity
-    elif isinstance(event, GaussianEvent):
-        cells = event.l2_sensitivity_squared
-        if cells == count_l2_squared(Relation(neighbours)) and event.scale >= SMALLEST_SCALE:
+    # privacy: a receipt may say anything; only the name of a histogram counts for one.
+    name = asks.get("name") if isinstance(asks, Mapping) else None
+    histogram = isinstance(name, str) and name in HISTOGRAMS
+    # Several rows of a person may be in one cell, or in as many cells.
+    cells_move_by_one = histogram and relation.max_rows == 1
+    match event:
+        case LaplaceEvent(scale=scale, l1_sensitivity=l1):
+            if histogram:
+                _enough(l1, count_l1(relation))
+            if cells_move_by_one:
+                return _response(1 / scale), count_l1(relation)
+            if l1 <= 2:
+                return _response(1 / scale, l1), 1
+            return _response(l1 / scale), 1
+        case GaussianEvent(scale=scale, l2_sensitivity_squared=squared):
             # A smaller scale than the true one gives a larger loss, which is the safe side.
-            return Gaussian(float(min(event.scale, Fraction(10**100)))), cells
-    raise ValueError(
-        "No privacy loss distribution is known for an event of this release; its currency's own"
-        " arithmetic holds."
-    )
+            below = float(min(scale, Fraction(10**100)))
+            if histogram:
+                _enough(squared, count_l2_squared(relation))
+            if cells_move_by_one:
+                squared = count_l2_squared(relation)
+            if squared <= 2 and scale >= SMALLEST_SCALE:
+                return Gaussian(below), squared
+            if scale >= SMALLEST_SMOOTHED and squared <= MOST_MOVED:
+                return Gaussian(below, squared), 1
+    raise ValueError(_UNKNOWN)
+
+
+_UNKNOWN = (
+    "No privacy loss distribution is known for an event of this release; its currency's own"
+    " arithmetic holds."
+)
+
+
+def _enough(stated: int, needed: int) -> None:
+    # privacy: with less noise than a histogram needs, the copies would not cover it.
+    if stated < needed:
+        raise ValueError("The noise of a histogram is calibrated to less than its sensitivity.")
+
+
+def _response(epsilon: Fraction, moved: int = 1) -> Response:
+    """Return the loss of Laplace noise of scale 1/epsilon on an entry that moves by so much."""
+    if moved * epsilon > LARGEST_LOSS:
+        raise ValueError(_UNKNOWN)
+    # Rounded up; at least 1e-100, so that its square does not underflow.
+    return Response(max(math.nextafter(float(epsilon), math.inf), 1e-100), moved)
 
 
 def _discrete_atoms(scale: float, reach: float) -> Atoms:
@@ -199,7 +286,7 @@ def _discrete_atoms(scale: float, reach: float) -> Atoms:
     return Atoms(1 / halves, -2 * z / halves, log_mass, -reach)
 
 
-def _continuous_atoms(scale: float, reach: float) -> Atoms:
+def _continuous_atoms(scale: float, l2_squared: int, reach: float) -> Atoms:
     """Return a distribution that dominates the loss of a wide discrete Gaussian.
 
     The discrete Gaussian of parameter s^2 is, up to a factor within (1 +- t), t = 2 e^(-2 pi^2 c),
@@ -208,7 +295,8 @@ def _continuous_atoms(scale: float, reach: float) -> Atoms:
     between the losses at the two ends of its block so that the mean of exp(-loss) is unchanged.
     Integrals over a block use Gauss-Legendre quadrature with 8 nodes, exact to rounding.
     """
-    stddev = math.sqrt(scale**2 - LENT) * (1 - 1e-15)
+    # In units of the change: the loss depends on the ratio of noise and change alone.
+    stddev = math.sqrt((scale**2 - LENT) / l2_squared) * (1 - 1e-15)
     furthest = math.ceil(math.sqrt(2 * reach) / _BLOCK)
     edge = np.arange(-furthest, furthest + 1, dtype=np.float64) * _BLOCK
     step = _BLOCK / stddev  # of the loss

@@ -276,6 +276,10 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
             stage = str(body["stage"])
             if before.of(stage) + cost > promise.costs.get(stage, 0):
                 return f"charges more than stage {stage!r} has"
+            # privacy: on the Gaussian curve a choice needs what is left after it.
+            left = promise.currency.limit - before.tally.cost - cost
+            if not promise.currency.allows(event, left):
+                return "leaves too little of its promise for a choice on the Gaussian curve"
         case "attempt" | "commit":
             if not book.charged(promise.position, str(body["batch"])):
                 return "is for a result that was not charged"

@@ -255,12 +255,30 @@ class MemorySession:
                 f"{batch!r} needs {float(asked):.6g} of {self.currency.kind} budget"
                 f" but {float(left):.6g} of {float(self.currency.limit):.6g} is left."
             )
+        check_left(self.currency, left, steps)
         first = len(self.charges) + 1
         grants = tuple(Grant(first + index, step) for index, step in enumerate(steps))
         self.charges.extend(grants)
         values = draw(grants)
         self._results[batch] = tuple(zip(grants, values, strict=True))
         return self._results[batch]
+
+
+def check_left(currency: Currency, left: Fraction, steps: Sequence[Step]) -> None:
+    """Raise BudgetRefused unless every step leaves what its event needs (`Currency.allows`).
+
+    Args:
+        currency: What the release pays in.
+        left: What is left of its total before the steps.
+        steps: In the order in which they are charged.
+    """
+    for step in steps:
+        left -= step.cost
+        if not currency.allows(step.event, left):
+            raise BudgetRefused(
+                f"Step {step.name!r} would leave {float(left):.6g} of the {currency.kind} budget,"
+                " too little for a choice on the Gaussian curve; lower `select.share`."
+            )
 
 
 def check_steps(currency: Currency, steps: Sequence[Step]) -> None:

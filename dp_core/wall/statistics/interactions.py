@@ -65,8 +65,7 @@ class Interaction(Sum):
         further apart.
 
         Sensitivities are computed in whole numbers from the coefficients themselves, after they
-        were rounded. Every coefficient's weight is at least 4, so none is that of a table of
-        counts, by which one event is told from another (`dp_core.wall.accounting.losses`).
+        were rounded.
     """
 
     NAME: ClassVar[str] = "interaction"

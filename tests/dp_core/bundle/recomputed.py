@@ -47,6 +47,8 @@ def recompute(folder: Path) -> tuple[float, Fraction]:
         # Logarithms are no fractions: what was charged may be above by what was rounded up.
         assert cost <= Fraction(charge["cost"]) * (1 + Fraction(1, 10**15)), charge["number"]
         total, own_delta = total + Fraction(charge["cost"]), own_delta + fails
+        if kind == "mixed" and charge["event"]["mechanism"] == "noisy-max":
+            assert limit - total >= 8 * cost, f"receipt {charge['number']} leaves too little"
     assert total <= limit, "more was charged than was reserved"
     assert own_delta <= aside * (1 + Fraction(1, 10**15)), "thresholds fail more often"
     check_noise(folder, {charge["number"]: charge["event"] for charge in charges})
@@ -71,8 +73,8 @@ def cost_of(event: dict[str, Any], kind: str) -> tuple[Fraction, Fraction]:
     match event["mechanism"]:
         case "discrete-gaussian":
             squared = event["l2_sensitivity_squared"]
-            assert kind in ("zcdp", "gaussian")
-            return squared / (2 * (scale**2 - (2 if kind == "gaussian" else 0))), fails
+            assert kind in ("zcdp", "gaussian", "mixed")
+            return squared / (2 * (scale**2 - (0 if kind == "zcdp" else 2))), fails
         case "discrete-laplace":
             epsilon = event["l1_sensitivity"] / scale
         case "stability-histogram":
@@ -85,9 +87,10 @@ def cost_of(event: dict[str, Any], kind: str) -> tuple[Fraction, Fraction]:
             fails = max(kept(rows), rows * kept(1))
         case "noisy-max":
             epsilon = 2 * event["sensitivity"] / scale
-            if kind == "zcdp" and event["noise"] == "gumbel":
-                return epsilon**2 / 8, fails
+            if kind in ("zcdp", "mixed") and event["noise"] == "gumbel":
+                return epsilon**2 / 8 * (1 if kind == "zcdp" else Fraction(9, 8)), fails
         case "perturbed-draws":
+            assert kind in ("pure", "zcdp")
             each = Fraction((1 + 1 / to_decimal(scale)).ln())
             draws = event["draws"]
             return (rows * draws * each if kind == "pure" else rows**2 * draws * each**2 / 2), fails
@@ -125,7 +128,7 @@ def sensitivity_needed(charge: dict[str, Any], neighbours: str, rows: int) -> in
                 one = asks["grid"] * asks["weight"] * (2 if replaced else 1)
             case "indif":
                 # All pairs of columns at once: each entry moves by as much.
-                change = 7 if replaced else 4
+                change = 6 if replaced else 4
                 one = asks["length"] * (change**2 if gaussian else change)
             case "r-score":
                 one = 6 if replaced else 4

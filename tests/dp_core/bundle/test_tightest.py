@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,15 +15,21 @@ from dp_core.bundle.verification.claims import read_charge
 from dp_core.bundle.verification.verify import Check, verify
 from dp_core.schema.privacy import Relation
 from dp_core.spec.fixed_plan import fixed_beforehand
+from dp_core.wall.accounting.events import Event
 from dp_core.wall.accounting.guarantee import PLD, Guarantee, implied, second, tightest
 
 BILLIONTH = Fraction(1, 10**9)
 
 
+def charges_of(published: Published) -> list[tuple[Event, Mapping[str, Any]]]:
+    """Return every event with what it asks, as `publish` reads them from the receipts."""
+    charges = [read_charge(row) for row in published.receipts if row.kind == "charge"]
+    return [(charge.event, charge.asks) for charge in charges]
+
+
 def stated(published: Published, replace) -> Published:
     """Return the release with all that its receipts show, as `publish` states it."""
-    events = [read_charge(row).event for row in published.receipts if row.kind == "charge"]
-    paid = (published.currency, published.privacy, events)
+    paid = (published.currency, published.privacy, charges_of(published))
     return replace(published, tightest=tightest(*paid), also=second(*paid))
 
 
@@ -110,11 +118,11 @@ def test_a_last_digit_that_another_machine_computes_does_not_matter(make, replac
     from dp_core.wall.accounting import guarantee as module
 
     published = stated(make[0]()[0], replace)
-    events = [read_charge(row).event for row in published.receipts if row.kind == "charge"]
+    charges = charges_of(published)
     here = module.tightest_epsilon
     factor = 1 + Fraction(9, 10**10)
     monkeypatch.setattr(module, "tightest_epsilon", lambda *args: here(*args) * factor)
-    assert module.shown(events, Relation("add-remove"), published.best.epsilon, BILLIONTH)
+    assert module.shown(charges, Relation("add-remove"), published.best.epsilon, BILLIONTH)
 
 
 @pytest.mark.parametrize("delta", ["0", "1e-41", "1", "2", "-1"])

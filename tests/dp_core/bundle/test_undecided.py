@@ -54,8 +54,9 @@ def unknown(request, tmp_path_factory):
             published, software={"python": "3.11", "dp_release": "99.1"}
         )
         if request.param is Newer:
-            events = [read_charge(row).event for row in published.receipts if row.kind == "charge"]
-            paid = (published.currency, published.privacy, events)
+            charges = [read_charge(row) for row in published.receipts if row.kind == "charge"]
+            asked = [(charge.event, charge.asks) for charge in charges]
+            paid = (published.currency, published.privacy, asked)
             published = dataclasses.replace(published, tightest=tightest(*paid))
         out = write(folder / "out", published, data, folder / "scratch")
         assert verify(out).passed

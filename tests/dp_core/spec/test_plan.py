@@ -326,3 +326,25 @@ def test_where_features_are_given_nothing_is_paid_for_a_choice(tmp_path, method,
     )
     assert plan.costs["select"] == 0
     assert sum(plan.costs.values()) == plan.currency.limit
+
+
+@pytest.mark.parametrize(
+    ("method", "columns", "kind"),
+    [
+        ("aim", 8, "mixed"),
+        ("mst", 8, "mixed"),
+        ("mst", 3, "zcdp"),  # one of two choices is a tenth of the release
+        ("privbayes", 8, "mixed"),
+        ("privbayes", 2, "mixed"),
+        ("mwem", 3, "zcdp"),  # as much for each choice as for its answer
+        ("mwem-pgm", 8, "zcdp"),
+        ("dualquery", 3, "zcdp"),
+        ("privsyn", 8, "gaussian"),
+    ],
+)
+def test_choices_are_paid_on_the_gaussian_curve_where_each_leaves_enough(method, columns, kind):
+    domain = Domain(EIGHT.columns[:columns], (2,) * columns)
+    spec = trial_plan(domain, method, Fraction(1), Fraction("1e-9"), seed=0).spec
+    found = make_plan(dataclasses.replace(spec, noise="gaussian")).currency
+    assert found.kind == kind
+    assert found.implies(Fraction(1), Fraction("1e-9"))

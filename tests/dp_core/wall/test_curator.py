@@ -81,7 +81,7 @@ def test_every_answer_costs_what_was_set_aside_and_the_event_no_more(kind, neigh
     for grant in session.charges:
         cost = session.currency.cost(grant.step.event)
         assert grant.step.cost * Fraction(999_999, 10**6) <= cost <= grant.step.cost
-    change = 4 if neighbours == "add-remove" else 7
+    change = 4 if neighbours == "add-remove" else 6
     event = session.charges[-1].step.event
     if kind == "pure":
         assert event.l1_sensitivity == 2 * change
@@ -128,7 +128,7 @@ def test_a_choice_is_made_at_the_largest_change_of_its_relation(kind, neighbours
     statistic = InDif((("a", "b"), ("b", "c")))
     curator.choose("select", "indif", statistic, Fraction(1, 100))
     (grant,) = session.charges
-    change = max_rows * (4 if neighbours == "add-remove" else 7)
+    change = max_rows * (4 if neighbours == "add-remove" else 6)
     assert grant.step.event.sensitivity == change
     assert session.currency.cost(grant.step.event) <= Fraction(1, 100)
 

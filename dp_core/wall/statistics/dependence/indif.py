@@ -39,15 +39,28 @@ class InDif(TableStatistic):
         return self.pairs
 
     def largest_change(self, neighbours: Neighbours) -> int:
-        """4 under add-remove, 7 under replace-one.
+        """4 under add-remove, 6 under replace-one, for any number of rows.
 
-        An added row changes the unrounded value by less than 4n/(n + 1) < 4, and a replaced row by
-        at most 6 + 4/n. Rounding increases a difference by less than 1. So the rounded values
-        differ by a whole number that is below 5 (add-remove) or below 7 + 4/n (replace-one). For
-        n >= 4 the latter is at most 7. For n <= 3 the value itself is at most 2n <= 6, and so is
-        the difference.
+        Write D for M_ab - M_a M_b / n, and p and q for the proportions M_a / n and M_b / n of a
+        file of n rows. A row added in row i and column j replaces M by M + e_i e_j^T, so
+
+            D' - D = n/(n + 1) (e_i - p)(e_j - q)^T,
+
+        whose L1 norm is 4 n/(n + 1) (1 - p_i)(1 - q_j) < 4. (From an empty file to one row, both
+        are 0.)
+
+        Two files of n rows that differ in one row are the same n - 1 rows, of proportions p and q,
+        with a row added in (i, j) or in (k, l). (For n = 1 both values are 0.) The terms p q^T
+        cancel:
+
+            D'' - D' = (n - 1)/n [e_k e_l^T - e_i e_j^T - (e_k - e_i) q^T - p (e_l - e_j)^T],
+
+        whose L1 norm is at most (n - 1)/n (2 + 2 + 2) < 6.
+
+        The unrounded values differ by no more than these norms. Rounding brings them less than 1
+        further apart, so the rounded ones differ by a whole number below 5, or below 7.
         """
-        return 4 if neighbours == "add-remove" else 7
+        return 4 if neighbours == "add-remove" else 6
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         return np.array(

@@ -53,22 +53,9 @@ class RScore(TableStatistic):
     def largest_change(self, neighbours: Neighbours) -> int:
         """4 under add-remove, 6 under replace-one; n is the file's own number of rows.
 
-        Take the combinations of the parents' codes as the codes of one column: nothing below
-        depends on how many codes a column has. Write D for M_xP - M_x M_P / n, and p and q for the
-        proportions M_x / n and M_P / n of a file of n rows. Add a row to it in row i and column j:
-
-            D' - D = n/(n + 1) (e_i - p)(e_j - q)^T,
-
-        by putting M + e_i e_j^T for M. Its L1 norm is 4 n/(n + 1) (1 - p_i)(1 - q_j) < 4, and what
-        is rounded moves by no more. (From an empty file to one row, both are 0.) Rounding brings
-        two numbers less than 1 further apart, so the scores differ by a whole number below 5.
-
-        A row replaced is one row added in (k, l), or in (i, j), to the same n - 1 rows, so
-
-            D'' - D' = (n - 1)/n [e_k e_l^T - e_i e_j^T - (e_k - e_i) q^T - p (e_l - e_j)^T],
-
-        the terms p q^T having gone. Its L1 norm is at most (n - 1)/n (2 + 2 + 2) < 6, and rounded
-        scores differ by a whole number below 7. (The 3/n + 2/n^2 of the paper for R is 6 + 4/n.)
+        Take the combinations of the parents' codes as the codes of one column. The score is then
+        `InDif` of two columns, and the proof there holds for any number of codes. (The
+        3/n + 2/n^2 of the paper for R is 6 + 4/n.)
         """
         return 4 if neighbours == "add-remove" else 6
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 import pytest
 
 from dp_core.schema.privacy import Privacy, Relation
 from dp_core.wall.accounting.currency import THEOREMS, Currency, largest_limit
-from dp_core.wall.accounting.events import Event, LaplaceEvent
+from dp_core.wall.accounting.events import Event, LaplaceEvent, NoisyMaxEvent
 from dp_core.wall.accounting.guarantee import (
     PLD,
     SECOND_DELTA,
@@ -24,8 +25,9 @@ PURE = Privacy(epsilon=ONE, delta=Fraction(0), neighbours="add-remove")
 AT_A_BILLIONTH = Privacy(epsilon=ONE, delta=BILLIONTH, neighbours="add-remove")
 
 
-def tables(currency: Currency, count: int) -> list[Event]:
-    return [currency.noise_event(currency.limit / count, l1=1, l2_squared=1)] * count
+def tables(currency: Currency, count: int) -> list[tuple[Event, Mapping[str, object]]]:
+    event = currency.noise_event(currency.limit / count, l1=1, l2_squared=1)
+    return [(event, {"name": "table"})] * count
 
 
 @pytest.mark.parametrize("kind", ["zcdp", "gaussian"])
@@ -46,19 +48,28 @@ def test_gaussian_tables_are_stated_by_their_losses(kind, most):
     assert stated.epsilon < Fraction(most)
     assert second(currency, AT_A_BILLIONTH, events) is None
 
-    exact = tightest_epsilon(events, "add-remove", BILLIONTH)
+    exact = tightest_epsilon(events, Relation("add-remove"), BILLIONTH)
     # Rounded up, so that a result that differs in its tenth digit still shows it.
     assert exact * (1 + BILLIONTH) <= stated.epsilon <= exact * (1 + Fraction(1, 10**5))
     assert shown(events, Relation("add-remove"), stated.epsilon, BILLIONTH)
     assert not shown(events, Relation("add-remove"), exact * (1 - BILLIONTH), BILLIONTH)
 
 
-def test_events_that_are_no_tables_are_stated_by_their_currency():
-    currency = Currency("gaussian", largest_limit("gaussian", ONE, BILLIONTH))
-    scores = currency.noise_event(currency.limit / 2, l1=40, l2_squared=160)
-    events = [scores, *tables(currency, 2)[:1]]
-    assert tightest(currency, AT_A_BILLIONTH, events) == implied(currency, AT_A_BILLIONTH)
-    assert not shown(events, Relation("add-remove"), Fraction(100), BILLIONTH)
+def test_a_choice_is_stated_by_its_currency():
+    currency = Currency("zcdp", largest_limit("zcdp", ONE, BILLIONTH))
+    choice = NoisyMaxEvent(Fraction(400), 1, gumbel=True), {"name": "indif"}
+    charges = [choice, *tables(currency, 2)[:1]]
+    assert tightest(currency, AT_A_BILLIONTH, charges) == implied(currency, AT_A_BILLIONTH)
+    assert not shown(charges, Relation("add-remove"), Fraction(100), BILLIONTH)
+
+
+@pytest.mark.parametrize("asks", [None, [], {}, {"name": ["table"]}, {"name": None}])
+def test_a_question_that_cannot_be_read_is_no_table(asks):
+    """A receipt may say anything; ten charged checks are not ten tables."""
+    charges = [(LaplaceEvent(Fraction(20), 2), asks)] * 10
+    relation = Relation("replace-one")
+    assert not shown(charges, relation, Fraction("0.8721"), SECOND_DELTA)
+    assert shown(charges, relation, Fraction("0.9993"), SECOND_DELTA)
 
 
 def test_a_pure_release_stays_pure_and_gets_a_second_statement():
@@ -108,4 +119,3 @@ def test_the_documentation_states_what_is_gained(count, zcdp, gaussian, billiont
 def test_few_laplace_tables_get_no_second_statement(count):
     currency = Currency("pure", ONE)
     assert second(currency, PURE, tables(currency, count)) is None
-    assert second(currency, PURE, [LaplaceEvent(Fraction(2), 2)]) is None

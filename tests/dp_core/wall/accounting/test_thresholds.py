@@ -155,7 +155,7 @@ def test_a_release_with_a_threshold_is_stated_with_its_delta():
     scale = Fraction(1)
     event = StabilityEvent(scale, 1, threshold_for(scale, MICRO))
     currency = Currency("pure", Fraction(1), MICRO)
-    stated = tightest(currency, privacy, [event])
+    stated = tightest(currency, privacy, [(event, {"name": "sparse-table"})])
     assert (stated.epsilon, stated.delta) == (1, MICRO)
     assert stated == implied(currency, privacy)
     assert "thresholds" in stated.theorem

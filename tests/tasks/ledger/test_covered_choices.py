@@ -1,0 +1,80 @@
+"""Choices on the Gaussian curve: the ledger refuses one that leaves too little of its release."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from dp_core.errors import BudgetRefused, LedgerCorrupt
+from dp_core.wall.accounting.covered_choices import COVER
+from dp_core.wall.curator import choice_event
+from dp_core.wall.ledger.session import Step
+from tasks.ledger import release_writer as writer_module
+from tasks.ledger.ledger import Ledger
+from tests.ledgers import HOME, basic, begin, on, open_town, step, zcdp
+from tests.specs import plan_of
+
+pytestmark = pytest.mark.any_database
+
+SHARES = "select: {method: privbayes, share: 1/10}\nreconstruct: {method: bayes_network}\n"
+SHARES += "one_way: {share: 0}\ntotal: {share: 1/100}\nmeasure: {share: 89/100}\n"
+
+
+@pytest.fixture
+def ledger(ledger_url, monkeypatch):
+    on(monkeypatch, "2026-11-20", "00:00:00")
+    return Ledger(ledger_url)
+
+
+def choice(currency, cost, name="column-1"):
+    return Step("select", name, cost, choice_event(currency, cost, 4), (1,))
+
+
+@pytest.mark.parametrize("terms", [basic(), zcdp("8")], ids=["basic", "zcdp"])
+def test_a_choice_is_charged_only_while_enough_is_left(ledger, tmp_path, monkeypatch, terms):
+    open_town(ledger, terms=terms)
+    plan = plan_of(tmp_path, SHARES, method="privbayes", privacy="{epsilon: 1, delta: 1e-9}")
+    assert plan.currency.kind == "mixed"
+    cost = plan.costs["select"] / 2
+    most = plan.currency.limit - cost
+    # What is measured before the last choice leaves just too little for it.
+    before = most - COVER * cost + plan.currency.limit / 10**6 - cost
+    with ledger.lease("first", HOME) as writer:
+        held = begin(writer, plan)
+        first = choice(held.currency, cost)
+        writer.charge(held, "one", [first])
+        writer.charge(held, "two", [step(held, "measure", "table", before)])
+        second = choice(held.currency, cost, "column-2")
+        with pytest.raises(BudgetRefused, match="too little for a choice"):
+            writer.charge(held, "three", [second])
+        with monkeypatch.context() as careless:
+            careless.setattr(writer_module, "check_stages", lambda *_: None)
+            with pytest.raises(LedgerCorrupt, match="too little of its promise"):
+                writer.charge(held, "three", [second])
+        # A smaller one leaves enough.
+        writer.charge(held, "three", [choice(held.currency, cost / 2, "column-2")])
+        for batch in ("one", "two", "three"):
+            writer.commit(held, batch, "0" * 64)
+        writer.settle(held, "finished")
+    spent = ledger.account("town").balance.spent
+    if terms.is_basic:
+        assert spent.main == 1
+    else:
+        # The account adds up rho, which is less than what the release paid.
+        assert 0 < spent.main < plan.currency.limit - cost / 2
+    ledger.verify()
+
+
+def test_one_batch_of_choices_cannot_leave_too_little_either(ledger, tmp_path):
+    open_town(ledger)
+    plan = plan_of(tmp_path, SHARES, method="privbayes", privacy="{epsilon: 1, delta: 1e-9}")
+    cost = plan.costs["select"] / 2
+    with ledger.lease("first", HOME) as writer:
+        held = begin(writer, plan)
+        room = plan.currency.limit - (COVER + 1) * cost
+        writer.charge(held, "table", [step(held, "measure", "table", room)])
+        steps = [choice(held.currency, cost * Fraction(99, 100), name) for name in "ab"]
+        with pytest.raises(BudgetRefused, match="too little for a choice"):
+            writer.charge(held, "both", steps)
+        writer.charge(held, "one", steps[:1])

@@ -1,0 +1,390 @@
+"""Test vectors of the accounting: events to costs and epsilon, receipts to claims.
+
+Usage:
+    python -m tests.vectors.make
+
+It rewrites the JSON files in this folder. docs/wall.md says how another implementation uses them;
+tests/test_vectors.py compares them with the program, and confirms them without it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dp_core.schema.privacy import Neighbours, Privacy, Relation
+from dp_core.wall.accounting.composition import Amount, Terms
+from dp_core.wall.accounting.currency import Currency, Kind, largest_limit
+from dp_core.wall.accounting.curves import gaussian_epsilon, gaussian_limit, zcdp_epsilon
+from dp_core.wall.accounting.events import (
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    NoisyMaxEvent,
+    PerturbedDrawsEvent,
+    PolyaUrnEvent,
+    StabilityEvent,
+)
+from dp_core.wall.accounting.guarantee import implied, second, tightest
+from dp_core.wall.accounting.loss_distribution import tightest_epsilon
+from dp_core.wall.curator import choice_event
+from dp_core.wall.ledger.receipts import START, Receipt, make_receipt, result_hash
+
+FOLDER = Path(__file__).parent
+VERSION = 1
+
+TABLE: dict[str, Any] = {"name": "table"}
+CHECKS: dict[str, Any] = {"name": "table-checks", "tables": [["sex"]], "references": "0" * 64}
+PAIRS: dict[str, Any] = {"name": "indif", "length": 3}
+SPARSE: dict[str, Any] = {"name": "sparse-table", "capacity": 1000}
+DRAWN: dict[str, Any] = {"name": "drawn-records", "tables": [["sex"], ["age", "sex"]]}
+CELLS: dict[str, Any] = {"name": "drawn-cells", "records": 3}
+KINDS: tuple[Kind, ...] = ("pure", "zcdp", "gaussian", "mixed")
+DELTAS = tuple(Fraction(text) for text in ("1e-3", "1e-6", "1e-9"))
+
+Case = tuple[str, Neighbours, int, Event, Mapping[str, Any]]
+
+EVENTS: tuple[Case, ...] = (
+    ("Laplace, a table", "add-remove", 1, LaplaceEvent(Fraction(3), 1), TABLE),
+    ("Laplace, a table", "replace-one", 1, LaplaceEvent(Fraction(3), 2), TABLE),
+    ("Laplace, one entry moves by 2", "replace-one", 1, LaplaceEvent(Fraction(20), 2), CHECKS),
+    ("Laplace, three scores", "add-remove", 1, LaplaceEvent(Fraction(40), 12), PAIRS),
+    ("Laplace, a person of 4 rows", "add-remove", 4, LaplaceEvent(Fraction(25), 4), TABLE),
+    ("Gaussian, a table", "add-remove", 1, GaussianEvent(Fraction(13, 2), 1), TABLE),
+    ("Gaussian, a table", "replace-one", 1, GaussianEvent(Fraction(13, 2), 2), TABLE),
+    ("Gaussian, wide", "add-remove", 1, GaussianEvent(Fraction(300), 1), TABLE),
+    ("Gaussian, three scores", "replace-one", 1, GaussianEvent(Fraction(80), 108), PAIRS),
+    ("Gaussian, a person of 4 rows", "replace-one", 4, GaussianEvent(Fraction(60), 32), TABLE),
+    ("exponential mechanism", "add-remove", 1, NoisyMaxEvent(Fraction(80), 4, True), PAIRS),
+    ("exponential mechanism", "replace-one", 1, NoisyMaxEvent(Fraction(120), 6, True), PAIRS),
+    ("permute-and-flip", "add-remove", 1, NoisyMaxEvent(Fraction(16), 4, False), PAIRS),
+    ("stability histogram", "add-remove", 1, StabilityEvent(Fraction(4), 1, 85), SPARSE),
+    ("stability histogram", "replace-one", 1, StabilityEvent(Fraction(4), 2, 85), SPARSE),
+    (
+        "stability histogram, a person of 3 rows",
+        "add-remove",
+        3,
+        StabilityEvent(Fraction(2), 3, 30, 3),
+        SPARSE,
+    ),
+    ("draws by counts", "add-remove", 1, PerturbedDrawsEvent(Fraction(5, 2), 2), DRAWN),
+    ("draws by counts", "replace-one", 2, PerturbedDrawsEvent(Fraction(5, 2), 4, 2), DRAWN),
+    ("urn", "add-remove", 1, PolyaUrnEvent(Fraction(7, 2), 3), CELLS),
+    ("urn", "replace-one", 2, PolyaUrnEvent(Fraction(7, 2), 3, 2), CELLS),
+)
+
+Charge = tuple[int, Event, Mapping[str, Any]]
+
+RELEASES: tuple[tuple[str, Neighbours, Kind, Sequence[Charge]], ...] = (
+    ("10 Laplace tables", "add-remove", "pure", [(10, LaplaceEvent(Fraction(12), 1), TABLE)]),
+    ("100 Laplace tables", "replace-one", "pure", [(100, LaplaceEvent(Fraction(200), 2), TABLE)]),
+    ("10 charged checks", "replace-one", "pure", [(10, LaplaceEvent(Fraction(20), 2), CHECKS)]),
+    ("30 Gaussian tables", "add-remove", "zcdp", [(30, GaussianEvent(Fraction(40), 1), TABLE)]),
+    (
+        "tables of two noises",
+        "replace-one",
+        "gaussian",
+        [(8, GaussianEvent(Fraction(30), 2), TABLE), (20, GaussianEvent(Fraction(50), 2), TABLE)],
+    ),
+    (
+        "tables and scores",
+        "add-remove",
+        "gaussian",
+        [(5, GaussianEvent(Fraction(30), 1), TABLE), (1, GaussianEvent(Fraction(160), 48), PAIRS)],
+    ),
+    (
+        "Laplace and Gaussian tables",
+        "add-remove",
+        "zcdp",
+        [(4, LaplaceEvent(Fraction(25), 1), TABLE), (6, GaussianEvent(Fraction(20), 1), TABLE)],
+    ),
+    (
+        "choices, then tables",
+        "add-remove",
+        "mixed",
+        [
+            (6, NoisyMaxEvent(Fraction(150), 4, True), PAIRS),
+            (10, GaussianEvent(Fraction(24), 1), TABLE),
+        ],
+    ),
+    (
+        "choices in zCDP",
+        "add-remove",
+        "zcdp",
+        [
+            (6, NoisyMaxEvent(Fraction(80), 4, True), PAIRS),
+            (2, NoisyMaxEvent(Fraction(900), 4, False), PAIRS),
+            (10, GaussianEvent(Fraction(30), 1), TABLE),
+        ],
+    ),
+)
+
+ACCOUNTS: tuple[tuple[str, Terms, Sequence[tuple[Kind, str, str, str, int]]], ...] = (
+    (
+        "basic",
+        Terms("basic", Fraction(10), Fraction(1, 10**6)),
+        [("pure", "1/2", "0", "0", 4), ("gaussian", "1", "1e-9", "0", 3)],
+    ),
+    (
+        "zcdp",
+        Terms("zcdp", Fraction(4), Fraction(1, 10**6), Fraction(1, 10**8)),
+        [
+            ("pure", "1/5", "0", "0", 5),
+            ("zcdp", "1", "1e-9", "0", 6),
+            ("gaussian", "1", "1e-9", "0", 4),
+            ("mixed", "1", "1e-9", "0", 2),
+            ("pure", "1/4", "1e-9", "1e-9", 3),
+        ],
+    ),
+)
+
+
+def documents() -> dict[str, dict[str, Any]]:
+    """Return the content of every file, by its name."""
+    return {
+        "events.json": _file([event_case(*case) for case in EVENTS]),
+        "releases.json": _file([release_case(*case) for case in RELEASES]),
+        "curves.json": _file(curve_cases()),
+        "accounts.json": _file([account_case(*case) for case in ACCOUNTS]),
+        "receipts.json": _file([receipt_case(kind) for kind in ("pure", "gaussian", "mixed")]),
+    }
+
+
+def event_case(
+    name: str, neighbours: Neighbours, rows: int, event: Event, asks: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return an event, its cost in every currency, and epsilon at delta where losses are known."""
+    relation = Relation(neighbours, rows)
+    return {
+        "name": name,
+        "neighbours": neighbours,
+        "max_rows": rows,
+        "event": event.to_json(),
+        "asks": dict(asks),
+        "cost": {kind: _cost(kind, event) for kind in KINDS},
+        "own_delta": str(event.own_delta()),
+        "epsilon_at_delta": _losses([(event, asks)], relation),
+    }
+
+
+def release_case(
+    name: str, neighbours: Neighbours, kind: Kind, charges: Sequence[Charge]
+) -> dict[str, Any]:
+    """Return the charges of one release, their sum, and what it implies."""
+    spread = [(event, asks) for times, event, asks in charges for _ in range(times)]
+    total = sum((Currency(kind, Fraction(1)).cost(event) for event, _ in spread), Fraction(0))
+    # What a release reserves for choices on the curve is more than what it charges.
+    currency = Currency(kind, total * (2 if kind == "mixed" else 1))
+    return {
+        "name": name,
+        "neighbours": neighbours,
+        "currency": kind,
+        "charges": [
+            {"times": times, "event": event.to_json(), "asks": dict(asks)}
+            for times, event, asks in charges
+        ],
+        "cost": str(total),
+        "reserved": str(currency.limit),
+        "implied": {str(each): _implied(currency, each) for each in DELTAS},
+        "epsilon_at_delta": _losses(spread, Relation(neighbours)),
+    }
+
+
+def curve_cases() -> list[dict[str, Any]]:
+    """Return conversions of a total, in both directions."""
+    found: list[dict[str, Any]] = []
+    for rho in (Fraction(1, 1000), Fraction(3, 200), Fraction(1, 2)):
+        for delta in DELTAS:
+            found.append(
+                {
+                    "total": str(rho),
+                    "delta": str(delta),
+                    "zcdp_epsilon": _decimal(zcdp_epsilon(rho, delta)),
+                    "gaussian_epsilon": _decimal(gaussian_epsilon(rho, delta)),
+                }
+            )
+    for epsilon in (Fraction(1, 2), Fraction(1), Fraction(4)):
+        found.append(
+            {
+                "epsilon": str(epsilon),
+                "delta": str(DELTAS[-1]),
+                "zcdp_total": _decimal(largest_limit("zcdp", epsilon, DELTAS[-1]), ROUND_FLOOR),
+                "gaussian_total": _decimal(gaussian_limit(epsilon, DELTAS[-1]), ROUND_FLOOR),
+            }
+        )
+    return found
+
+
+def account_case(
+    name: str, terms: Terms, releases: Sequence[tuple[Kind, str, str, str, int]]
+) -> dict[str, Any]:
+    """Return what the releases of an account promise, and their sum."""
+    listed, used = [], Amount(Fraction(0), Fraction(0))
+    for kind, text, delta_text, own_text, times in releases:
+        epsilon, delta, own = Fraction(text), Fraction(delta_text), Fraction(own_text)
+        currency = Currency(kind, largest_limit(kind, epsilon, delta - own), own)
+        promised = terms.promised(currency, epsilon, delta)
+        used += promised.times(times)
+        listed.append(
+            {
+                "times": times,
+                "epsilon": str(epsilon),
+                "delta": str(delta),
+                "currency": currency.to_json(),
+                "promised": promised.to_json(),
+            }
+        )
+    return {
+        "name": name,
+        "composition": terms.composition,
+        "epsilon": str(terms.epsilon),
+        "delta": str(terms.delta),
+        "own_delta": str(terms.own_delta),
+        "limit": terms.limit.to_json(),
+        "releases": listed,
+        "used": used.to_json(),
+        "fits": used.within(terms.limit),
+        "epsilon_of_used": _decimal(terms.epsilon_of(used)),
+    }
+
+
+def receipt_case(kind: Kind) -> dict[str, Any]:
+    """Return the receipts of a small release, and every claim that follows from them."""
+    epsilon, delta = Fraction(1), Fraction(0) if kind == "pure" else Fraction(1, 10**9)
+    privacy = Privacy(epsilon=epsilon, delta=delta, neighbours="add-remove")
+    currency = Currency(kind, largest_limit(kind, epsilon, delta))
+    costs = {"one_way": currency.limit / 5, "measure": currency.limit * Fraction(7, 10)}
+    if kind == "mixed":
+        costs["select"] = currency.limit / 10
+    chain: list[Receipt] = []
+
+    def add(what: str, body: Mapping[str, object]) -> Receipt:
+        chain.append(
+            make_receipt(
+                number=len(chain) + 1,
+                kind=what,
+                account="town",
+                release="vectors",
+                at="2026-11-20",
+                body=body,
+                previous=chain[-1].hash if chain else START,
+            )
+        )
+        return chain[-1]
+
+    add(
+        "reserve",
+        {
+            "epsilon": str(epsilon),
+            "delta": str(delta),
+            "neighbours": "add-remove",
+            "unit": "row",
+            "plan": "0" * 64,
+            "sets": 1,
+            "mode": "shared",
+            "currency": currency.to_json(),
+            "costs": {stage: str(cost) for stage, cost in costs.items()},
+        },
+    )
+    charges: list[tuple[Event, Mapping[str, Any]]] = []
+    spent = Fraction(0)
+
+    def charge(stage: str, events: Sequence[tuple[str, Event, Mapping[str, Any]]]) -> None:
+        nonlocal spent
+        numbers = []
+        for step, event, asks in events:
+            cost = costs[stage] / len(events)
+            body = {"batch": stage, "stage": stage, "step": step, "cost": str(cost)}
+            receipt = add("charge", {**body, "event": event.to_json(), "asks": dict(asks)})
+            numbers.append(receipt.number)
+            charges.append((event, asks))
+            spent += cost
+        # Any noisy result: a commit binds it by its hash.
+        result = result_hash((number, np.array([number, -1], dtype=np.int64)) for number in numbers)
+        add("commit", {"batch": stage, "result": result})
+
+    tables = {
+        "one_way": ("sex", "age", "region", "income"),
+        "measure": ("sex x age", "sex x income"),
+    }
+    if kind == "mixed":
+        cost = costs["select"] / 2
+        event = choice_event(currency, cost, 4)
+        charge("select", [(f"edge {number}", event, PAIRS) for number in (1, 2)])
+    for stage, steps in tables.items():
+        event = currency.noise_event(costs[stage] / len(steps), l1=1, l2_squared=1)
+        charge(stage, [(step, event, TABLE) for step in steps])
+    add("settle", {"outcome": "finished", "spent": str(spent), "seen": True, "totals": []})
+    stated = tightest(currency, privacy, charges) if kind != "mixed" else implied(currency, privacy)
+    also = second(currency, privacy, charges) if kind != "mixed" else None
+    return {
+        "name": f"a release in {kind}",
+        "fixed_beforehand": kind != "mixed",
+        "receipts": [receipt.to_json() for receipt in chain],
+        "claims": {
+            "head": chain[-1].hash,
+            "charged": str(spent),
+            "enforced": {"epsilon": str(epsilon), "delta": str(delta)},
+            "tightest": _stated(stated),
+            "also": None if also is None else _stated(also),
+        },
+    }
+
+
+def write() -> None:
+    """Rewrite every file."""
+    for name, document in documents().items():
+        text = json.dumps(document, indent=1, ensure_ascii=False)
+        (FOLDER / name).write_text(text + "\n", encoding="utf-8")
+
+
+def _file(cases: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"format": "dp-release test vectors", "version": VERSION, "cases": cases}
+
+
+def _cost(kind: Kind, event: Event) -> str | None:
+    try:
+        return str(Currency(kind, Fraction(1)).cost(event))
+    except ValueError:
+        return None
+
+
+def _losses(
+    charges: Sequence[tuple[Event, Mapping[str, Any]]], relation: Relation
+) -> dict[str, str] | None:
+    try:
+        found = {each: tightest_epsilon(charges, relation, each) for each in DELTAS}
+    except ValueError:
+        return None
+    return {str(delta): _decimal(epsilon) for delta, epsilon in found.items()}
+
+
+def _implied(currency: Currency, delta: Fraction) -> str:
+    return _decimal(currency.epsilon(currency.limit, delta))
+
+
+def _stated(guarantee: Any) -> dict[str, str]:
+    return {
+        "epsilon": str(guarantee.epsilon),
+        "delta": str(guarantee.delta),
+        "theorem": guarantee.theorem,
+    }
+
+
+def _decimal(value: Fraction, rounding: str = ROUND_CEILING) -> str:
+    """Return a value rounded to 9 digits: the last digits of floats depend on the processor.
+
+    An epsilon is rounded up, and a total down: both stay bounds.
+    """
+    context = Context(prec=9, rounding=rounding)
+    return str(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+if __name__ == "__main__":
+    write()
