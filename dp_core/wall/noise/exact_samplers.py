@@ -156,13 +156,14 @@ def noisy_max(scores: NDArray[np.int64], scale: Fraction, *, gumbel: bool) -> in
 
     Raises:
         TypeError: if the scores are not a vector of type int64.
-        ValueError: if there are none, or the scale is not above 0 or too large.
+        ValueError: if there are none, or the scale is not above 0.
     """
     if scores.dtype != np.int64 or scores.ndim != 1:
         raise TypeError("Scores are a vector of int64.")
     if not len(scores):
         raise ValueError("There is no candidate to choose.")
-    _check(scale)
+    if scale <= 0:
+        raise ValueError(f"A scale of noise is above 0, not {scale}.")
     best = int(scores.max())
     # As unsigned words: the gap between two words of 64 bits may need all of them.
     gaps = np.uint64(best % (1 << 64)) - scores.view(np.uint64)

@@ -248,7 +248,7 @@ MISTAKEN = [
 def test_a_sum_of_other_codes_than_the_files_is_refused_before_it_is_charged(sum):
     curator, counter, session = curator_of()
 
-    with pytest.raises(ValueError, match=r"column|takes"):
+    with pytest.raises(ValueError, match=r"column|codes"):
         curator.total("measure", "x", sum, Fraction(1, 2))
 
     assert not session.charges
