@@ -66,7 +66,10 @@ def check() -> None:
         BadInput: if the format is unknown, or the file cannot be written.
     """
     if os.environ.get(FORMAT, FORMATS[0]) not in FORMATS:
-        raise BadInput(f"{FORMAT} (or --log-format) must be {' or '.join(FORMATS)}.")
+        raise BadInput(
+            f"{FORMAT} (or --log-format) must be {' or '.join(FORMATS)}, not"
+            f" {os.environ[FORMAT]!r:.40}."
+        )
     path = os.environ.get(FILE)
     if path and path != STANDARD_ERROR:
         try:

@@ -138,7 +138,7 @@ def test_a_log_that_cannot_be_written_is_refused_before_anything_begins(
     monkeypatch.setenv(log.FILE, str(tmp_path / "log"))
     monkeypatch.setenv(log.FORMAT, "xml")
     answer = command(*words)
-    assert (answer.code, "neither text nor json" in answer.err) == (2, True)
+    assert (answer.code, "text or json" in answer.err) == (2, True)
     assert project.untouched()
 
 

@@ -151,7 +151,7 @@ def test_a_ledger_that_lost_a_table_is_damaged_and_not_due_for_migration(
 ):
     query(ledger_url, "DROP TABLE leases")
     become_next(monkeypatch, make_steps(tmp_path))
-    with pytest.raises(ledger_database.Damaged, match="no table leases"):
+    with pytest.raises(ledger_database.Damaged, match="table: leases"):
         Ledger(ledger_url)
     assert version(ledger_url) != NEXT
     assert "steps" not in tables(ledger_url)
@@ -246,7 +246,7 @@ def test_a_job_does_not_migrate_and_says_who_does(postgres_url, job, tmp_path, m
     with pytest.raises(BadInput) as refused:
         Ledger(job)
     assert refused.value.message.startswith("The tables are of an earlier version in the ledger at")
-    assert "let the database's owner open the ledger once" in refused.value.message
+    assert "owner must open the ledger once" in refused.value.message
     assert version(postgres_url) != NEXT
 
     before = Ledger(postgres_url).verify()

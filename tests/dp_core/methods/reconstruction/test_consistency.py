@@ -182,5 +182,5 @@ def test_a_column_that_was_never_measured_is_uniform():
 
 
 def test_without_any_measurement_there_is_no_total():
-    with pytest.raises(ValueError, match="how many records"):
+    with pytest.raises(ValueError, match="number of records"):
         consistent(DOMAIN, [], rows=None, zeros=NONE)

@@ -174,7 +174,7 @@ def test_the_budget_is_divided_evenly_or_by_cells():
 
 
 def test_without_a_number_of_rows_nothing_is_useful_and_that_is_said():
-    with pytest.raises(BadInput, match="how many rows"):
+    with pytest.raises(BadInput, match="number of rows"):
         choose(chain(MIXED, 100), total=False)
     choose(chain(MIXED, 100), total=False, degree=1)
 
