@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -535,9 +535,15 @@ class Curator:
             statistic: The tables, with reference counts computed from the sets alone.
             cost: Budget of all tables together, in the release's currency.
 
+        Raises:
+            TypeError: if the statistic is of another kind.
+
         Privacy:
             One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
         """
+        if not isinstance(statistic, TableChecks):
+            # Before the charge, which cannot be taken back.
+            raise TypeError(f"A check asks for TableChecks, not for {type(statistic).__name__}.")
         grant, values = self._perturb("checks", step, statistic, cost, replicate=0, round=0)
         return tuple(
             Charged(grant, clique, int(value))
@@ -709,7 +715,18 @@ def _number_of_bins(edges: Sequence[int], size: int) -> int:
     return len(edges) - 1
 
 
-def _paid(grant: Grant, replicate: int, round: int) -> dict[str, Any]:
+class _PaidFields(TypedDict):
+    """The fields of `Paid`."""
+
+    noise: Noise
+    scale: float
+    stage: str
+    replicate: int
+    grant: int
+    round: int
+
+
+def _paid(grant: Grant, replicate: int, round: int) -> _PaidFields:
     """Return the fields of `Paid` for the result of a grant."""
     event = grant.step.event
     assert isinstance(event, LaplaceEvent | GaussianEvent | StabilityEvent)

@@ -17,7 +17,7 @@ from dp_core.tables.marginal import Marginal
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.curator import Curator, choice_event
 from dp_core.wall.ledger.session import Grant, MemorySession
-from dp_core.wall.noise import granted_noise
+from dp_core.wall.noise import drawn_cells, granted_noise, perturbed_draws, stability
 from dp_core.wall.statistics import (
     SUMS,
     InDif,
@@ -120,6 +120,14 @@ def test_a_statistic_without_a_proof_is_refused():
     assert session.charges == []
 
 
+def test_a_check_of_another_kind_is_refused_before_it_is_charged():
+    curator, counter, session = curator_of("pure")
+    with pytest.raises(TypeError, match="TableChecks, not for InDif"):
+        curator.check("x", InDif((("a", "b"),)), Fraction(1))
+    assert counter.asked == []
+    assert session.charges == []
+
+
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("max_rows", [1, 3])
@@ -201,6 +209,14 @@ def test_noise_refuses_a_grant_for_another_mechanism():
         granted_noise.add(np.zeros(2, dtype=np.int64), Grant(1, other))
     with pytest.raises(TypeError, match="int64"):
         granted_noise.add(np.zeros(2), grant)
+    counts = np.zeros(2, dtype=np.int64)
+    for draw in (
+        lambda: perturbed_draws.draw([counts], [()], 1, grant),
+        lambda: drawn_cells.draw(np.array([[0]]), counts[:1], (2,), grant),
+        lambda: stability.release(np.array([[0]], np.uint16), counts[:1] + 1, (2,), grant),
+    ):
+        with pytest.raises(TypeError, match="LaplaceEvent"):
+            draw()
 
 
 def sums_of(a=2, b=3, c=4, name="a"):
