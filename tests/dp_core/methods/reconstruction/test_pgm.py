@@ -164,6 +164,7 @@ def test_a_fit_that_begins_where_the_last_one_ended_is_there_at_once():
     assert warm < cold / 5
 
 
+@pytest.mark.full  # the package takes ten seconds to import
 @pytest.mark.slow
 def test_it_fits_as_the_authors_package_does():
     domain = Domain(tuple("abcd"), (2, 3, 4, 2))
