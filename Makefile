@@ -17,7 +17,7 @@ endef
 
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all test-quick check lint types imports trusted trusted-page docs format bench clean help
+.PHONY: demo test test-all test-quick audit check lint types imports trusted trusted-page docs format bench clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -44,6 +44,9 @@ test-all: $(READY)  ## run every test at full size; if all pass, note the truste
 
 test-quick: $(READY)  ## run the tests that take no more than a few seconds each
 	$(PYTEST) -m "not slow"
+
+audit: $(READY)  ## compare every charge with the exact answers on neighbouring files (minutes)
+	$(BIN)/dp-release audit
 
 check: lint types imports test  ## everything CI checks
 

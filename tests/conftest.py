@@ -74,6 +74,7 @@ settings.load_profile("ci")
 
 HEAVY = (
     "tests/deployments/test_site.py",
+    "tests/distributions/test_whole_audit.py",
     "tests/crashes/test_kill_matrix.py",
     "tests/flows/test_leak_fence.py",
     "tests/flows/test_prefect.py",
@@ -95,6 +96,7 @@ HEAVY = (
     "tests/tasks/ledger/test_release_writer.py",
     "tests/distributions/test_audit.py",
     "tests/flows/test_charged_checks.py",
+    "tests/dp_core/audit/test_audit_run.py",
     "tests/contracts/test_presets.py",
     "tests/crashes/test_scheduled.py",
     "tests/tasks/ledger/test_ledger_stress.py",

@@ -156,6 +156,7 @@ def test_every_room_and_module_that_the_trusted_core_names_is_there():
     named = (
         *trusted_core.CONFIDENTIAL,
         *trusted_core.HANDLES,
+        *trusted_core.AUDIT,
         *trusted_core.BEYOND,
         *trusted_core.DECIDES,
         *trusted_core.RECORDS,
@@ -164,6 +165,21 @@ def test_every_room_and_module_that_the_trusted_core_names_is_there():
         *trusted_core.CORE,
     )
     assert [name for name in named if name not in modules()] == []
+
+
+def test_no_release_can_reach_the_audit():
+    """It replaces the samplers, and the trusted core leaves it out."""
+    importing = {
+        name
+        for name in modules()
+        if not trusted_core.within(name, trusted_core.AUDIT)
+        if any(trusted_core.within(each, trusted_core.AUDIT) for each in imports(name))
+    }
+    assert importing == {
+        "flows.answers.audit_answers",
+        "flows.cli.commands.audit_command",
+        "flows.cli.terminal.audit_views",
+    }
 
 
 @pytest.mark.parametrize(

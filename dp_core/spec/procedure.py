@@ -52,20 +52,34 @@ class Outcome:
     plan: Plan
 
 
-def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -> Outcome:
-    """Measure and fit: return everything that a release makes before it draws records.
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a release learnt from the data, and all it paid for but the charged checks.
+
+    Attributes:
+        released: Everything that was measured, in the order of its receipts.
+        selections: One for each independent measurement, or one for all.
+        rows: Number of rows if it is public, otherwise None.
+        plan: The plan, with the privately chosen bins and levels.
+    """
+
+    released: tuple[Released, ...]
+    selections: tuple[Selection, ...]
+    rows: int | None
+    plan: Plan
+
+
+def ask_all(plan: Plan, counter: Counter, session: Session) -> Answered:
+    """Ask every question of a release before its sets are made; fit nothing that is drawn from.
 
     Args:
         plan: Plan of the release.
         counter: Exact counts of the confidential data, in the codes of `Schema.stored`.
-        session: Session that pays; None for one in memory.
+        session: Session that pays.
 
     Raises:
-        ReleaseError: if the budget, the domain or what was measured does not allow it.
+        ReleaseError: if the budget or the domain does not allow it.
     """
-    if session is None:
-        privacy = plan.spec.privacy
-        session = MemorySession(plan.currency, privacy.neighbours, max_rows=privacy.max_rows)
     bought: tuple[Released, ...] = ()
     if plan.spec.schema.private:
         bought = choose_domain(plan, Curator(plan.spec.schema.stored.domain, counter, session))
@@ -81,10 +95,29 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
         for replicate in replicates(plan)
         for item in measure_selected(plan, curator, selections, replicate)
     )
-    released = (*bought, *basics, *chosen)
-    rows = curator.public_rows()
-    models = {number: fit(plan, released, number, rows=rows) for number in model_numbers(plan)}
-    return Outcome(released, selections, models, session, plan)
+    return Answered((*bought, *basics, *chosen), selections, curator.public_rows(), plan)
+
+
+def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -> Outcome:
+    """Measure and fit: return everything that a release makes before it draws records.
+
+    Args:
+        plan: Plan of the release.
+        counter: Exact counts of the confidential data, in the codes of `Schema.stored`.
+        session: Session that pays; None for one in memory.
+
+    Raises:
+        ReleaseError: if the budget, the domain or what was measured does not allow it.
+    """
+    if session is None:
+        privacy = plan.spec.privacy
+        session = MemorySession(plan.currency, privacy.neighbours, max_rows=privacy.max_rows)
+    answered = ask_all(plan, counter, session)
+    plan, released = answered.plan, answered.released
+    models = {
+        number: fit(plan, released, number, rows=answered.rows) for number in model_numbers(plan)
+    }
+    return Outcome(released, answered.selections, models, session, plan)
 
 
 class SetDrawing:

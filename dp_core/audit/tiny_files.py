@@ -1,0 +1,206 @@
+"""Tiny generated files and their neighbours, as texts and as codes; nothing is read from disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_core.audit.configurations import COLUMNS, PERSON
+from dp_core.confidential.encoding import Encoder, settle_zeros
+from dp_core.confidential.person_rows import hashes, kept_rows, orders
+from dp_core.schema.definition import Column, Schema, Unit
+from dp_core.schema.privacy import Relation
+from dp_core.tables.structural_zeros import StructuralZeros
+
+Row = tuple[str, ...]
+"""Texts of a row, in the order of `COLUMNS`."""
+Texts = tuple[Row, ...]
+"""All rows of one unit of privacy."""
+Codes = NDArray[np.uint16]
+"""Codes of the rows of one unit that are kept, shape (rows, columns)."""
+
+LOWEST: Row = ("0", "1", "single", "0", "2000-01-01")
+HIGHEST: Row = ("99", "2", "married", "1000", "2009-12-31")
+MIDDLE: Row = ("30", "2", "single", "499.99", "2004-07-15")
+ABOVE: Row = ("250", "2", "married", "1000.01", "2031-05-05")
+BELOW: Row = ("-7", "1", "single", "-3", "1899-12-31")
+LOST: Row = ("", "1", "NA", "", "2005-05-05")
+"""As many missing values as the schema allows."""
+SETTLED: Row = ("3", "1", "married", "about 500", "2001-01-01")
+"""It breaks the structural zero, and has a text for a number: both become missing."""
+RANDOM_FILES = 2
+MANY = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two neighbouring files, as codes.
+
+    Attributes:
+        name: What the files are, for people.
+        one, other: For each unit of privacy its rows, shape (rows, columns).
+    """
+
+    name: str
+    one: tuple[Codes, ...]
+    other: tuple[Codes, ...]
+
+
+class BrokenCoding(Exception):
+    """Two files that differ in one unit became codes that are no neighbours."""
+
+
+class TinyFiles:
+    """The generated files of a schema, coded as the stages of a release code them.
+
+    Attributes:
+        named: Units of each file, by its name.
+    """
+
+    def __init__(
+        self,
+        columns: tuple[Column, ...],
+        zeros: StructuralZeros,
+        unit: Unit,
+        relation: Relation,
+        seed: int,
+    ) -> None:
+        """Prepare the files.
+
+        Args:
+            columns: Columns of the schema as the file is stored.
+            zeros: Its structural zeros.
+            unit: Whether persons are identified.
+            relation: Of the release: which files are neighbours.
+            seed: Of the random files and neighbours.
+        """
+        self._schema = Schema(title="", columns=columns, zeros=zeros, unit=unit, document={})
+        self._relation = relation
+        self._encoders = [Encoder(column) for column in columns]
+        self._rng = np.random.default_rng(seed)
+        self._complete = not any(column.missing == "level" for column in columns)
+        self.named = dict(self._files())
+
+    def pairs(self, name: str) -> list[Pair]:
+        """Return the neighbours of a file.
+
+        Raises:
+            BrokenCoding: if the coded files are no neighbours.
+        """
+        units = self.named[name]
+        found = []
+        for what, first, other in self._neighbours(units):
+            pair = Pair(f"{name}; {what}", self.code(units), self.code(other, first=first))
+            self._check(pair)
+            found.append(pair)
+        return found
+
+    def code(self, units: Sequence[Texts], *, first: int = 0) -> tuple[Codes, ...]:
+        """Return the codes of a file by unit; rows above a person's limit are left out.
+
+        Args:
+            units: Rows of each unit.
+            first: Number of the first person, which identifies it.
+        """
+        rows = [row for unit in units for row in unit]
+        owner = np.repeat(np.arange(len(units)), [len(unit) for unit in units])
+        columns = []
+        for encoder in self._encoders:
+            texts = [row[COLUMNS.index(encoder.column.name)] for row in rows]
+            encoded = encoder.encode(pa.array(texts, pa.string()))
+            if encoded.bad is not None and encoded.bad.any():
+                raise ValueError(f"A generated value of {encoder.column.name!r} is refused.")
+            columns.append(encoded.codes)
+        if any(broken.refused for broken in settle_zeros(self._schema, columns)):
+            raise ValueError("A generated row breaks a structural zero.")
+        kept = np.ones(len(rows), np.bool_)
+        if self._schema.unit.column is not None:
+            persons, _ = hashes(
+                PERSON, pa.array([f"p{first + each}" for each in owner], pa.string()), ()
+            )
+            kept = kept_rows(persons, orders(persons, columns), self._relation.max_rows)
+        codes = np.stack(columns, axis=1) if rows else np.zeros((0, len(columns)), np.uint16)
+        return tuple(codes[kept & (owner == number)] for number in range(len(units)))
+
+    def _files(self) -> Iterator[tuple[str, tuple[Texts, ...]]]:
+        k = self._relation.max_rows
+        yield "a few random rows", self._random(6)
+        yield "equal rows", ((LOWEST,) * k,) * MANY
+        if self._relation.neighbours == "add-remove":
+            # It has no neighbours where the number of units is public.
+            yield "no rows", ()
+        yield "one row", ((LOWEST,),)
+        yield "extremes", tuple((row,) * k for row in (LOWEST, HIGHEST, ABOVE, BELOW))
+        if not self._complete:
+            yield "missing values", tuple((row,) * k for row in (LOST, LOST, SETTLED))
+        if k > 1:
+            yield (
+                "persons above their limit",
+                tuple((row,) * (k + 2) + (HIGHEST,) * 2 for row in (LOWEST, MIDDLE, ABOVE)),
+            )
+        for number in range(RANDOM_FILES):
+            yield f"random rows {number + 1}", self._random(24)
+
+    def _neighbours(self, units: tuple[Texts, ...]) -> Iterator[tuple[str, int, tuple[Texts, ...]]]:
+        """Yield what differs, the number of the first unit, and the units of each neighbour."""
+        adds = self._relation.neighbours == "add-remove"
+        for what, unit in self._units():
+            if adds:
+                yield f"one more: {what}", 0, (*units, unit)
+            elif units and unit != units[0]:
+                yield f"the first becomes: {what}", 0, (unit, *units[1:])
+        if adds and units:
+            yield "the first is gone", 1, units[1:]
+
+    def _units(self) -> Iterator[tuple[str, Texts]]:
+        k = self._relation.max_rows
+        yield "lowest values", (LOWEST,) * k
+        yield "highest values", (HIGHEST,) * k
+        yield "beyond the bounds", (ABOVE,) * k
+        if not self._complete:
+            yield "missing values", (LOST,) * k
+        if k > 1:
+            yield "one row", (HIGHEST,)
+            yield "different rows", (LOWEST, HIGHEST, MIDDLE, ABOVE, BELOW)[:k]
+            yield "more rows than the limit", (HIGHEST, MIDDLE) * k
+        for number in range(2):
+            yield f"random {number + 1}", self._random_row(k)
+
+    def _random(self, units: int) -> tuple[Texts, ...]:
+        most = self._relation.max_rows
+        return tuple(self._random_row(int(self._rng.integers(1, most + 1))) for _ in range(units))
+
+    def _random_row(self, rows: int) -> Texts:
+        rng = self._rng
+        return tuple(
+            (
+                str(rng.integers(15, 100)),
+                str(rng.integers(1, 3)),
+                ("single", "married")[rng.integers(2)],
+                f"{rng.integers(0, 100_001) / 100:.2f}",
+                f"200{rng.integers(10)}-0{rng.integers(1, 10)}-1{rng.integers(10)}",
+            )
+            for _ in range(rows)
+        )
+
+    def _check(self, pair: Pair) -> None:
+        """Raise unless the codes differ in one unit, of no more rows than the limit."""
+        one, other = list(pair.one), list(pair.other)
+        if self._relation.neighbours == "replace-one":
+            same = len(one) == len(other)
+            shared = list(zip(one[1:], other[1:], strict=False))
+        else:
+            same = abs(len(one) - len(other)) == 1
+            if len(one) > len(other):
+                one, other = other, one
+                other = other[1:]
+            shared = list(zip(one, other, strict=False))
+        most = max((len(unit) for unit in (*pair.one, *pair.other)), default=0)
+        if not same or most > self._relation.max_rows:
+            raise BrokenCoding(f"{pair.name}: rows above the limit of a person are kept.")
+        if not all(np.array_equal(*both) for both in shared):
+            raise BrokenCoding(f"{pair.name}: rows of others became other codes.")

@@ -1,0 +1,63 @@
+"""`dp-release audit`: exact answers on neighbouring files, against the charged sensitivities."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from dp_core.errors import BadInput, nearest
+from flows.answers.audit_answers import AuditAnswer, audit_answer
+from flows.cli.command_parts import answering, cli, json_wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dp_core.audit.configurations import Configuration
+
+
+@cli.command("audit")
+@click.option("--quick", is_flag=True, help="Audit each release once, for one unit in turn.")
+@click.option(
+    "--method", "methods", multiple=True, metavar="NAME", help="Preset to audit; repeatable."
+)
+@click.option("--seed", default=1, metavar="S", show_default=True, help="Of files and search.")
+@answering("audit_views.audited")
+def audit(quick: bool, methods: tuple[str, ...], seed: int) -> AuditAnswer:
+    """Compare the exact answers on neighbouring files with what is charged for them.
+
+    Makes releases of tiny generated files in memory, with every preset and option, for rows and for
+    persons of up to 3 rows. Reads no data and no ledger. Ends with exit code 1 if a charge is too
+    small, or if a full audit leaves a question untested.
+    """
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from dp_core.audit.audit_run import audit as carry_out
+
+    with Progress(console=Console(stderr=True), transient=True, disable=json_wanted()) as bar:
+        task = bar.add_task("Auditing", total=1.0)
+        findings = carry_out(
+            "quick" if quick else "full",
+            chosen=_chosen(methods),
+            seed=seed,
+            progress=lambda done, _name: bar.update(task, completed=done),
+        )
+    return audit_answer(findings)
+
+
+def _chosen(methods: tuple[str, ...]) -> Sequence[Configuration] | None:
+    """Return the releases by some presets, None for all.
+
+    Raises:
+        BadInput: if there is no preset of a name.
+    """
+    from dp_core.audit.configurations import configurations
+    from dp_core.spec.presets import PRESETS
+
+    if not methods:
+        return None
+    for name in methods:
+        if name not in PRESETS:
+            raise BadInput(f"There is no method {name!r}.{nearest(name, PRESETS)}")
+    return [each for each in configurations() if each.method in methods]

@@ -1,0 +1,55 @@
+"""The terminal view of an audit: how close each bound came, and what was found wrong."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from dp_core.audit.report import UNITS, unit_name
+from flows.answers.audit_answers import AuditAnswer
+from flows.cli.terminal.view_parts import plural, sentence, table_of
+
+_SHORT = ("1 row added", "1 row replaced", "3 rows added", "3 rows replaced")
+MOST_VIOLATIONS = 20
+
+
+def audited(console: Console, answer: AuditAnswer) -> None:
+    """Print the largest ratio of every bound, and every violation."""
+    names = [unit_name(relation) for relation in UNITS]
+    rows: dict[tuple[str, str, str], dict[str, float]] = {}
+    for each in answer.bounds:
+        rows.setdefault((each.question, each.mechanism, each.bound), {})[each.unit] = each.ratio
+    table = table_of("Question", "Mechanism", "Bound", *_SHORT, right=_SHORT)
+    for (question, mechanism, bound), ratios in rows.items():
+        shown = [f"{ratios[name]:.3f}" if name in ratios else "-" for name in names]
+        table.add_row(question, mechanism, bound, *shown)
+    console.print(table)
+    sentence(
+        console,
+        "Each number is the largest distance found between the exact answers on two neighbouring"
+        " files, divided by what was charged: 1.000 is exactly what was charged, more is a"
+        " violation, less is slack or was not found.",
+    )
+    sentence(
+        console,
+        f"{plural(answer.releases, 'release')}, {plural(answer.charges, 'charge')},"
+        f" {plural(answer.compared, 'comparison')}.",
+    )
+    for found in answer.violations[:MOST_VIOLATIONS]:
+        sentence(console, f"Violation: {found}")
+    if len(answer.violations) > MOST_VIOLATIONS:
+        sentence(console, f"And {len(answer.violations) - MOST_VIOLATIONS:,} more (--json).")
+    if answer.complete and answer.unasked:
+        sentence(console, f"Never asked: {', '.join(answer.unasked)}.")
+    if answer.unmoved:
+        sentence(console, f"Never changed by a neighbour: {', '.join(answer.unmoved)}.")
+    sentence(console, _verdict(answer))
+
+
+def _verdict(answer: AuditAnswer) -> str:
+    if answer.violations:
+        return f"Failed: {plural(len(answer.violations), 'violation')}."
+    if not answer.passed:
+        return "Failed: the audit left something untested."
+    if not answer.complete:
+        return "Passed. Only a part was audited; run `dp-release audit` for all of it."
+    return "Passed: no charge is smaller than what neighbouring files differ by."

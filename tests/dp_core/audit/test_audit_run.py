@@ -1,0 +1,283 @@
+"""The audit finds nothing wrong with the program as it is, and finds each fault that is planted."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.audit import audit_run
+from dp_core.audit.audit_run import audit
+from dp_core.audit.configurations import configurations, plan_of
+from dp_core.audit.report import CLOSE, UNITS
+from dp_core.methods import registry
+from dp_core.schema.privacy import Relation
+from dp_core.spec.presets import PRESETS
+from dp_core.wall import curator as curator_module
+from dp_core.wall.accounting import currency as currency_module
+from dp_core.wall.accounting import sensitivity
+from dp_core.wall.accounting.events import PolyaUrnEvent
+from dp_core.wall.accounting.stability_thresholds import threshold_for
+from dp_core.wall.curator import Curator
+from dp_core.wall.noise import granted_noise, perturbed_draws, stability
+from dp_core.wall.statistics import InDif, TableDistance, vetted
+from dp_core.wall.statistics.moments import CellSums
+from dp_core.wall.statistics.regressions.gradients import ClassGradient
+from tests.full import some
+
+ROWS = UNITS[:2]
+PERSONS = UNITS[2:]
+
+
+def named(*names):
+    found = [each for each in configurations() if each.name in names]
+    assert len(found) == len(names)
+    return found
+
+
+def audited(names, units):
+    """Return what an audit of some releases finds."""
+    return audit("quick", chosen=[each for each in named(*names) for _ in units], units=units)
+
+
+# One release of each kind of charge; `make test-all` audits all of them.
+KINDS = ("fdh", "privsyn", "sba", "pegs", "multinomial-dirichlet")
+
+
+@pytest.mark.parametrize("most", some([1, 3], lambda rows: rows == 3))
+def test_no_charge_is_smaller_than_what_neighbours_differ_by(most):
+    findings = audited(KINDS, [each for each in UNITS if each.max_rows == most])
+    assert findings.violations == []
+    assert findings.passed
+    assert not findings.complete
+    asked = {kind.mechanism for kind in findings.closest}
+    assert asked >= {"private choice", "threshold", "independent draws", "urn"}
+    of_tables = [found for kind, found in findings.closest.items() if kind.question == "table"]
+    assert max(found.ratio for found in of_tables) >= CLOSE
+
+
+def test_the_same_seed_finds_the_same():
+    first, again = (audited(["slomag"], ROWS[:1]) for _ in range(2))
+    assert first.closest == again.closest
+    assert first.charges == again.charges > 0
+
+
+def test_the_samplers_are_back_after_an_audit():
+    before = (granted_noise.add, granted_noise.add_noise, stability.release, perturbed_draws.draw)
+    audited(["fdh", "pegs"], ROWS[:1])
+    after = (granted_noise.add, granted_noise.add_noise, stability.release, perturbed_draws.draw)
+    assert before == after
+
+
+# -- the list of releases
+
+
+def test_every_preset_and_every_method_has_a_release():
+    methods = {method for each in configurations() for method in [each.method]}
+    assert set(PRESETS) <= methods
+    texts = " ".join(text for each in configurations() for text in each.keys.values())
+    for family, attribute in (("selection", "select"), ("reconstruction", "reconstruct")):
+        used = {getattr(preset, attribute) for preset in PRESETS.values()}
+        for name in registry.available(family):
+            assert name in used or f"method: {name}" in texts
+    assert set(registry.available("parametric")) == {
+        preset.synthesize for preset in PRESETS.values() if preset.synthesize
+    }
+
+
+def test_every_release_can_be_planned_for_some_unit_of_privacy():
+    impossible = [
+        each.name
+        for each in configurations()
+        if not any(plan_of(each, unit, epsilon="4", delta="1e-6") for unit in UNITS)
+    ]
+    assert impossible == []
+
+
+def test_a_preset_with_another_option_is_another_release(monkeypatch):
+    of_mst = [each.name for each in configurations() if each.method == "mst"]
+    monkeypatch.setitem(
+        PRESETS,
+        "another",
+        dataclasses.replace(PRESETS["mst"], options={"select": {"rule": "distance"}}),
+    )
+    fresh = configurations.__wrapped__()
+    of_another = [each.name for each in fresh if each.method == "another"]
+    assert [name.replace("mst", "another") for name in of_mst] == of_another
+
+
+# -- planted faults
+
+
+def half(kind, name):
+    """Return a patch by which a statistic claims half of a bound."""
+    right = getattr(kind, name)
+
+    def plant(patch):
+        patch.setattr(kind, name, lambda self, by: max(1, right(self, by) // 2))
+
+    return plant
+
+
+def forget_the_person(patch):
+    right = sensitivity.of_unit
+
+    def of_one_row(relation, of_row):
+        return right(Relation(relation.neighbours), of_row)
+
+    patch.setattr(sensitivity, "of_unit", of_one_row)
+    patch.setattr(vetted, "of_unit", of_one_row)
+
+
+def forget_the_two(patch):
+    patch.setattr(sensitivity, "_count", lambda _rows: (1, 1, 1))
+
+
+def forget_the_person_of_an_urn(patch):
+    right = currency_module.Currency.urn_event
+
+    def for_one_row(self, cost, records, rows=1):
+        event = right(self, cost, records)
+        assert isinstance(event, PolyaUrnEvent)
+        return dataclasses.replace(event, rows=1 if rows else 0)
+
+    patch.setattr(currency_module.Currency, "urn_event", for_one_row)
+
+
+def count_half_of_the_draws(patch):
+    right = curator_module.differing_draws
+    patch.setattr(curator_module, "differing_draws", lambda *of: max(1, right(*of) // 2))
+
+
+def too_low_a_threshold(patch):
+    patch.setattr(currency_module, "threshold_for", lambda *of: max(of[2], threshold_for(*of) - 40))
+    patch.setattr(stability.StabilityEvent, "own_delta", lambda _self: Fraction(1, 10**6))
+
+
+def half_of_the_noise(patch):
+    def add(values, grant):
+        return granted_noise.add_noise("laplace", values, grant.step.event.scale / 2)
+
+    patch.setattr(granted_noise, "add", add)
+
+
+def keep_all_rows(patch):
+    audit_run._coded.cache_clear()
+    everything = "dp_core.audit.tiny_files.kept_rows"
+    patch.setattr(everything, lambda persons, _order, _most: np.ones(len(persons), np.bool_))
+
+
+def look_for_free(patch):
+    def public_rows(self):
+        return int(self._counter.count([()])[()].counts)
+
+    patch.setattr(Curator, "public_rows", public_rows)
+
+
+FAULTS = {
+    "half of a squared L2 norm": (half(CellSums, "l2_squared"), "modips", ROWS, "cell-sums"),
+    "half of an L1 norm": (half(CellSums, "l1"), "modips", ROWS[1:] * 8, "cell-sums"),
+    "half of a gradient": (
+        half(ClassGradient, "l2_squared"),
+        "sequential-regression",
+        ROWS,
+        "class-gradient",
+    ),
+    "half of the change of a score": (half(InDif, "largest_change"), "privsyn", ROWS, "indif"),
+    "half of the change of a choice": (
+        half(TableDistance, "largest_change"),
+        "aim",
+        ROWS[1:],
+        "table-distance",
+    ),
+    "a person as one row": (forget_the_person, "fdh", PERSONS, "table"),
+    "a statistic of a person as of one row": (forget_the_person, "modips", PERSONS, "cell-sums"),
+    "a replaced row as an added one": (forget_the_two, "fdh", ROWS[1:], "table"),
+    "a person's urn as a row's": (
+        forget_the_person_of_an_urn,
+        "multinomial-dirichlet",
+        PERSONS,
+        "drawn-cells",
+    ),
+    "half of the draws": (count_half_of_the_draws, "pegs", ROWS, "drawn-records"),
+    "too low a threshold": (too_low_a_threshold, "sba", ROWS, "sparse-table"),
+    "half of the noise": (half_of_the_noise, "fdh", ROWS, "another scale"),
+    "rows above the limit": (keep_all_rows, "fdh", PERSONS, "above the limit"),
+    "a question without a charge": (look_for_free, "fdh", ROWS[:1], "without a charge"),
+}
+
+
+ALWAYS = (
+    "half of a squared L2 norm",
+    "half of the change of a score",
+    "a person as one row",
+    "a replaced row as an added one",
+)
+
+
+@pytest.mark.parametrize("fault", some(FAULTS, lambda fault: fault in ALWAYS))
+def test_a_planted_fault_is_found(fault, monkeypatch):
+    plant, method, units, told = FAULTS[fault]
+    plant(monkeypatch)
+    try:
+        findings = audited([method], units)
+    finally:
+        audit_run._coded.cache_clear()
+    assert [sentence for sentence in findings.violations if told in sentence]
+    assert not findings.passed
+
+
+ASKED_BY = {
+    "binned-counts": "private bins and levels",
+    "cell-counts": "modips",
+    "cell-sums": "modips",
+    "class-gradient": "sequential-regression",
+    "class-minimiser": "sequential-regression, minimiser: output",
+    "f-score": "privbayes, score: f",
+    "indif": "privsyn",
+    "interaction": "auto",
+    "mutual-information": "privbayes, score: mi",
+    "number-gradient": "sequential-regression",
+    "products": "modips",
+    "quantile": "laplace-sanitizer, bought: 2",
+    "query-counts": "fourier",
+    "query-distance": "mwem",
+    "r-score": "privbayes",
+    "signed-queries": "dualquery",
+    "table-checks": "charged checks",
+    "table-distance": "aim",
+}
+NEVER_NEAR = {"class-minimiser"}
+"""Its bound is for the worst position of all records at once, twice what is found."""
+
+
+def test_every_vetted_statistic_has_a_release_that_asks_it():
+    assert set(ASKED_BY) == set(vetted.VETTED)
+
+
+@pytest.mark.parametrize("name", some(sorted({*ASKED_BY} - NEVER_NEAR), lambda _name: False))
+def test_half_of_the_bounds_of_any_statistic_is_too_small(name, monkeypatch):
+    right = curator_module.bounds
+
+    def halved(statistic, relation):
+        found = right(statistic, relation)
+        if name != statistic.NAME:
+            return found
+        return tuple(max(1, bound // 2) for bound in found)
+
+    monkeypatch.setattr(curator_module, "bounds", halved)
+    units = ROWS if name == "mutual-information" else PERSONS
+    findings = audit("full", chosen=named(ASKED_BY[name]), units=units)
+    found = [sentence for sentence in findings.violations if sentence.startswith(f"{name} (")]
+    assert found
+    assert len(found) == len(findings.violations)  # and nothing else is
+
+
+def test_an_audit_that_leaves_a_question_out_has_not_passed():
+    findings = audited(["fdh"], ROWS[:1])
+    assert "urn" in findings.unasked
+    assert findings.passed
+    findings.complete = True
+    assert not findings.passed
