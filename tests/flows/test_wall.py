@@ -1,6 +1,9 @@
 """The wall: nothing outside the confidential and internal folders depends on the data."""
 
+import csv
+import io
 import json
+import random
 import sqlite3
 import uuid
 from dataclasses import replace
@@ -9,7 +12,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.errors import Held, ReleaseError
+from dp_core.audit.configurations import (
+    COLUMNS,
+    PERSON,
+    configurations,
+    planned,
+    schema_text,
+)
+from dp_core.audit.report import UNITS
+from dp_core.errors import Held, ReleaseError, Unpublished
 from dp_core.tables.sparse_cells import sparse_result
 from dp_core.wall import curator
 from dp_core.wall.accounting.composition import Terms
@@ -20,7 +31,6 @@ from tasks.stages import stage_task as stage_module
 from tests.flows.conftest import make_project, plainly, survey
 from tests.full import some
 
-CLIQUES = "{cliques: [[age, marital], [sex, income]]}"
 CANARY_TEXT, CANARY_NUMBER = "zqxcanary", "917.31"
 
 EXCEPTIONS = {
@@ -121,28 +131,84 @@ def outside(folder):
     return found
 
 
-def neighbour(rows, neighbours):
-    if neighbours == "add-remove":
-        return [*rows, ["i999", "77", "2", "widowed", "901.50", "2009-01-01"]]
-    # Another person in every column: another bin, another level.
-    assert rows[0] == ["i0", "34", "1", "widowed", "942.45", "2008-01-17"]
-    return [["i0", "77", "2", "single", "", "2001-01-01"], *rows[1:]]
+FILE_COLUMNS = {
+    "survey": (*COLUMNS, "stage"),
+    "binary": COLUMNS,
+    "single": ("sex",),
+    "private": COLUMNS,
+}
 
 
-def make(place, rows, method, neighbours, monkeypatch, **extra):
-    """Make a release whose every path is the same, then move it away."""
-    from tests.flows.conftest import as_csv
+def inhabitants(schema):
+    """Return rows, as mappings: with dates, missing values, and values to clip, as it allows."""
+    rng = random.Random(5)
+    complete = schema == "binary"
+    found = []
+    for number in range(200):
+        age = int(rng.expovariate(1 / 35)) - 2
+        words = ["single", "married"] + ([] if complete else ["widowed", "NA"])
+        missing = not complete and rng.random() < 0.1
+        found.append(
+            {
+                PERSON: f"p{number // 2}",
+                "age": str(age),
+                # The first two rows belong to one person, who is replaced by another.
+                "sex": rng.choice("12") if number > 1 else "1",
+                "marital": "single" if age < 15 else rng.choice(words),
+                "income": "" if missing else f"{rng.random() * 1100:.2f}",
+                "moved": f"20{rng.randrange(12):02d}-0{rng.randrange(1, 10)}-1{rng.randrange(10)}",
+                "stage": "child" if age < 15 else "adult",
+            }
+        )
+    return found
 
+
+def neighbour(rows, relation):
+    """Return rows that differ in one unit: in every column, beyond the bounds, above its limit."""
+    new = {
+        PERSON: "another",
+        "age": "300",
+        "sex": "2",
+        "marital": "married",
+        "income": "5000",
+        "moved": "2031-01-01",
+        "stage": "adult",
+    }
+    more = [new] if relation.max_rows == 1 else [new, new | {"age": "20"}] * relation.max_rows
+    if relation.neighbours == "add-remove":
+        return [*rows, *more]
+    gone = 1 if relation.max_rows == 1 else 2
+    assert {row[PERSON] for row in rows[:gone]} == {"p0"}
+    return [*more, *rows[gone:]]
+
+
+def text_of(rows, schema, relation):
+    """Return rows as a CSV file."""
+    columns = [*([PERSON] if relation.max_rows > 1 else []), *FILE_COLUMNS[schema]]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(
+        [columns, *([row[column] for column in columns] for row in rows)]
+    )
+    return text.getvalue()
+
+
+def make(place, rows, configuration, relation, schema, monkeypatch):
+    """Make a release whose every path is the same."""
     monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
     project = make_project(place / "work", place / "home")
-    terms = Terms("basic", Fraction(4), Fraction("1e-5"))
-    project.open_account("people", neighbours=neighbours, terms=terms)
-    (project.folder / "town.csv").write_text(as_csv(rows))
+    project.open_account(
+        "people",
+        neighbours=relation.neighbours,
+        unit="row" if relation.max_rows == 1 else "person",
+        terms=Terms("basic", Fraction(EPSILON), Fraction("1e-5")),
+    )
+    (project.folder / "town.csv").write_text(text_of(rows, schema, relation))
+    (project.folder / "town.schema.yaml").write_text(schema_text(schema, relation))
     project.write_spec(
-        privacy=f"{{epsilon: 1, delta: 1e-6, neighbours: {neighbours}}}",
-        method=method,
+        privacy=f"{{epsilon: {EPSILON}, delta: 1e-6, neighbours: {relation.neighbours}}}",
         account="people",
-        **extra,
+        **({"method": configuration.method} if configuration.method else {}),
+        **configuration.keys,
     )
     try:
         project.release(place / "bundle")
@@ -150,69 +216,58 @@ def make(place, rows, method, neighbours, monkeypatch, **extra):
         by = {"by": "Ana", "reason": "test"}
         publication_decisions.look(project.home, project.ledger(), "town", **by)
         publication_decisions.publish(project.home, project.ledger(), "town", out=None, **by)
+    except Unpublished:
+        assert configuration.name == FAILING
     return project
 
 
-BOTH = ("add-remove", "replace-one")
-GATE = {
-    "checks": "{share: 0.2, tables: [[sex, age], [marital]],"
-    " thresholds: [{figure: worst_tvd, hold: 0.0001}, {figure: fit, hold: 0.0001}]}",
-    "publish": "after-approval",
-}
-RELEASES = [
-    ("independent", {"synthesize": "{sets: 2}"}, BOTH[:1]),
-    ("fdh", {}, BOTH[1:]),
-    ("fixed", {"select": CLIQUES}, BOTH[1:]),
-    ("privsyn", {"synthesize": "{sets: 2, mode: split}"}, BOTH),
-    ("privsyn", {"synthesize": "{sets: 2}", **GATE}, BOTH),
-    ("modips", GATE, BOTH[:1]),
-    ("cipher", {}, BOTH[:1]),
-    ("mwem", {"select": "{picks: 4}", "synthesize": "{sets: 2, mode: split}"}, BOTH[:1]),
-    ("mst", {}, BOTH[1:]),
-    ("aim", {"synthesize": "{sets: 2, mode: split}"}, BOTH[:1]),
-    ("mwem-pgm", {}, BOTH[1:]),
-    ("privbayes", {"select": "{score: mi}"}, BOTH[1:]),
-    ("dualquery", {"select": "{records: 5, samples: 2}"}, BOTH[:1]),
-    ("sba", {}, BOTH[:1]),
-    ("sbhg", {}, BOTH[1:]),
-    ("pegs", {"select": "{records: 20}"}, BOTH[:1]),
-    ("fixed", {"select": CLIQUES, "synthesize": "{sets: 2, mode: noise-aware}"}, BOTH[:1]),
-    ("laplace-sanitizer", {"synthesize": "{bought: 2}"}, BOTH[:1]),
-    ("smoothed-histogram", {}, BOTH[:1]),
-    ("multinomial-dirichlet", {"synthesize": "{sets: 2}"}, BOTH[1:]),
-    ("modips", {"synthesize": "{sets: 2}"}, BOTH[1:]),
-    ("slomag", {}, BOTH[:1]),
-    ("average", {"synthesize": "{models: [modips, sequential_regression]}"}, BOTH[1:]),
-]
-KINDS = [
-    # Every function of `frozen` has its turn, and every mode of the sets.
-    ("privsyn", {"synthesize": "{sets: 2}", **GATE}),
-    ("mwem", {"select": "{picks: 4}", "synthesize": "{sets: 2, mode: split}"}),
-    ("sba", {}),
-    ("pegs", {"select": "{records: 20}"}),
-    ("fixed", {"select": CLIQUES, "synthesize": "{sets: 2, mode: noise-aware}"}),
-    ("laplace-sanitizer", {"synthesize": "{bought: 2}"}),
-    ("multinomial-dirichlet", {"synthesize": "{sets: 2}"}),
-    ("average", {"synthesize": "{models: [modips, sequential_regression]}"}),
-]
+def unit_of(configuration):
+    """Return a unit of privacy, not the same for all releases, and the schema for it."""
+    first = configurations().index(configuration)
+    for number in range(len(UNITS)):
+        relation = UNITS[(first + number) % len(UNITS)]
+        found = planned(configuration, relation, epsilon=EPSILON, delta="1e-6")
+        if found is not None:
+            return relation, found[0]
+    raise AssertionError(f"{configuration.name} can be planned for no unit of privacy.")
+
+
+EPSILON = "4"
+FAILING = "checks that fail"
+KINDS = (
+    # Every function of `frozen` has its turn, every mode of the sets, and every way to end.
+    "the default",
+    "fdh",
+    "mwem",
+    "split sets",
+    "noise-aware sets",
+    "charged checks of positions",
+    "checks that wait",
+    FAILING,
+    "private bins and levels, adaptive",
+    "sba",
+    "pegs",
+    "multinomial-dirichlet",
+    "average",
+)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "extra", "neighbours"),
-    some(
-        ((method, extra, each) for method, extra, relations in RELEASES for each in relations),
-        lambda case: case[:2] in KINDS,
-    ),
+    "configuration",
+    some(configurations(), lambda configuration: configuration.name in KINDS),
+    ids=lambda configuration: configuration.name,
 )
 @pytest.mark.usefixtures("frozen")
 def test_neighbouring_inputs_with_equal_noisy_answers_leave_equal_files(
-    tmp_path, monkeypatch, method, extra, neighbours
+    tmp_path, monkeypatch, configuration
 ):
+    relation, schema = unit_of(configuration)
+    rows = inhabitants(schema)
     seen = []
-    for rows in (survey(), neighbour(survey(), neighbours)):
+    for each in (rows, neighbour(rows, relation)):
         place = tmp_path / "place"
-        project = make(place, rows, method, neighbours, monkeypatch, **extra)
+        project = make(place, each, configuration, relation, schema, monkeypatch)
         seen.append((outside(place), input_of(project.home / "ledger.db")))
         place.rename(tmp_path / f"kept-{len(seen)}")
 
@@ -220,12 +275,22 @@ def test_neighbouring_inputs_with_equal_noisy_answers_leave_equal_files(
     assert first_input != second_input  # the comparison is of two inputs, not of one with itself
     assert first.keys() == second.keys()
     assert [name for name in first if first[name] != second[name]] == []
-    assert {"bundle/release.json", "bundle/marginals.parquet", "home/ledger.db"} <= first.keys()
+    assert "home/ledger.db" in first
+    published = {"bundle/release.json", "bundle/marginals.parquet"}
+    assert published & first.keys() == (set() if configuration.name == FAILING else published)
+
+
+def test_what_the_test_of_the_wall_always_makes_exists():
+    kept = [each for each in configurations() if each.name in KINDS]
+    assert len(kept) == len(KINDS)
+    assert {unit_of(each)[0] for each in kept} == {*UNITS}  # rows and persons, come and replaced
 
 
 @pytest.mark.usefixtures("frozen")
 def test_the_exceptions_are_the_only_files_that_hold_the_input(tmp_path, monkeypatch):
-    project = make(tmp_path / "p", survey(), "independent", "add-remove", monkeypatch)
+    (independent,) = (each for each in configurations() if each.name == "independent")
+    rows = inhabitants("survey")
+    project = make(tmp_path / "p", rows, independent, UNITS[0], "survey", monkeypatch)
     keyed, seal = input_of(project.home / "ledger.db")
     key = (project.home / "input.key").read_bytes()
     for name, content in outside(tmp_path / "p").items():
