@@ -50,8 +50,16 @@ class BadInput(ReleaseError):
     exit_code = 2
 
 
-class SchemaViolation(BadInput):
-    """The confidential file does not fit the schema; names rule and column only."""
+class DataRefused(BadInput):
+    """What stopped the release is an answer about the confidential data; the ledger counts it."""
+
+
+class SchemaViolation(DataRefused):
+    """The confidential data do not fit the schema.
+
+    The message names rules and columns, so a stage replaces it by a fixed sentence. Only the
+    internal folder and the terminal of the person who runs the release get the names.
+    """
 
 
 class BudgetRefused(ReleaseError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from prefect import State, Task, flow
 from prefect.states import Completed
 
-from dp_core.errors import BadInput, ReleaseError, SchemaViolation, StageFailed
+from dp_core.errors import BadInput, DataRefused, ReleaseError, SchemaViolation, StageFailed
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.reading.spec_file import load_spec
 from flows.engine.engine_failures import without_data
@@ -197,11 +197,12 @@ def carry_out(
         try:
             make_release(run, log.watched(perform))
         except BadInput as error:
+            if run.began_attempt and not isinstance(error, DataRefused):
+                # Of an attempt that another process began, it is not known what was seen.
+                run.writer.judge(run.reservation, "unreadable")
             if give_back(run) and isinstance(error, SchemaViolation):
                 raise SchemaViolation(
-                    f"{error.message} Nothing was spent; exact counts are in"
-                    f" {run.folder.internal_name}.",
-                    row="data-do-not-fit",
+                    f"{error.message} Nothing was spent.", row="data-do-not-fit"
                 ) from None
             raise
         finally:
@@ -232,6 +233,8 @@ def make_release(run: ConfidentialRun, perform: Perform = Task.__call__) -> None
         for stage in STAGES[:-1]:
             if run.has(stage.name):
                 perform(stage, run)
+            if stage is discretize:
+                run.writer.judge(run.reservation, "fits")
         require_approval(run)
     elif run.folder.done("publish") is None:
         # privacy: a person may have looked at the sets, so they are published unchanged or not at

@@ -30,7 +30,7 @@ from dp_core.confidential.source_files import (
     matching_files,
     open_text,
 )
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, DataRefused
 
 BATCH_ROWS = 1 << 18
 """Most rows of a batch; with 20 text columns it takes some tens of megabytes."""
@@ -186,7 +186,7 @@ def open_source(
     Raises:
         BadInput: if no file matches, files are of unknown or different kinds, a file is empty,
             truncated or unreadable, lacks or repeats a column or has one that is in neither list,
-            or if there is no row. No message shows a value.
+            or if there is no row (then a `DataRefused`). No message shows a value.
     """
     files = matching_files(pattern, folder)
     kinds = {path: kind_of(path) for path in files}
@@ -207,7 +207,7 @@ def open_source(
         else:
             some |= check_csv(path, columns, ignore)
     if not some:
-        raise BadInput(
+        raise DataRefused(
             f"The data in {pattern!r} have a header but no row; name a file with rows.",
             row="data-empty",
         )

@@ -92,8 +92,17 @@ class AccountEvent(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class AllowedRetry(Answer):
+    """A decision that allowed further attempts after the data had refused some."""
+
+    day: str
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class AccountAnswer(Answer):
-    """An account: terms, balance, period, statements, releases and changes.
+    """An account: terms, balance, period, statements, attempts, releases and changes.
 
     Attributes:
         left: What the total leaves.
@@ -101,6 +110,8 @@ class AccountAnswer(Answer):
         above: The account above it, if that has less left.
         statement: The guarantee that the ledger enforces.
         tightest: The tightest guarantee known for everything released so far.
+        refused_attempts: Attempts that the confidential data refused, since the opening.
+        open_attempts: Attempts that are under way, or were interrupted before the data were judged.
     """
 
     account: str
@@ -122,6 +133,9 @@ class AccountAnswer(Answer):
     calendar: PeriodBalance | None
     statement: Statement
     tightest: Statement
+    refused_attempts: int
+    open_attempts: int
+    allowed_retries: tuple[AllowedRetry, ...]
     releases: tuple[AccountRelease, ...]
     history: tuple[AccountEvent, ...]
 
@@ -156,6 +170,15 @@ class ClosedAccount(Answer):
 
     account: str
     closed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedAttempts(Answer):
+    """An account that a person allowed further attempts on its data."""
+
+    account: str
+    refused_attempts: int
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +296,7 @@ def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
     """
     account = ledger.account(name)
     charter, terms, balance = account.charter, account.terms, account.balance
+    attempts = ledger.attempts(name)
     return AccountAnswer(
         account=account.name,
         neighbours=charter.neighbours,
@@ -295,6 +319,12 @@ def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
         calendar=_calendar(account, ledger.balances(name)[0]),
         statement=_statement(account),
         tightest=_tightest(ledger, account),
+        refused_attempts=attempts.refused,
+        open_attempts=attempts.open,
+        allowed_retries=tuple(
+            AllowedRetry(entry.receipt.at, entry.body["by"], entry.body["reason"])
+            for entry in ledger.entries(account=name, kinds=("allow-retry",))
+        ),
         releases=tuple(
             AccountRelease(
                 release=used.release,

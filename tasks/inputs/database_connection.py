@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 
 import sqlalchemy as sa
 
-from dp_core.errors import BadInput, ReleaseError, StageFailed
+from dp_core.errors import BadInput, ReleaseError, SchemaViolation, StageFailed
 from dp_core.spec.data_location import DatabaseTable
 
 Result = TypeVar("Result")
@@ -192,8 +192,8 @@ def _stopped(place: DatabaseTable, error: sa.exc.SQLAlchemyError) -> ReleaseErro
     )
 
 
-def _unreadable(place: DatabaseTable, error: BaseException) -> BadInput:
-    return BadInput(
+def _unreadable(place: DatabaseTable, error: BaseException) -> SchemaViolation:
+    return SchemaViolation(
         f"Table {place.written!r} holds a value that cannot be read, such as a day before the year"
         " 1 or after 9999, or text that is not in the database's encoding; correct it, or use a"
         " view that leaves it out.",

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql import quoted_name
 
 from dp_core.confidential.source_files import check_columns
-from dp_core.errors import BadInput, StageFailed
+from dp_core.errors import BadInput, DataRefused, SchemaViolation, StageFailed
 from dp_core.spec.data_location import DatabaseTable
 from tasks.inputs.database_connection import reading
 from tasks.inputs.database_types import Stored, stored
@@ -42,8 +42,9 @@ def table_source(
         folder: Confidential folder of the run.
 
     Raises:
-        BadInput: if the connection, the table or its columns are invalid, or the table is empty. No
-            message shows a value or any part of the URL.
+        BadInput: if the connection, the table or its columns are invalid. No message shows a value
+            or any part of the URL.
+        DataRefused: if the table is empty, or holds a value that is not of its declared type.
         StageFailed: if the connection is lost.
     """
     found = open_snapshot(folder, place, columns)
@@ -121,7 +122,7 @@ def _take(
             snapshot.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
         snapshot.finish()
         if not snapshot.rows:
-            raise BadInput(f"Table {place.written!r} has columns but no rows.", row="data-empty")
+            raise DataRefused(f"Table {place.written!r} has columns but no rows.", row="data-empty")
 
 
 def _array(
@@ -131,7 +132,7 @@ def _array(
         return kind.array(values)
     except ValueError as error:
         detail = str(error)
-    raise BadInput(
+    raise SchemaViolation(
         f"Column {name!r} of table {place.written!r} holds a value that is not of its declared"
         f" type, {declared}; correct it, or use a view that casts it.",
         internal=detail,

@@ -15,6 +15,7 @@ from dp_core.schema.privacy import Neighbours
 from dp_core.wall.accounting.composition import Composition, Terms
 from dp_core.wall.ledger.account_terms import Charter
 from dp_core.wall.ledger.budget_periods import Calendar
+from dp_core.wall.ledger.refused_attempts import Attempts, attempts_of
 from dp_core.wall.ledger.rules import is_raised
 from dp_core.wall.ledger.signatures import Signer, key_proof
 from tasks.ledger.accounts import Account, read_account
@@ -227,6 +228,36 @@ class Decisions:
             if read_account(book, name).charter.closed:
                 raise BadInput(f"Account {name!r} is closed already.")
             book.append("close", account=name, body={"by": by, "reason": reason})
+
+    def allow_retry(self, name: str, *, by: str, reason: str) -> Attempts:
+        """Allow further attempts on an account that refused attempts have stopped.
+
+        Args:
+            name: Name of the account.
+            by: Person who decides.
+            reason: Reason for the decision.
+
+        Returns:
+            The account's attempts after the decision.
+
+        Raises:
+            BadInput: if there is no such account, or refused attempts have not stopped it.
+        """
+        with self._database.writing() as book:
+            read_account(book, name)
+            attempts = attempts_of(book, name)
+            if not attempts.recent or not attempts.is_full:
+                raise BadInput(
+                    f"Refused attempts have not stopped account {name!r}, so there is nothing to"
+                    f" allow; `dp-release ledger show {name}` shows how many there were."
+                )
+            book.append("allow-retry", account=name, body={"by": by, "reason": reason})
+            return attempts_of(book, name)
+
+    def attempts(self, name: str) -> Attempts:
+        """Return the attempts of an account to use its data, and how many the data refused."""
+        with self._database.reading() as book:
+            return attempts_of(book, name)
 
     def account(self, name: str) -> Account:
         """Return an account with its balance.

@@ -11,16 +11,18 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from dp_core.errors import BadInput, ReleaseError, StageFailed
+from dp_core.errors import BadInput, DataRefused, ReleaseError, StageFailed
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.approval import ENDS, Cause, Decision, Gate, gate_of
 from dp_core.wall.ledger.entries import Entry, charge_key
+from dp_core.wall.ledger.refused_attempts import Verdict, examination_of
 from dp_core.wall.ledger.running_totals import use
 from dp_core.wall.ledger.session import Step, check_steps
 from tasks.ledger import leases
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.input_seals import is_sealed, seal
+from tasks.ledger.reservation_check import check_new_attempt
 from tasks.ledger.reservation_entries import (
     add,
     add_settlement,
@@ -90,6 +92,39 @@ class ReleaseWriter:
         with self._writing() as book:
             return reserve(book, plan)
 
+    # -- attempts to use the data
+
+    def examine(self, reservation: Reservation) -> bool:
+        """Record that the release opens its confidential data; call it before they are opened.
+
+        A release whose data were opened before goes on with that attempt.
+
+        Returns:
+            Whether this call began the attempt.
+
+        Raises:
+            BudgetRefused: if the account must not make attempts until a person allows it.
+            StageFailed: if too many of its attempts are open.
+        """
+        with self._writing() as book:
+            require_open(book, reservation)
+            if examination_of(book, reservation.position) is not None:
+                return False
+            check_new_attempt(book, reservation.account)
+            add(book, reservation, "examine", body={})
+            return True
+
+    def judge(self, reservation: Reservation, verdict: Verdict) -> None:
+        """Record how the attempt of a release ended; a second verdict changes nothing.
+
+        Args:
+            reservation: The release's reservation.
+            verdict: `fits`, `refused`, or `unreadable` if the files or the table could not be read.
+        """
+        with self._writing() as book:
+            if examination_of(book, reservation.position) == "open":
+                add(book, reservation, "verdict", body={"verdict": verdict})
+
     def bind_input(self, reservation: Reservation, input_hash: str, key: bytes) -> None:
         """Bind a reservation permanently to its input and to this home.
 
@@ -99,7 +134,8 @@ class ReleaseWriter:
             key: The home's confidential key, which seals the entry.
 
         Raises:
-            BadInput: if the input changed, or another account has used it.
+            BadInput: if the input changed.
+            DataRefused: if another account has used the input.
             StageFailed: if the ledger's inputs are sealed with another key, or the release was
                 begun in another home.
         """
@@ -121,7 +157,8 @@ class ReleaseWriter:
             # All reservations of an input belong to one account, because the rules refuse others.
             earlier = book.latest(kinds=("input",), about=input_hash)
             if earlier is not None and earlier.receipt.account != reservation.account:
-                raise BadInput(
+                # privacy: who guesses the other account's data could have the guess confirmed.
+                raise DataRefused(
                     f"This data file belongs to account {earlier.receipt.account!r} (release"
                     f" {earlier.receipt.release!r}); name that account in the spec: another"
                     " account would give the same people a fresh budget.",

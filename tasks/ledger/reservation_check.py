@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused
+from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, StageFailed
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.account_terms import Charter
+from dp_core.wall.ledger.refused_attempts import MOST_REFUSED, attempts_of
 from dp_core.wall.ledger.running_totals import balance, lineage, room_on
 from tasks.ledger.accounts import account_names, read_recent_uses
 from tasks.ledger.database.transaction import Transaction
@@ -48,8 +49,44 @@ def check_reservation(book: Transaction, plan: Plan) -> None:
                 f" it with `dp-release ledger approve {plan.hash} --by NAME --reason TEXT`.",
                 row="waits-for-approval",
             )
+    check_attempts(book, plan.spec.account)
     for charter in accounts:
         _check_room(book, charter, plan, accounts)
+
+
+def check_attempts(book: Transaction, account: str) -> None:
+    """Check that an account was not stopped by refused attempts.
+
+    Raises:
+        BudgetRefused: if it was, and no person has allowed further attempts since.
+    """
+    if attempts_of(book, account).is_stopped:
+        raise BudgetRefused(
+            f"The confidential data refused {MOST_REFUSED} attempts on account {account!r}, and"
+            " every refusal is an answer about them. When a person has found the cause,"
+            f" `dp-release ledger allow-retry {account} --by NAME --reason TEXT` allows further"
+            " attempts.",
+            row="attempts-refused",
+        )
+
+
+def check_new_attempt(book: Transaction, account: str) -> None:
+    """Check that an account may begin one more attempt to use its data.
+
+    Raises:
+        BudgetRefused: if it was stopped by refused attempts.
+        StageFailed: if its open attempts could become as many refusals as are allowed.
+    """
+    check_attempts(book, account)
+    if attempts_of(book, account).is_full:
+        # privacy: otherwise any number of attempts could be begun before the first is refused.
+        raise StageFailed(
+            f"Account {account!r} has too many attempts that are under way or were interrupted"
+            f" before the data were checked: at most {MOST_REFUSED}, with those that the data"
+            " refused. Wait for them, or resume or abandon them (`dp-release status` lists them);"
+            " then resume this release.",
+            row="attempts-open",
+        )
 
 
 def _check_revised(book: Transaction, plan: Plan) -> None:

@@ -11,6 +11,7 @@ from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.approval import gate_of, settled_with
 from dp_core.wall.ledger.ledger_position import whereabouts
 from dp_core.wall.ledger.receipts import EntryKind
+from dp_core.wall.ledger.refused_attempts import attempts_stated
 from dp_core.wall.ledger.running_totals import use
 from dp_core.wall.ledger.session import Step, check_left
 from tasks.ledger.database.transaction import Transaction
@@ -130,5 +131,6 @@ def add_settlement(
     tally = use(book, reservation.position).tally
     body: dict[str, Any] = {"outcome": outcome, "spent": str(tally.cost), "seen": seen}
     body |= whereabouts(book, reservation.account)
+    body |= attempts_stated(book, reservation.account)
     body |= settled_with(gate_of(book, reservation.position))
     add(book, reservation, "settle", body=body)

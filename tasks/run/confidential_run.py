@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class ConfidentialRun(Run):
-    """A run with the handles that the stages on the confidential side share. Confidential."""
+    """A run with the handles that the stages on the confidential side share. Confidential.
+
+    Attributes:
+        began_attempt: Whether this process began the attempt that the ledger records.
+    """
+
+    began_attempt: bool = field(default=False, init=False)
 
     @cached_property
     def key(self) -> bytes:
@@ -32,9 +38,16 @@ class ConfidentialRun(Run):
 
     @cached_property
     def source(self) -> Source:
-        """The confidential data, opened and checked: files, or the snapshot of a table."""
+        """The confidential data, opened and checked: files, or the snapshot of a table.
+
+        Privacy:
+            Whether the data can be opened is an answer about them, so the attempt is recorded
+            before. The anchor is noted: an older copy of the ledger would not count the attempt.
+        """
         from tasks.inputs.open_input import open_input
 
+        self.began_attempt = self.writer.examine(self.reservation) or self.began_attempt
+        self.note_anchor()
         return open_input(self.spec, self.schema, self.folder.confidential, self.progress)
 
     @property

@@ -13,12 +13,12 @@ def discretize(run: ConfidentialRun) -> None:
     """Keep the codes that validation wrote; write them if they are missing or incomplete.
 
     Raises:
-        SchemaViolation: if rows break a rule between columns.
+        SchemaViolation: if the file does not fit the schema.
     """
     from tasks.inputs.coding import left_by_validation, write_codes
 
     progress = partial(run.progress, "discretize")
     if left_by_validation(run.schema.stored, run.codes):
         return
-    # Either the codes were lost, or rows break a rule between columns, which this call reports.
+    # The codes were lost: validation wrote them.
     write_codes(run.source, run.schema.stored, run.codes, progress)

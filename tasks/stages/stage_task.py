@@ -10,7 +10,7 @@ from typing import TypeVar
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 
-from dp_core.errors import ReleaseError, StageFailed
+from dp_core.errors import DataRefused, ReleaseError, SchemaViolation, StageFailed
 from tasks.run.release_run import Run
 from tasks.support.run_folder import disk_errors, where_kept
 
@@ -70,6 +70,8 @@ def _attempt(
         run.writer.require()
         with disk_errors(f"stage {name!r}"):
             run.folder.finish(name, work(run))
+    except DataRefused as error:
+        return _refusal(name, run, error)
     except ReleaseError as error:
         _keep_detail(name, run, error.internal or "")
         return error.without_detail()
@@ -82,6 +84,29 @@ def _attempt(
             row="stage-failed",
         )
     return None
+
+
+def _refusal(name: str, run: Run, refused: DataRefused) -> ReleaseError:
+    """Return the error by which others learn that the confidential data refused.
+
+    Privacy:
+        The refusal is an answer about the data. So the ledger counts it before anybody is told, and
+        the sentence that Prefect and the log keep names no rule and no column.
+    """
+    try:
+        run.writer.judge(run.reservation, "refused")
+    except ReleaseError as error:
+        # It was not counted, so it is not told: the next attempt finds it again.
+        return error.without_detail()
+    _keep_detail(name, run, refused.internal or "")
+    if not isinstance(refused, SchemaViolation):
+        return refused.without_detail()
+    kept = run.folder.keep_refusal(refused.message)
+    return SchemaViolation(
+        f"The confidential data of release {run.spec.release!r} do not fit its schema. The ledger"
+        f" counts the refused attempt; what does not fit {where_kept(kept)}.",
+        row="data-do-not-fit",
+    )
 
 
 def _keep_detail(name: str, run: Run, detail: str) -> Path | None:

@@ -13,7 +13,7 @@ def validate_schema(run: ConfidentialRun) -> None:
     """Check every value of the file against the schema.
 
     Raises:
-        SchemaViolation: if a value does not fit.
+        SchemaViolation: if a value does not fit, or rows break a rule between columns.
     """
     from tasks.validation.expectations import validate
 

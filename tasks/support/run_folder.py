@@ -29,6 +29,9 @@ RUN_VERSION = 1
 INTERNAL_NOTICE = "CONFIDENTIAL: computed from the data itself; for staff, never to be published."
 
 
+REFUSAL = "refusal.txt"
+"""File in the internal folder that names what the confidential data break."""
+
 _PARTS = ("confidential", "internal", "public", "run.json")
 
 
@@ -168,6 +171,16 @@ class RunFolder:
             shutil.rmtree(self.confidential / "codes", ignore_errors=True)
             self.confidential.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomically(kept, digest.encode())
+
+    def keep_refusal(self, message: str) -> Path | None:
+        """Write to the internal folder which rules and columns the confidential data break.
+
+        Returns:
+            The path of the file, as shown to people; None if it could not be written.
+        """
+        path = self.internal / REFUSAL
+        kept = keep_text(path, f"{INTERNAL_NOTICE}\n{message}\n")
+        return self.internal_name / REFUSAL if kept else None
 
     def keep_detail(self, detail: str) -> Path | None:
         """Write the possibly confidential detail of a failure to the internal folder.

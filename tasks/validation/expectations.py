@@ -74,13 +74,13 @@ def validate(
         schema: Schema of the files.
         internal: Internal folder; `validation.json` is written there, also if values fail.
         progress: Called with the part that is done, 0 to 1; None (the default) for no progress.
-        codes: Confidential folder of the new code store; None (the default) for no store. If rows
-            break only rules between columns, the store stays incomplete, and `write_codes` reports
-            that.
+        codes: Confidential folder of the new code store; None (the default) for no store, and no
+            check of the rules between columns, which `write_codes` makes as well.
 
     Raises:
-        SchemaViolation: if a value is not in the schema and no policy settles it, or a row has no
-            identifier of its person. The message names columns and rules, no value and no count.
+        SchemaViolation: if a value is not in the schema and no policy settles it, a row has no
+            identifier of its person, or rows break a rule between columns. The message names
+            columns and rules, no value and no count.
     """
     suite = Suite(schema)
     unit, nobody = schema.unit, 0
@@ -119,8 +119,10 @@ def validate(
             raise SchemaViolation(
                 without_identifier(unit.column), internal=f"{nobody} rows without an identifier"
             )
-        # If rows break a rule between columns, the next stage reports it.
-        if coding is not None and coding.violation is None:
+        if coding is not None:
+            # Which stage fails is public, so this one reports the rules between columns as well.
+            if coding.violation is not None:
+                raise coding.violation
             coding.finish()
     pa.default_memory_pool().release_unused()
     return ValidationSummary(len(schema.checked), len(suite.rules))

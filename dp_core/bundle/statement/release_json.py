@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from dp_core.bundle.published import Published
 from dp_core.bundle.statement.citation import suggested
 from dp_core.bundle.statement.decision import decision_statement
+from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.documents.canonical import canonical_json, digest
 from dp_core.errors import BadInput
@@ -42,9 +43,15 @@ STATEMENT = "release.json"
 """Name of the statement in the bundle."""
 
 NOT_COVERED = (
-    "That this release exists. A release can be stopped by the validation of the confidential file"
-    " or by a person, so its existence says that in the end neither happened. The out-of-range"
-    " rules clip and missing, instead of reject, avoid the first.",
+    "That this release exists. The validation of the confidential data or a person can stop a"
+    " release, so its existence says that in the end neither did. The out-of-range rule clip does"
+    " not avoid this: it settles only numbers and dates outside their bounds. The rule missing,"
+    " with a missing level in every column, settles every value. A row without the identifier of"
+    " its person, or one that breaks a rule about missing values, still stops a release.",
+    "Refused attempts. Each one tells whoever may see the internal files which rules and columns of"
+    " the schema the confidential data break, and everyone else that they break one of them. The"
+    " section `refusals` states how many attempts of the account were refused. After three, a"
+    " person must allow further attempts.",
     "The choice among draws. The operator is trusted not to repeat a noisy draw and keep the one"
     " they prefer, neither by deleting stored results nor by interrupting after reading one. The"
     " ledger shows attempts; it cannot prevent them.",
@@ -137,6 +144,7 @@ def statement(
             published.receipts[-1].body if published.receipts else None,
             published.checks,
         ),
+        "refusals": refusals_statement(published.receipts[-1].body if published.receipts else None),
         "checks": plain(published.checks),
         "files": {path: dict(files[path]) for path in sorted(files)},
     }

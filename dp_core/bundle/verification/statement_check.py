@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dp_core.bundle.statement.citation import suggested
+from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.bundle.statement.release_json import (
     STATEMENT,
     currency_json,
@@ -48,6 +49,7 @@ _OTHERS = (
     "format",
     "inference",
     "decision",
+    "refusals",
     "software",
     "files",
     "signature",
@@ -82,6 +84,9 @@ def check_statement(
         accounting_json(claims.currency, claims.relation, claims.receipts)
     ):
         wrong.append(f"{STATEMENT} states 'accounting' unlike plan and receipts.")
+    settled = claims.settled.body if claims.settled else None
+    if canonical_json(document["refusals"]) != canonical_json(refusals_statement(settled)):
+        wrong.append(f"{STATEMENT} states 'refusals' unlike its receipts.")
     for section, names in _SECTIONS.items():
         if section == "method" and claims.schema.private:
             names = names | {"domain"}

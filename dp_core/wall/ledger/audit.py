@@ -176,7 +176,7 @@ class _State:
                 return entry.about
             case "ledger" | "raise" | "restate" | "close" | "settle" | None:
                 return None
-            case "hold" | "look" | "decide":
+            case "hold" | "look" | "decide" | "examine" | "verdict" | "allow-retry":
                 return None
             case other:
                 assert_never(other)

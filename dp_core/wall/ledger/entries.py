@@ -199,11 +199,13 @@ def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> 
             return f"key/{about}"
         case "commit":
             return f"commit/{reservation}/{about}"
-        case "input" | "hold" | "decide" | "settle":
+        case "input" | "hold" | "decide" | "settle" | "examine" | "verdict":
             return f"{receipt.kind}/{reservation}"
         case "attempt":
             return f"attempt/{reservation}/{about}/{receipt.body.get('attempt')}"
         case "raise" | "restate" | "approve" | "withdraw" | "reserve" | "charge" | "look" | None:
+            return None
+        case "allow-retry":
             return None
         case other:
             assert_never(other)

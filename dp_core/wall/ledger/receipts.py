@@ -36,6 +36,9 @@ EntryKind = Literal[
     "hold",
     "look",
     "decide",
+    "examine",
+    "verdict",
+    "allow-retry",
     "settle",
 ]
 """Kinds of entries; docs/ledger.md describes each of them. A `match` over them ends in

@@ -19,6 +19,7 @@ from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.ledger_position import whereabouts
 from dp_core.wall.ledger.receipts import UNKNOWN_KIND, Receipt, known_kind
+from dp_core.wall.ledger.refused_attempts import attempts_after, broken_by_attempts
 from dp_core.wall.ledger.running_totals import (
     Balance,
     Book,
@@ -81,8 +82,10 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             assert entry.reservation is not None
             after_it = passed(gate_of(book, entry.reservation), entry.receipt)
             return {gate_total(entry.reservation): after_it.text()}
+        case "examine" | "verdict" | "allow-retry":
+            return attempts_after(entry, book)
         case "settle":
-            return _settle(entry, book)
+            return _settle(entry, book) | attempts_after(entry, book)
         case "restate":
             return _restate(entry, book)
         case "ledger" | "key" | "raise" | "close" | "approve" | "withdraw" | "input" | "attempt":
@@ -164,9 +167,14 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
             if charter is None or charter.closed:
                 return "concerns an account that is not open"
             return _broken_by_terms(entry, charter, book)
+        case "allow-retry":
+            known = book.charter(receipt.account) is not None
+            return broken_by_attempts(entry, book) if known else "concerns an unknown account"
         case "reserve":
             return _broken_by_promise(promise_of(entry.position, receipt), receipt, book)
         case "input" | "charge" | "attempt" | "commit" | "hold" | "look" | "decide" | "settle":
+            return _broken_in_release(entry, book)
+        case "examine" | "verdict":
             return _broken_in_release(entry, book)
         case None:
             return UNKNOWN_KIND
@@ -256,6 +264,7 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
     waits = promise.publish == "after-approval"
     gate = gate_of(book, promise.position)
     broken = broken_by_gate(entry.receipt, gate, over=over, after_approval=waits)
+    broken = broken or broken_by_attempts(entry, book)
     if broken is not None:
         return broken
     body = entry.body

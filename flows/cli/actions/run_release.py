@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_core.errors import Held, ReleaseError, Unpublished
+from dp_core.errors import Held, ReleaseError, SchemaViolation, Unpublished
 from dp_core.spec.plan import Plan
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, open_ledger
+from tasks.support.run_folder import REFUSAL, RunFolder
 
 if TYPE_CHECKING:
     from flows.answers.release_answers import PublishedRelease
@@ -67,10 +69,14 @@ def make(
                 flow(spec=str(spec), out=str(out), **options)
             except (Held, Unpublished):
                 raise
-            except ReleaseError:
+            except ReleaseError as error:
+                progress.close()
+                # privacy: the person at a terminal runs the release and may see the file. Output
+                # that is kept, such as a service's log, gets the fixed sentence only.
+                if isinstance(error, SchemaViolation) and not as_json and sys.stderr.isatty():
+                    _show_internal(made, REFUSAL)
                 if show_values:
-                    progress.close()
-                    _show_detail(made)
+                    _show_internal(made, "failure.txt", "validation.json")
                 raise
             except Exception as error:
                 # Prefect or its server failed; the flow catches its own failures.
@@ -84,7 +90,6 @@ def make(
 def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:
     """Import what the first stage needs while the server loads; it takes seconds."""
     from tasks.stages.validate_schema import validate_schema
-    from tasks.support.run_folder import RunFolder
     from tasks.validation.expectations import load_great_expectations
 
     name = plan.spec.release
@@ -111,10 +116,9 @@ def _opening(spec: Path, out: Path, release: str | None) -> Plan:
         raise
 
 
-def _show_detail(release: str) -> None:
-    from tasks.support.run_folder import RunFolder
-
+def _show_internal(release: str, *names: str) -> None:
+    """Print files of the internal folder to standard error."""
     internal = RunFolder(home(), release).internal
-    for name in ("failure.txt", "validation.json"):
+    for name in names:
         with contextlib.suppress(OSError):
             click.echo((internal / name).read_text(), err=True)

@@ -217,6 +217,18 @@ def ledger_close(account: str, by: str, reason: str) -> answers.ClosedAccount:
     return ClosedAccount(account)
 
 
+@ledger.command("allow-retry")
+@click.argument("account")
+@decided
+@answering("ledger_views.retry_allowed")
+def ledger_allow_retry(account: str, by: str, reason: str) -> answers.AllowedAttempts:
+    """Allow further attempts after the data refused three."""
+    from flows.answers.ledger_answers import AllowedAttempts
+
+    attempts = existing_ledger().allow_retry(account, by=by, reason=reason)
+    return AllowedAttempts(account, attempts.refused, by)
+
+
 @ledger.command("approve")
 @click.argument("plan", metavar="PLAN-HASH|SPEC")
 @decided

@@ -70,7 +70,25 @@ def account(console: Console, answer: answers.AccountAnswer) -> None:
         fact(console, "Tightest", f"{privacy(tightest.guarantee)}, {why}, by {tightest.theorem}")
     for change in answer.history[1:]:
         fact(console, "Changed", _change(change))
+    _attempts(console, answer)
     _releases(console, answer)
+
+
+def _attempts(console: Console, answer: answers.AccountAnswer) -> None:
+    if answer.refused_attempts:
+        fact(console, "Refused", f"{plural(answer.refused_attempts, 'attempt')}, by the data")
+    if answer.open_attempts:
+        fact(console, "Open", f"{plural(answer.open_attempts, 'attempt')} without a verdict")
+    for retry in answer.allowed_retries:
+        fact(console, "Allowed", f"further attempts on {retry.day} by {retry.by}: {retry.reason}")
+
+
+def retry_allowed(console: Console, answer: answers.AllowedAttempts) -> None:
+    """Print that an account takes attempts again."""
+    refused = plural(answer.refused_attempts, "refused attempt")
+    sentence(
+        console, f"Account {answer.account!r} allows further attempts, after {refused} so far."
+    )
 
 
 def opened(console: Console, answer: answers.AccountAnswer) -> None:

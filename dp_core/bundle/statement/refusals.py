@@ -1,0 +1,44 @@
+"""The statement's `refusals`: how often the confidential data stopped a release of the account.
+
+It follows from the settlement alone, so anyone can recompute it. Names and reasons stay in the
+ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def refusals_statement(settled: Mapping[str, Any] | None) -> dict[str, object]:
+    """Return the section `refusals` of a statement.
+
+    Args:
+        settled: Body of the settlement's receipt; None without a settlement.
+
+    Returns:
+        The numbers of refused and of open attempts of the account until the settlement, the days on
+        which a person allowed further attempts, and a sentence. The numbers are None if the ledger
+        did not count attempts yet.
+    """
+    counted: Mapping[str, Any] = (settled or {}).get("attempts") or {}
+    refused, unsettled = counted.get("refused"), counted.get("open")
+    allowed = list(counted.get("allowed", ()))
+    return {
+        "refused_attempts": refused,
+        "open_attempts": unsettled,
+        "allowed_retries": allowed,
+        "in_words": _in_words(refused, unsettled, allowed),
+    }
+
+
+def _in_words(refused: object, unsettled: object, allowed: list[str]) -> str:
+    if refused is None:
+        return "The ledger did not count refused attempts when this release was settled."
+    sentence = (
+        "Attempts of the account, until this release was settled, that the confidential data"
+        f" refused: {refused}. Attempts without a verdict, under way or interrupted: {unsettled}."
+    )
+    if allowed:
+        sentence += f" A person allowed further attempts on {', '.join(allowed)}."
+    return sentence

@@ -1,0 +1,164 @@
+"""Attempts of an account to use its confidential data, and how many of them the data refused.
+
+A refusal is an exact answer about the data that no epsilon pays for: an `impossible` rule can ask
+any question. So an attempt is recorded (`examine`) before the data are opened, and its verdict
+before anybody is told of it. An attempt that a crash interrupted stays open: the same release goes
+on with it, and asks the same question. If its release ends without a verdict, the attempt counts as
+refused, because somebody may have seen why. So no crash gives a free answer.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+
+from dp_core.documents.canonical import canonical_json
+
+if TYPE_CHECKING:
+    from dp_core.wall.ledger.entries import Entry
+    from dp_core.wall.ledger.running_totals import Book
+
+MOST_REFUSED = 3
+"""Refused attempts of an account after which a person must allow further ones."""
+
+Verdict = Literal["fits", "refused", "unreadable"]
+"""How an attempt ended: the data fit, the data refused, or they could not be read (not counted)."""
+
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+Examination: TypeAlias = Literal["open"] | Verdict
+"""State of the attempt of one reservation: no verdict yet, or the verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """The attempts of one account.
+
+    Attributes:
+        refused: Number of refused attempts since the account was opened.
+        recent: Number of refused attempts since a person last allowed further ones.
+        open: Number of attempts without a verdict: under way, or interrupted.
+        allowed: Days in UTC on which a person allowed further attempts, in order.
+    """
+
+    refused: int = 0
+    recent: int = 0
+    open: int = 0
+    allowed: tuple[str, ...] = ()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a person must allow further attempts."""
+        return self.recent >= MOST_REFUSED
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the open attempts could become as many refusals as are allowed."""
+        return self.recent + self.open >= MOST_REFUSED
+
+    def text(self) -> str:
+        """Return the text of its running total."""
+        values = [self.refused, self.recent, self.open, list(self.allowed)]
+        return canonical_json(values).decode()
+
+    def to_json(self) -> dict[str, object]:
+        """Return what a settlement publishes: numbers and days, no names."""
+        return {"refused": self.refused, "open": self.open, "allowed": list(self.allowed)}
+
+
+def attempts_total(account: str) -> str:
+    """Return the subject of an account's running total of its attempts."""
+    return f"attempts/{account}"
+
+
+def examination_total(position: int) -> str:
+    """Return the subject of a reservation's running total of its attempt."""
+    return f"examination/{position}"
+
+
+def attempts_of(book: Book, account: str) -> Attempts:
+    """Return the attempts of an account so far."""
+    text = book.total(attempts_total(account))
+    if text is None:
+        return Attempts()
+    refused, recent, unsettled, allowed = json.loads(text)
+    return Attempts(refused, recent, unsettled, tuple(allowed))
+
+
+def examination_of(book: Book, reservation: int) -> Examination | None:
+    """Return the state of the attempt of a reservation; None if it never opened its data."""
+    return cast("Examination | None", book.total(examination_total(reservation)))
+
+
+def attempts_stated(book: Book, account: str) -> dict[str, object]:
+    """Return what a settlement states about the attempts of its account, before it."""
+    return {"attempts": attempts_of(book, account).to_json()}
+
+
+def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
+    """Return the running totals that an entry changes: attempts, and state of its own attempt.
+
+    Args:
+        entry: Entry of kind `examine`, `verdict`, `allow-retry` or `settle` that breaks no rule.
+        book: The ledger before the entry.
+    """
+    account, place = entry.receipt.account, entry.reservation
+    before = attempts_of(book, account)
+    if entry.kind == "allow-retry":
+        allowed = (*before.allowed, entry.receipt.at)
+        return {attempts_total(account): replace(before, recent=0, allowed=allowed).text()}
+    assert place is not None
+    state: Examination
+    if entry.kind == "examine":
+        state, after = "open", replace(before, open=before.open + 1)
+    elif examination_of(book, place) != "open":
+        return {}
+    else:
+        # privacy: an attempt whose release ends without a verdict may have been seen to fail.
+        state = entry.body["verdict"] if entry.kind == "verdict" else "refused"
+        counted = int(state == "refused")
+        after = Attempts(
+            before.refused + counted, before.recent + counted, before.open - 1, before.allowed
+        )
+    return {attempts_total(account): after.text(), examination_total(place): state}
+
+
+def broken_by_attempts(entry: Entry, book: Book) -> str | None:
+    """Return how an entry breaks the rules of attempts; None if it does not.
+
+    Args:
+        entry: Any entry of an account or of a reservation.
+        book: The ledger before the entry.
+    """
+    attempts = attempts_of(book, entry.receipt.account)
+    state = None if entry.reservation is None else examination_of(book, entry.reservation)
+    match entry.kind:
+        case "allow-retry":
+            stopped = attempts.recent and attempts.is_full
+            return None if stopped else "allows attempts that nothing had stopped"
+        case "examine":
+            return (
+                "opens data although too many attempts were refused" if attempts.is_full else None
+            )
+        case "verdict":
+            if state != "open":
+                return "judges data that were not opened, or were judged"
+            return None if entry.body["verdict"] in VERDICTS else "states an unknown verdict"
+        case "charge":
+            return (
+                "charges before its data were found to fit" if state not in (None, "fits") else None
+            )
+        case "settle":
+            return _broken_by_end(entry, book)
+        case _:
+            return None
+
+
+def _broken_by_end(entry: Entry, book: Book) -> str | None:
+    account = entry.receipt.account
+    if "attempts" not in entry.body and book.total(attempts_total(account)) is None:
+        return None  # written before attempts were counted
+    stated = entry.body.get("attempts")
+    same = stated == attempts_of(book, account).to_json()
+    return None if same else "states other refused attempts than the ledger recorded"
