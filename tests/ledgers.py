@@ -116,6 +116,15 @@ def spend(
         return reservation if outcome is None else writer.settle(reservation, outcome)
 
 
+def refuse(ledger: Ledger, plan: Plan) -> Reservation:
+    """Let the confidential data refuse a release, which ends without a charge."""
+    with ledger.lease(plan.spec.release, HOME) as writer:
+        reservation = writer.reserve(plan)
+        writer.examine(reservation)
+        writer.judge(reservation, "refused")
+        return writer.settle(reservation, "returned")
+
+
 def reserve(ledger: Ledger, plan: Plan) -> Reservation:
     """Reserve for a release, and let it rest."""
     with ledger.lease(plan.spec.release, HOME) as writer:

@@ -36,6 +36,7 @@ from tests.ledgers import (
     monthly,
     open_town,
     owner,
+    refuse,
     spend,
     steps_of,
 )
@@ -70,6 +71,9 @@ def fill(ledger, folder):
         writer.look(**WHO)
         writer.decide(held, "publish", **WHO)
     ledger.restate_account("town", composition="zcdp", own_delta=Fraction(0), **WHO)
+    for number in range(3):
+        refuse(ledger, plan_of(folder, release=f"refused-{number}", account="village"))
+    ledger.allow_retry("village", **WHO)
     ledger.close_account("village", **WHO)
 
 
@@ -274,7 +278,7 @@ def test_the_last_state_of_every_total_is_needed(ledger_url):
             TOTALS.c.subject
         )
         found = connection.execute(latest).all()
-        assert len(found) == 8
+        assert len(found) == 12
         for subject, position in found:
             point = connection.begin_nested()
             here = (TOTALS.c.position == position) & (TOTALS.c.subject == subject)

@@ -1,0 +1,201 @@
+"""Attempts that the confidential data refuse: counted, stated, and stopped after three."""
+
+from __future__ import annotations
+
+import pytest
+
+from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
+from tasks.ledger.ledger import Ledger
+from tests.ledgers import GAUSSIAN, HOME, measure, open_town, refuse, reserve, spend, steps_of
+from tests.specs import plan_of
+
+pytestmark = pytest.mark.any_database
+
+WHO = {"by": "officer", "reason": "the file was corrected"}
+SMALL = "{epsilon: 0.01, delta: 1e-8}"
+
+
+@pytest.fixture
+def ledger(ledger_url):
+    return Ledger(ledger_url)
+
+
+@pytest.fixture
+def plans(tmp_path, ledger):
+    """Make plans of small releases of the account `town`, by name."""
+    open_town(ledger)
+    return lambda name, more="", **of: plan_of(
+        tmp_path, GAUSSIAN + more, release=name, privacy=SMALL, **of
+    )
+
+
+def attempts(ledger):
+    found = ledger.attempts("town")
+    return found.refused, found.recent, found.open
+
+
+@pytest.mark.runbook("attempts-refused")
+def test_after_three_refused_attempts_a_person_must_allow_more(ledger, plans, says):
+    for number in range(3):
+        assert attempts(ledger) == (number, number, 0)
+        refuse(ledger, plans(f"no-{number}"))
+    fourth = plans("fourth")
+    for ask in (ledger.check, lambda plan: reserve(ledger, plan)):
+        with pytest.raises(BudgetRefused) as refused:
+            ask(fourth)
+        says(refused.value)
+        assert refused.value.exit_code == 3
+        assert "`dp-release ledger allow-retry town --by NAME --reason TEXT`" in str(refused.value)
+    assert ledger.reservation("fourth") is None
+
+    after = ledger.allow_retry("town", **WHO)
+    assert (after.refused, after.recent, len(after.allowed)) == (3, 0, 1)
+    entry = ledger.head()
+    assert (entry.kind, entry.receipt.account) == ("allow-retry", "town")
+    assert entry.body == WHO
+    for number in range(3):
+        refuse(ledger, plans(f"again-{number}"))
+    assert attempts(ledger) == (6, 3, 0)
+    with pytest.raises(BudgetRefused):
+        ledger.check(fourth)
+    ledger.verify()
+
+
+def test_other_accounts_are_not_stopped(ledger, plans):
+    open_town(ledger, "village")
+    for number in range(3):
+        refuse(ledger, plans(f"no-{number}"))
+    spend(ledger, plans("other", account="village"))
+    assert ledger.attempts("village").refused == 0
+
+
+def test_retries_are_allowed_only_where_attempts_were_stopped(ledger, plans):
+    with pytest.raises(BadInput, match="nothing to allow"):
+        ledger.allow_retry("town", **WHO)
+    refuse(ledger, plans("no"))
+    with pytest.raises(BadInput, match="nothing to allow"):
+        ledger.allow_retry("town", **WHO)
+    with pytest.raises(BadInput, match="no account"):
+        ledger.allow_retry("tow", **WHO)
+
+
+def test_an_attempt_is_in_the_ledger_before_its_verdict_and_counts_if_it_never_gets_one(
+    ledger, plans
+):
+    """Whoever kills a run once the internal folder told the answer has paid for it."""
+    with ledger.lease("killed", HOME) as writer:
+        held = writer.reserve(plans("killed"))
+        assert writer.examine(held)
+    assert attempts(ledger) == (0, 0, 1)
+    # The same release goes on, however often: the question is the same, and so is the attempt.
+    for _ in range(5):
+        with ledger.lease("killed", HOME) as writer:
+            assert not writer.examine(writer.reserve(plans("killed")))
+    assert attempts(ledger) == (0, 0, 1)
+    with ledger.lease("killed", HOME) as writer:
+        writer.settle(writer.reserve(plans("killed")), "abandoned")
+    assert attempts(ledger) == (1, 1, 0)
+
+
+def test_another_plan_under_the_same_name_leaves_the_attempt_refused(ledger, plans):
+    with ledger.lease("town", HOME) as writer:
+        writer.examine(writer.reserve(plans("town")))
+        writer.reserve(plans("town", more="synthesize: {sets: 2}\n"))
+    assert attempts(ledger) == (1, 1, 0)
+
+
+def test_data_that_fit_or_cannot_be_read_are_not_counted(ledger, plans):
+    for name, verdict in (("good", "fits"), ("gone", "unreadable")):
+        with ledger.lease(name, HOME) as writer:
+            held = writer.reserve(plans(name))
+            writer.examine(held)
+            writer.judge(held, verdict)
+            writer.judge(held, "refused")  # a second verdict changes nothing
+            writer.settle(held, "returned")
+    assert attempts(ledger) == (0, 0, 0)
+
+
+@pytest.mark.runbook("attempts-open")
+def test_no_more_attempts_are_begun_than_may_be_refused(ledger, plans, says):
+    """Otherwise 180 releases that begin together would give 180 answers."""
+    for number in range(3):
+        with ledger.lease(f"open-{number}", HOME) as writer:
+            writer.examine(writer.reserve(plans(f"open-{number}")))
+    with ledger.lease("fourth", HOME) as writer:
+        held = writer.reserve(plans("fourth"))
+        with pytest.raises(StageFailed) as failed:
+            writer.examine(held)
+        says(failed.value)
+        assert failed.value.exit_code == 4
+        with ledger.lease("open-0", HOME) as first:
+            first.judge(first.reserve(plans("open-0")), "fits")
+        assert writer.examine(held)
+
+
+def test_nothing_is_charged_before_the_data_were_found_to_fit(ledger, plans):
+    plan = plans("eager")
+    with ledger.lease("eager", HOME) as writer:
+        held = writer.reserve(plan)
+        writer.examine(held)
+        writer.bind_input(held, "input", b"k" * 32)
+        with pytest.raises(LedgerCorrupt, match="before its data were found to fit"):
+            writer.charge(held, "one_way-0", steps_of(plan, "one_way"))
+        writer.judge(held, "fits")
+        assert writer.charge(held, "one_way-0", steps_of(plan, "one_way"))
+
+
+def test_the_settlement_states_the_attempts_so_far_and_may_not_state_others(ledger, plans):
+    refuse(ledger, plans("no"))
+    with ledger.lease("open", HOME) as writer:
+        writer.examine(writer.reserve(plans("open")))
+    spend(ledger, plans("done"))
+    (end,) = ledger.entries(kinds=("settle",), release="done")
+    assert end.body["attempts"] == {"refused": 1, "open": 1, "allowed": []}
+    with ledger.lease("liar", HOME) as writer:
+        held = measure(writer, plans("liar"))
+        with ledger._database.trying() as book:
+            for stated in ({"refused": 0, "open": 1, "allowed": []}, None):
+                body = dict(end.body)
+                body["spent"] = str(sum(c.cost for c in writer.charges(held)))
+                body |= {} if stated is None else {"attempts": stated}
+                if stated is None:
+                    del body["attempts"]
+                with pytest.raises(LedgerCorrupt, match="other refused attempts"):
+                    book.append(
+                        "settle",
+                        account="town",
+                        release="liar",
+                        reservation=held.position,
+                        body=body,
+                    )
+
+
+def test_a_ledger_of_before_has_settlements_without_attempts(ledger, plans, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("tasks.ledger.reservation_entries.attempts_stated", lambda *_: {})
+        spend(ledger, plans("old"))
+    (end,) = ledger.entries(kinds=("settle",), release="old")
+    assert "attempts" not in end.body
+    spend(ledger, plans("new"))
+    refuse(ledger, plans("no"))
+    ledger.verify()
+
+
+def test_what_the_rules_of_attempts_forbid_is_not_added(ledger, plans):
+    def refused(kind, body, **more):
+        with ledger._database.trying() as book, pytest.raises(LedgerCorrupt) as broken:
+            book.append(kind, account="town", body=body, **more)
+        return str(broken.value)
+
+    assert "nothing had stopped" in refused("allow-retry", WHO)
+    held = reserve(ledger, plans("town"))
+    of = {"release": "town", "reservation": held.position}
+    assert "were not opened" in refused("verdict", {"verdict": "fits"}, **of)
+    with ledger.lease("town", HOME) as writer:
+        writer.examine(held)
+    assert "unknown verdict" in refused("verdict", {"verdict": "nearly"}, **of)
+    for number in range(2):
+        refuse(ledger, plans(f"no-{number}"))
+    other = reserve(ledger, plans("other"))
+    of = {"release": "other", "reservation": other.position}
+    assert "too many attempts" in refused("examine", {}, **of)
