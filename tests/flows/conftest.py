@@ -119,9 +119,12 @@ class Project:
         self.ledger().open_account(name, **(usual | terms))
 
     def kinds(self) -> list[str]:
-        """Return the kinds of the ledger's receipts, in order; nothing of inputs and attempts."""
+        """Return the kinds of the ledger's receipts, in order; nothing of inputs and attempts.
+
+        Both kinds of attempts are left out: draws that are done again, and uses of the data.
+        """
         kinds = [entry.kind for entry in self.ledger().entries()]
-        return [kind for kind in kinds if kind not in ("input", "attempt")]
+        return [kind for kind in kinds if kind not in ("input", "attempt", "examine", "verdict")]
 
     def attempts(self) -> int:
         """Return how many draws were done again."""

@@ -73,7 +73,7 @@ def make(
                 progress.close()
                 # privacy: the person at a terminal runs the release and may see the file. Output
                 # that is kept, such as a service's log, gets the fixed sentence only.
-                if isinstance(error, SchemaViolation) and not as_json and sys.stderr.isatty():
+                if isinstance(error, SchemaViolation) and not as_json and _on_terminal():
                     _show_internal(made, REFUSAL)
                 if show_values:
                     _show_internal(made, "failure.txt", "validation.json")
@@ -114,6 +114,10 @@ def _opening(spec: Path, out: Path, release: str | None) -> Plan:
         name = release or spec.name
         log.ended(outcome_of(name, error), release=name, account=None)
         raise
+
+
+def _on_terminal() -> bool:
+    return sys.stderr.isatty()
 
 
 def _show_internal(release: str, *names: str) -> None:

@@ -117,6 +117,10 @@ WORDED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda d: d["guarantee"].update(over_all_releases=["epsilon at most 0.01"]),
         "'guarantee.over_all_releases'",
     ),
+    "the number of refused attempts": (
+        lambda d: d["refusals"].update(refused_attempts=0, in_words="None was refused."),
+        "'refusals'",
+    ),
     "the guarantee in words": (
         lambda d: d["guarantee"].update(in_words="at most 1.0001 times as likely"),
         "'guarantee.in_words'",

@@ -55,7 +55,7 @@ def test_epsilon_and_delta_are_exact_and_readable(document):
 
 def test_every_key_is_on_its_page(document):
     page = (Path(__file__).parents[3] / "docs" / "statement.md").read_text(encoding="utf-8")
-    sections = ("release", "guarantee", "method", "accounting", "ledger", "sets")
+    sections = ("release", "guarantee", "method", "accounting", "ledger", "sets", "refusals")
     names = {*document, *(name for section in sections for name in document[section])}
     names |= set(document["accounting"]["composition"])
 
@@ -76,7 +76,8 @@ def test_what_is_not_covered_is_said(document):
     assert document["guarantee"]["not_covered"] == list(NOT_COVERED)
     for word in (
         "exists",
-        "can be stopped",
+        "can stop a release",
+        "Refused attempts",
         "draws",
         "publish it or withdraw it",
         "several releases",

@@ -1,0 +1,231 @@
+"""What somebody learns from a release that the confidential data refused, and what it costs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dp_core.bundle.statement.release_json import NOT_COVERED
+from dp_core.bundle.verification.verify import verify
+from dp_core.errors import BadInput, BudgetRefused, SchemaViolation
+from tasks.ledger.release_writer import ReleaseWriter
+from tests.flows.conftest import SCHEMA, as_csv, plainly, survey
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+LEVELS = ("single", "married", "widowed")
+
+
+def write_schema(project, *, rules=(), columns=SCHEMA):
+    head = columns.partition("impossible:")[0]
+    text = "".join(f"{rule}\n" for rule in rules)
+    (project.folder / "town.schema.yaml").write_text(
+        head + (f"impossible:\n{text}" if text else "")
+    )
+
+
+def refused(project):
+    with pytest.raises(SchemaViolation) as caught:
+        project.release()
+    return caught.value
+
+
+def test_rules_ask_nothing_that_the_sentence_would_answer(project):
+    """Every rule is a question; formerly the message named the cells that are occupied."""
+    rules = [
+        f'  - {{age: "<{bound}", sex: {sex}, marital: {level}, income: "<{income}"}}'
+        for bound in (15, 40)
+        for sex in "12"
+        for level in LEVELS
+        for income in (250, 500, 750)
+    ]
+    write_schema(project, rules=rules)
+    many = refused(project)
+    write_schema(project, rules=rules[:1])
+    one = refused(project)
+    (project.folder / "town.csv").write_text(as_csv([*survey(), ["i", "100", *["?"] * 4]]))
+    write_schema(project)
+    values = refused(project)
+    assert many.message == one.message == values.message
+    assert (many.row, many.exit_code) == (one.row, one.exit_code) == (values.row, values.exit_code)
+    for word in ("age", "marital", "<15", "single", "impossible", "more"):
+        assert word not in many.message.replace(str(project.internal), "")
+
+
+def test_every_refusal_is_counted_and_the_fourth_opens_no_data(project, command):
+    data = project.folder / "town.csv"
+    good = data.read_text()
+    data.write_text(good.replace(",single,", ",bachelor,", 1))
+    run = ("run", project.spec, "--out", project.out)
+    for number in range(3):
+        assert command("ledger", "show", "town", "--json").json["refused_attempts"] == number
+        assert command(*run, "--json").code == 2
+    shown = command("ledger", "show", "town", "--json").json
+    assert (shown["refused_attempts"], shown["open_attempts"]) == (3, 0)
+    assert shown["spent"]["epsilon"] == shown["reserved"]["epsilon"] == 0
+
+    data.unlink()  # if it were opened, the answer would be that it is missing
+    stopped = command(*run)
+    assert stopped.code == 3
+    assert "`dp-release ledger allow-retry town --by NAME --reason TEXT`" in stopped.err
+    assert stopped.err.endswith("(runbook: attempts-refused)\n")
+
+    data.write_text(good)
+    allowed = command("ledger", "allow-retry", "town", "--by", "Ana", "--reason", "corrected")
+    assert (allowed.code, "allows further attempts" in allowed.out) == (0, True)
+    assert command(*run).code == 0
+    statement = json.loads((project.out / "release.json").read_bytes())
+    shown = command("ledger", "show", "town", "--json").json
+    (retry,) = shown["allowed_retries"]
+    assert (retry["by"], retry["reason"]) == ("Ana", "corrected")
+    said = statement["refusals"]
+    assert (said["refused_attempts"], said["open_attempts"]) == (3, 0)
+    assert said["allowed_retries"] == [retry["day"]]
+    assert "Ana" not in json.dumps(statement)
+    assert verify(project.out).passed
+    assert command("ledger", "verify").code == 0
+
+
+def test_names_are_told_at_a_terminal_and_in_the_internal_folder_only(
+    project, command, monkeypatch
+):
+    data = project.folder / "town.csv"
+    data.write_text(data.read_text().replace(",single,", ",bachelor,", 1))
+    words = ("run", project.spec, "--out", project.out)
+    piped = command(*words)
+    machine = command(*words, "--json")
+    assert "marital" not in piped.err + piped.out + machine.err + machine.out
+    told = (project.internal / "refusal.txt").read_text()
+    assert "Column 'marital' holds texts that are not among its levels" in told
+
+    monkeypatch.setattr("flows.cli.actions.run_release._on_terminal", lambda: True)
+    shown = command(*words)
+    assert "Column 'marital' holds texts that are not among its levels" in shown.err
+    assert "marital" not in shown.err.splitlines()[-1]
+    assert "bachelor" not in shown.err
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.unlink(),
+        lambda path: path.write_text(path.read_text() + "one,field,too,many,in,this,row\n"),
+        lambda path: path.write_bytes(path.read_bytes() + b"i,1,1,\xff,,2001-01-01\n"),
+        lambda path: path.write_text(path.read_text().replace("marital", "status", 1)),
+    ],
+)
+def test_data_that_cannot_be_read_are_no_refusal(project, spoil):
+    spoil(project.folder / "town.csv")
+    with pytest.raises(BadInput) as stopped:
+        project.release()
+    assert not isinstance(stopped.value, SchemaViolation)
+    found = project.ledger().attempts("town")
+    assert (found.refused, found.open) == (0, 0)
+
+
+def test_a_file_without_a_row_is_an_answer_about_its_rows(project):
+    data = project.folder / "town.csv"
+    data.write_text(data.read_text().splitlines()[0] + "\n")
+    with pytest.raises(BadInput):
+        project.release()
+    assert project.ledger().attempts("town").refused == 1
+
+
+def test_a_guess_of_another_accounts_data_is_counted(project):
+    project.release()
+    project.open_account("city")
+    project.write_spec(release="city", account="city")
+    with pytest.raises(BadInput, match="belongs to account 'town'"):
+        project.release(project.folder / "other")
+    assert project.ledger().attempts("city").refused == 1
+
+
+def test_a_run_that_is_killed_before_its_verdict_has_not_asked_for_nothing(project, monkeypatch):
+    """The internal folder tells the answer before the verdict is written."""
+    data = project.folder / "town.csv"
+    data.write_text(data.read_text().replace(",single,", ",bachelor,", 1))
+    with monkeypatch.context() as patch:
+        patch.setattr(ReleaseWriter, "judge", interrupted)
+        for _ in range(4):  # a crash that repeats is the same attempt
+            with pytest.raises(KeyboardInterrupt):
+                project.release()
+    assert (project.internal / "validation.json").exists()
+    ledger = project.ledger()
+    found = ledger.attempts("town")
+    assert (found.refused, found.open) == (0, 1)
+    refused(project)
+    found = ledger.attempts("town")
+    assert (found.refused, found.open) == (1, 0)
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
+def test_another_spec_after_a_kill_leaves_the_attempt_refused(project):
+    def perform(stage, run):
+        if stage.name == "discretize":
+            raise KeyboardInterrupt
+        plainly(stage, run)
+
+    with pytest.raises(KeyboardInterrupt):
+        project.release(perform=perform)
+    project.write_spec("synthesize: {sets: 2}\n")
+    project.release()
+    found = project.ledger().attempts("town")
+    assert (found.refused, found.open) == (1, 0)
+
+
+def test_an_account_that_is_stopped_is_refused_before_a_reservation(project):
+    data = project.folder / "town.csv"
+    data.write_text(data.read_text().replace(",single,", ",bachelor,", 1))
+    for _ in range(3):
+        refused(project)
+    before = project.kinds()
+    with pytest.raises(BudgetRefused):
+        project.release()
+    assert project.kinds() == before
+
+
+# -- what the statement says about clip and missing
+
+
+CLIP = SCHEMA.replace("ignore:", "out_of_range: clip\nignore:")
+SETTLED = (
+    SCHEMA.replace("40, 100]}", "40, 100], missing: level}")
+    .replace("2: female}}", "2: female}, missing: level}")
+    .replace("2010-01-01]}", "2010-01-01], missing: level}")
+    .replace("ignore:", "out_of_range: missing\nignore:")
+)
+
+
+@pytest.mark.parametrize(
+    "kind", ["unknown level", "unreadable number", "missing value", "broken rule"]
+)
+def test_clip_does_not_avoid_that_validation_stops_a_release_and_missing_levels_do(project, kind):
+    rows = survey()
+    extra = {
+        "unknown level": ["i", "30", "1", "bachelor", "7", "2001-01-11"],
+        "unreadable number": ["i", "young", "1", "single", "7", "2001-01-11"],
+        "missing value": ["i", "", "1", "single", "7", "2001-01-11"],
+        "broken rule": ["i", "3", "1", "married", "7", "2001-01-11"],
+    }[kind]
+    (project.folder / "town.csv").write_text(as_csv([*rows, extra]))
+    (project.folder / "town.schema.yaml").write_text(CLIP)
+    refused(project)
+    (project.folder / "town.schema.yaml").write_text(SETTLED)
+
+    class Enough(Exception):
+        pass
+
+    def perform(stage, run):
+        if stage.name == "count":
+            raise Enough
+        plainly(stage, run)
+
+    with pytest.raises(Enough):
+        project.release(perform=perform)
+    said = NOT_COVERED[0]
+    assert "clip does not avoid this" in said
+    assert "missing, with a missing level in every column, settles every value" in said
