@@ -141,7 +141,7 @@ def test_the_ledger_s_page_names_every_kind_of_entry_and_no_other():
     page = (DOCS / "ledger.md").read_text(encoding="utf-8")
     chapter = page.split("\n## What is recorded\n")[1].split("\n## ")[0]
     cells = [line.split("|")[1] for line in chapter.splitlines() if line.startswith("| `")]
-    named = [kind for cell in cells for kind in re.findall(r"`(\w+)`", cell)]
+    named = [kind for cell in cells for kind in re.findall(r"`([\w-]+)`", cell)]
     assert sorted(named) == sorted(KINDS)
 
 

@@ -48,6 +48,11 @@ INCOME = "918273645.31"
 MOVED = "2007-12-25"
 LEVEL = "zqxlevel"
 CANARIES = (TEXT, PERSON, INCOME, MOVED, LEVEL)
+COLUMN, RULED = "zqxcolumn", "zqxruled"
+BROKEN = (COLUMN, RULED)
+"""A column and a level of a rule that the data break: which they are is an answer about the data."""
+REFUSED = ("violation", "named", "ruled")
+"""Jobs whose data break the schema: a value, a value of the column, and the rule."""
 ROWS, WRONG_ROWS = 23_917, 21_863
 """Numbers of rows that nothing else has."""
 LEAKED, LEAKED_ROWS = "zqxleaked on purpose", 88_377
@@ -60,6 +65,8 @@ ROW = dict(zip((*COLUMNS, "person"), [TEXT, *LEGAL, PERSON], strict=True))
 # stage, outside all stages, and stopped by a person.
 KINDS = ("validate", "expectations", "count", "basics", "publish", "outside", "interrupted")
 FAILING = tuple(sabotage.PLACES) if at_full_size() else KINDS
+OPENED = ("identify", "validate", "expectations", "coding", "discretize") if at_full_size() else ()
+"""Jobs that leave an attempt without a verdict, and go on: an account may have few of them."""
 DRAWS = ("measure", "reconstruct", "synthesize", "check", "publish", "interrupted", "verbose")
 """Jobs that come as far as to a noisy number of rows."""
 CODES = {"interrupted": 130}
@@ -85,7 +92,14 @@ def write_data(project: Project) -> None:
     (project.folder / "wrong.csv").write_text("\n".join([header, *lines, ""]))
     schema = SCHEMA.replace("rows_about: 400", "rows_about: 25000")
     schema = schema.replace("ignore: [interview]", "ignore: [interview, person]")
-    (project.folder / "town.schema.yaml").write_text(schema.replace("1000,", "1000000000,"))
+    schema = schema.replace("1000,", "1000000000,")
+    (project.folder / "town.schema.yaml").write_text(schema)
+    schema = schema.replace("marital", COLUMN).replace("widowed", RULED)
+    (project.folder / "broken.schema.yaml").write_text(schema)
+    header = header.replace("marital", COLUMN)
+    for name, row in (("named", ["34", "1", "unknown"]), ("ruled", ["7", "1", RULED])):
+        broken = ",".join([TEXT, *row, INCOME, MOVED, PERSON])
+        (project.folder / f"{name}.csv").write_text(f"{header}\n{broken}\n")
 
 
 def environment(place: Path) -> dict[str, str]:
@@ -119,6 +133,8 @@ def may_be(path: Path, canary: str = "") -> bool:
     """Whether a canary may be in a file: the data themselves, and what is for staff."""
     if path.parts[0] == "work" and path.suffix == ".csv":
         return True
+    if path.name == "broken.schema.yaml" and canary in BROKEN:
+        return True
     if path.parts[:2] == ("home", "runs") and {"confidential", "internal"} & {*path.parts[5:6]}:
         return True
     # Any day that the schema allows may be drawn.
@@ -140,17 +156,31 @@ def place(tmp_path_factory, with_prefects_tables):
         patch.setenv("DP_RELEASE_HOME", str(place / "home"))
         patch.delenv("DP_RELEASE_LEDGER", raising=False)
         project = make_project(place / "work", place / "home")
-        project.open_account("fence", terms=Terms("basic", Fraction(40), Fraction("1e-3")))
+        for name in ("fence", "refused"):
+            project.open_account(name, terms=Terms("basic", Fraction(40), Fraction("1e-3")))
     with_prefects_tables(place / "home" / "prefect")
     write_data(project)
-    jobs = []
-    for name in ("violation", *FAILING, "verbose"):
-        data = "wrong.csv" if name == "violation" else "town.csv"
+    jobs: list[dict[str, object]] = []
+    names = []
+    for name in (*REFUSED, "stopped", *FAILING, "verbose"):
+        data = {"violation": "wrong.csv", "named": "named.csv", "ruled": "ruled.csv"}
+        account = "refused" if name in (*REFUSED, "stopped") else "fence"
+        schema = "broken.schema.yaml" if name in ("named", "ruled") else "town.schema.yaml"
         gate = GATE if name == "verbose" else ""
-        spec = project.write_spec(gate, release=f"town-{name}", account="fence", data=data)
+        spec = project.write_spec(
+            gate,
+            release=f"town-{name}",
+            account=account,
+            data=data.get(name, "town.csv"),
+            schema=schema,
+        )
         spec = spec.rename(place / "work" / f"{name}.yaml")
         words = ["run", str(spec), "--out", str(place / "bundles" / name), *WORDS]
         jobs.append({"words": words, "fails": name if name in FAILING else None})
+        names.append(name)
+        if name in OPENED:
+            jobs.append({"words": ["resume", f"town-{name}", *WORDS], "fails": None})
+            names.append(f"resumed-{name}")
     # The one that was stopped between the charge and the draw goes on.
     jobs.append({"words": ["resume", "town-basics", *WORDS], "fails": None})
     # The one that is held is looked at and published.
@@ -171,7 +201,7 @@ def place(tmp_path_factory, with_prefects_tables):
             timeout=600,
         )
     assert process.returncode == 0, (place / "err.txt").read_text()[-3000:]
-    names = ["violation", *FAILING, "verbose", "town-basics", "look", "publish-held"]
+    names += ["town-basics", "look", "publish-held"]
     return place, dict(zip(names, json.loads(ended.read_text()), strict=True))
 
 
@@ -181,16 +211,18 @@ def found(place):
     place, _ = place
 
     numbers = (WRONG_ROWS, ROWS, LEAKED_ROWS)
-    return search(place, (*CANARIES, LEAKED), numbers, skip=may_be)
+    return search(place, (*CANARIES, *BROKEN, LEAKED), numbers, skip=may_be)
 
 
 @pytest.mark.slow
 def test_every_failure_was_where_it_was_meant_to_be(place):
     place, ended = place
     ended = dict(ended)
-    assert ended.pop("violation") == {"code": 2, "fired": False}
+    for name in REFUSED:
+        assert ended.pop(name) == {"code": 2, "fired": False}
+    assert ended.pop("stopped") == {"code": 3, "fired": False}
     assert ended.pop("verbose") == {"code": 6, "fired": False}
-    for name in ("town-basics", "look", "publish-held"):
+    for name in ("town-basics", "look", "publish-held", *(f"resumed-{name}" for name in OPENED)):
         assert ended.pop(name) == {"code": 0, "fired": False}
     assert ended == {name: {"code": CODES.get(name, 4), "fired": True} for name in FAILING}
     for name in ("verbose", "basics"):
@@ -241,6 +273,22 @@ def test_the_detail_is_where_staff_looks_for_it(place):
             assert f"failure.txt: {INCOME} (text)" in found, name
     report = hits(place / "home/runs/town-violation/internal", (LEVEL,))
     assert f"validation.json: {LEVEL} (text)" in report
+
+
+@pytest.mark.slow
+def test_only_staff_learns_which_rule_and_column_the_data_break(place, found):
+    """Nothing names them elsewhere, and the sentences differ in the release's name only."""
+    place, _ = place
+    assert [hit for hit in found.hits if any(name in hit for name in BROKEN)] == []
+    runs = place / "home/runs"
+    assert f"refusal.txt: {COLUMN} (text)" in hits(runs / "town-named/internal", BROKEN)
+    assert f"refusal.txt: {COLUMN} (text)" in hits(runs / "town-ruled/internal", BROKEN)
+    lines = map(json.loads, (place / "release.log").read_text().splitlines())
+    told = {line["release"]: line for line in lines if line["event"] == "refused"}
+    sentences = {
+        told[f"town-{name}"]["sentence"].replace(f"town-{name}", "town") for name in REFUSED
+    }
+    assert len(sentences) == 1
 
 
 @pytest.mark.slow
