@@ -50,14 +50,16 @@ KINDS: Mapping[str, str] = {
     "published": "publish: after-approval\n" + CHECKED % "{figure: worst_tvd, hold: 1}",
     "withdrawn": CHECKED % "{figure: worst_tvd, hold: 1e-5}",
     "failed": CHECKED % "{figure: worst_tvd, fail: 1e-5}",
+    "refused": "",
 }
 """What the spec says beside, by what becomes of the release: a person who looked publishes it or
-withdraws it, or its own thresholds end it."""
+withdraws it, its own thresholds end it, or the data refuse it."""
 ENDS = {
     "plain": "finished",
     "published": "finished",
     "withdrawn": "withdrawn",
     "failed": "failed-thresholds",
+    "refused": "returned",
 }
 BY = {"by": "officer", "reason": "test"}
 
@@ -110,6 +112,8 @@ class Place:
             age = (5, 25, 70)[number % 3]
             marital = ("single", "married", "widowed")[number % 3]
             lines.append(f"{age},{'female' if number % 3 else 'male'},{marital},{number % 16}")
+        if self.kind == "refused":
+            lines.append("5,male,married,3")
         (work / "town.csv").write_text("\n".join(lines) + "\n")
         (work / "town.schema.yaml").write_text(SCHEMA)
         self.spec.write_text(SPEC + KINDS[self.kind])
@@ -176,7 +180,7 @@ def work(place: Place) -> None:
     before the run was known by its name, that person runs the spec again. One who was publishing a
     held release asks for that again.
     """
-    from dp_core.errors import Held, Unpublished
+    from dp_core.errors import Held, SchemaViolation, Unpublished
     from flows.release import carry_out
     from tasks.run.home import home, open_ledger
     from tasks.support.run_folder import RunFolder
@@ -190,6 +194,8 @@ def work(place: Place) -> None:
         if held is not None and ledger.gate(held).decided == "publish":
             _decide(place, ledger)
             return
+        if held is not None and held.outcome == "returned":
+            return  # the person knows that the data refused
     else:
         _open_account()
     try:
@@ -198,6 +204,9 @@ def work(place: Place) -> None:
         _decide(place, open_ledger(home()))
     except Unpublished:
         if place.kind != "failed":
+            raise
+    except SchemaViolation:
+        if place.kind != "refused":
             raise
 
 
@@ -265,6 +274,13 @@ def inspect(place: Place) -> dict[str, Any]:
     ledger.verify(home_key(place.home, ledger))
     reservation = ledger.reservation(RELEASE)
     assert reservation is not None
+    # However often a release was killed, it is one attempt, with one verdict.
+    attempts, refused = ledger.attempts(RELEASE), int(place.kind == "refused")
+    if (attempts.refused, attempts.recent, attempts.open) != (refused, refused, 0):
+        wrong.append(f"the account has {attempts}")
+    if place.kind == "refused":
+        wrong += _wrong_after_refusal(place, ledger)
+        return {"wrong": wrong, "drawn_again": False}
     if reservation.outcome != ENDS[place.kind]:
         wrong.append(f"the reservation is {reservation.outcome}")
     gate = ("hold", "look", "decide") if place.kind in ("published", "withdrawn") else ()
@@ -305,6 +321,22 @@ def inspect(place: Place) -> dict[str, Any]:
     if left:
         wrong.append(f"files are left: {', '.join(sorted(left))}")
     return {"wrong": wrong, "drawn_again": any(charge.attempts > 1 for charge in charges)}
+
+
+def _wrong_after_refusal(place: Place, ledger: Ledger) -> list[str]:
+    """Return what is wrong with a release that the data refused."""
+    wrong = []
+    kinds = [entry.kind for entry in ledger.entries(release=RELEASE)]
+    if kinds != ["reserve", "examine", "input", "verdict", "settle"]:
+        wrong.append(f"the ledger has {kinds}")
+    balance = ledger.account(RELEASE).balance
+    if balance.used.main or balance.used.delta:
+        wrong.append(f"the account has {balance}")
+    if list(place.out.parent.iterdir()):
+        wrong.append("something was published")
+    if not (place.run_folder / "internal" / "refusal.txt").is_file():
+        wrong.append("the internal folder does not say why")
+    return wrong
 
 
 def _is_temporary(path: Path) -> bool:

@@ -95,6 +95,24 @@ def test_a_release_that_waits_or_ends_is_killed_there_and_goes_on(server, tmp_pa
     assert_nothing_wrong(outcomes, len(outcomes))
 
 
+def test_a_release_that_the_data_refuse_is_one_attempt_wherever_it_is_killed(server, tmp_path):
+    """Between the answer in the internal folder and the entry that counts it, too."""
+    matrix = Matrix(server, tmp_path, kind="refused")
+    found = matrix.points()
+    told = ("Report.write", "_refusal", "ReleaseWriter._writing")
+    telling = [
+        point
+        for point in found
+        if point.name.endswith((":replace, after", ":commit, after"))
+        and point.caller.endswith(told)
+    ]
+    # Two files with the answer; reservation, attempt, input, verdict and settlement.
+    assert len(telling) == 7, telling
+    outcomes = [matrix.kill_at(point) for point in telling]
+    outcomes += kill_at_points(matrix, None if EXHAUSTIVE else 20 if FULL else 3, points=found)
+    assert_nothing_wrong(outcomes, len(outcomes))
+
+
 @exhaustive
 @pytest.mark.full
 @pytest.mark.parametrize("kind", WITH_A_GATE)

@@ -50,7 +50,7 @@ LEVEL = "zqxlevel"
 CANARIES = (TEXT, PERSON, INCOME, MOVED, LEVEL)
 COLUMN, RULED = "zqxcolumn", "zqxruled"
 BROKEN = (COLUMN, RULED)
-"""A column and a level of a rule that the data break: which they are is an answer about the data."""
+"""A column and a level of a rule that the data break; which these are is an answer about them."""
 REFUSED = ("violation", "named", "ruled")
 """Jobs whose data break the schema: a value, a value of the column, and the rule."""
 ROWS, WRONG_ROWS = 23_917, 21_863
