@@ -28,7 +28,7 @@ from tasks.ledger.database.transaction import Transaction
 if TYPE_CHECKING:
     from alembic.config import Config
 
-SCHEMA_VERSION = "0003"
+SCHEMA_VERSION = "0004"
 """Name of the latest migration, which this version of the program needs."""
 
 _STEPS = "tasks.ledger.database:migrations"

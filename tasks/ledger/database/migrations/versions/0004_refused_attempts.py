@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 branch_labels = None
 depends_on = None
 
