@@ -420,15 +420,20 @@ def test_a_wrong_value_is_never_quoted_and_its_count_is_never_given(
     with pytest.raises(ReleaseError) as caught:
         project.release()
     message = str(caught.value)
-    assert column in message
-    assert "917" not in message
-    assert_no_canary(tmp_path, message)
-    reserve, _, settle = found = project.ledger().entries(release="town")
-    assert [entry.kind for entry in found] == ["reserve", "input", "settle"]
+    named = (project.internal / "refusal.txt").read_text()
+    assert column in named
+    assert column not in message
+    for told in (message, named):
+        assert "917" not in told
+        assert_no_canary(tmp_path, told)
+    found = project.ledger().entries(release="town")
+    assert [entry.kind for entry in found] == ["reserve", "examine", "input", "verdict", "settle"]
+    reserve, settle = found[0], found[-1]
+    assert [dict(entry.body) for entry in (found[1], found[3])] == [{}, {"verdict": "refused"}]
     assert settle.reservation == reserve.position
     assert [settle.body[word] for word in ("outcome", "spent", "seen")] == ["returned", "0", False]
-    # Nothing else but which ledger it is, and what its accounts allow.
-    assert set(settle.body) == {"outcome", "spent", "seen", "ledger", "totals"}
+    # Nothing else but which ledger it is, what its accounts allow, and how often it was refused.
+    assert set(settle.body) == {"outcome", "spent", "seen", "ledger", "totals", "attempts"}
 
 
 def test_progress_tells_stages_and_parts_only(project):
