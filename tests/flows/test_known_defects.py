@@ -45,6 +45,7 @@ def begun(project):
         plan = make_plan(load_spec(project.spec))
         run = open_run(plan, project.spec, project.out, ledger, writer)
         plainly(identify, run)
+        writer.judge(run.reservation, "fits")
         yield run
 
 
