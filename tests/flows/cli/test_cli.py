@@ -556,7 +556,7 @@ def test_bad_data_cost_nothing_and_are_never_quoted(project, command, name):
     assert last.startswith("dp-release: ")
     refusal = project.internal / "refusal.txt"
     if name in ("level", "number", "bounds", "missing_value", "impossible"):
-        # Columns and rules are for staff: whoever sees only the output learns that the data refused.
+        # Columns and rules are for staff: the output says only that the data refused.
         assert said not in answer.err + answer.out
         last = refusal.read_text()
     else:
