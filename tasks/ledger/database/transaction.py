@@ -376,7 +376,8 @@ class Transaction:
         if kind not in PUBLISHED:
             return 0, START
         # privacy: each reservation starts its own chain, so that the receipts of a release do not
-        # reveal an earlier attempt that ended, for example because the file broke the schema.
+        # reveal which earlier attempt ended, for example because the file broke the schema. The
+        # settlement tells only how many attempts of the account were refused.
         if kind == "reserve":
             return 1, START
         if reservation not in self._receipts:
