@@ -56,7 +56,11 @@ class Bench:
             for name, value in os.environ.items()
             if not name.startswith(("PREFECT_", "DP_RELEASE_", "PYTHONDONTWRITEBYTECODE"))
         }
-        self._usual = usual | {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+        self._usual = usual | {
+            "DO_NOT_TRACK": "1",
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "DP_RELEASE_STATE": str(folder / "state"),
+        }
         self.old_home = folder / "old-home"
         self.server_url = ""
         with gzip.open(resources.files("flows.demo") / "yrbss.csv.gz", "rt") as lines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from prefect import State, Task, flow
 from prefect.states import Completed
 
-from dp_core.errors import BadInput, DataRefused, ReleaseError, SchemaViolation, StageFailed
+from dp_core.errors import BadInput, DataRefused, SchemaViolation, StageFailed
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.reading.spec_file import load_spec
 from flows.engine.engine_failures import without_data
@@ -193,7 +193,6 @@ def carry_out(
         run.client = client
         run.committed = partial(log.committed, run)
         log.opened(run)
-        run.note_anchor()
         try:
             make_release(run, log.watched(perform))
         except BadInput as error:
@@ -205,10 +204,6 @@ def carry_out(
                     f"{error.message} Nothing was spent.", row="data-do-not-fit"
                 ) from None
             raise
-        finally:
-            # If the anchor cannot be written, the error that stopped the release is still raised.
-            with suppress(ReleaseError, OSError):
-                run.note_anchor()
     return run
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
@@ -66,6 +67,9 @@ if (
 ):
     os.environ["TMPDIR"] = str(MEMORY)
     tempfile.tempdir = None  # which pytest has asked for already
+# The notes of ledgers whose tests name no folder for them must not fill the user's.
+os.environ["DP_RELEASE_STATE"] = tempfile.mkdtemp(prefix="dp-release-state-")
+atexit.register(shutil.rmtree, os.environ["DP_RELEASE_STATE"], ignore_errors=True)
 # What is made while tests are collected stays: to search it for garbage took a quarter of the time.
 gc.disable()
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
@@ -203,6 +207,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fresh home with no ledger in it."""
     place = tmp_path / "home"
     monkeypatch.setenv("DP_RELEASE_HOME", str(place))
+    monkeypatch.setenv("DP_RELEASE_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("DP_RELEASE_MACHINE", "of the tests")
     monkeypatch.delenv("DP_RELEASE_LEDGER", raising=False)
     return place
 

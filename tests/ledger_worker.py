@@ -27,6 +27,7 @@ from dp_core.errors import ReleaseError
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.session import Step
 from tasks.ledger import leases
+from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Reservation
@@ -108,12 +109,17 @@ class Journal:
         return True
 
 
+def anchor_in(folder: Path, url: str) -> LedgerAnchor:
+    """Return the anchor that all workers share."""
+    return LedgerAnchor(folder / "home", folder / "state", url)
+
+
 class Worker:
     """Holds releases and does random things to them."""
 
     def __init__(self, url: str, folder: Path, index: int, operations: int, seed: int) -> None:
         self._random = random.Random(seed)
-        self._ledger = Ledger(url)
+        self._ledger = Ledger(url, None, anchor_in(folder, url))
         self._journal = Journal(folder / f"{index}.jsonl")
         self._templates = make_templates(folder / f"specs-{index}")
         self._index = index

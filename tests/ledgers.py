@@ -156,7 +156,13 @@ def owner(url: str) -> Iterator[sa.Connection]:
 def set_lease(url: str, **values: object) -> None:
     """Change the leases, as time or another process does."""
     from tasks.ledger.database.ledger_tables import LEASES
+    from tasks.ledger.leases import lease_seal
 
     engine = sa.create_engine(url, poolclass=sa.NullPool)
     with engine.begin() as connection:
         connection.execute(sa.update(LEASES).values(**values))
+        for row in connection.execute(sa.select(LEASES)).all():
+            seal = lease_seal(row.release, row.fence, row.holder, row.expires)
+            statement = sa.update(LEASES).where(LEASES.c.release == row.release)
+            connection.execute(statement.values(seal=seal))
+    engine.dispose()

@@ -13,7 +13,7 @@ from dp_core.schema.privacy import Privacy
 from dp_core.spec.release_spec import Mode
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.guarantee import Guarantee, implied
-from dp_core.wall.ledger.ledger_position import Place, Total
+from dp_core.wall.ledger.ledger_position import Adoption, Place, Total, stated_adoptions
 from dp_core.wall.ledger.receipts import START, Receipt
 from dp_core.wall.released import Released
 
@@ -93,6 +93,11 @@ class Published:
             raise ValueError(f"{self.sets} sets of {self.rows} rows do not make a release.")
         if not (math.isfinite(self.records) and self.records >= 0):
             raise ValueError("The number of records must be a finite number of at least 0.")
+
+    @property
+    def adoptions(self) -> tuple[Adoption, ...]:
+        """Adoptions of the ledger before the settlement."""
+        return stated_adoptions(self.receipts[-1].body) if self.receipts else ()
 
     @property
     def moment(self) -> str:

@@ -274,11 +274,64 @@ class SigningKey(Answer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptedLedger(Answer):
+    """A restored or copied ledger that a person accepted.
+
+    Attributes:
+        head: Position of its last entry before the adoption.
+        noted: Position of the newest noted entry; None without a note.
+        behind: Number of noted entries that it lacks; None if it is unknown.
+        elsewhere: How its place differs from the recorded one; None if it does not.
+        closed: Accounts that were closed again.
+    """
+
+    ledger: str
+    head: int
+    noted: int | None
+    behind: int | None
+    elsewhere: str | None
+    closed: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerAdoption(Answer):
+    """An earlier adoption: its day, and the number of missing entries (None if unknown)."""
+
+    day: date
+    behind: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnchorCheck(Answer):
+    """The notes of a ledger's head, and the place where the ledger is.
+
+    Attributes:
+        noted: Position of the newest noted entry, which the ledger has.
+        noted_in: Folders of the notes.
+        place: `as recorded`, or `not recorded` for a ledger that an earlier program made.
+        unknown: Properties of the place that this process cannot know, so that they were not
+            compared.
+        adopted: Adoptions of the ledger.
+    """
+
+    noted: int
+    noted_in: list[Path]
+    place: str
+    unknown: list[str]
+    adopted: list[LedgerAdoption]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerCheck(Answer):
-    """A ledger or an export that verifies, and what the verification rests on."""
+    """A ledger or an export that verifies, and what the verification rests on.
+
+    Attributes:
+        anchor: The notes of its head and its place; None for an export.
+    """
 
     ledger: Path | None
     export: Path | None
+    anchor: AnchorCheck | None
     seals: str
     passed: bool
     entries: int

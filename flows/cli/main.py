@@ -15,6 +15,7 @@ from flows.cli.command_parts import cli
 
 # Each file adds its commands to `cli`.
 from flows.cli.commands import (  # noqa: F401
+    adopt_command,
     audit_command,
     automations_command,
     bundle_commands,

@@ -14,7 +14,7 @@ from dp_core.wall.ledger.audit import Audit, audit
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.export import read_export
 from dp_core.wall.ledger.signatures import fingerprint, read_public
-from flows.answers.ledger_answers import LedgerCheck
+from flows.answers.ledger_answers import AnchorCheck, LedgerAdoption, LedgerCheck
 from flows.monitoring.prefect_events import tell_ledger
 from tasks.run.verification_note import noting
 
@@ -46,18 +46,19 @@ def check_ledger(ledger: Ledger, home: Path, keys: Sequence[Path], *, quiet: boo
         BadInput: if a file holds no public key.
         LedgerCorrupt: if an entry does not verify; the message names the first one.
     """
-    from tasks.ledger.ledger_anchor import HEAD
-    from tasks.run.home import KEY, home_key
+    from tasks.run.home import IDENTITY, KEY, home_key
 
     trusted = [read_public(path) for path in keys]
     # Only a home that made releases must have the key. Another home, such as an auditor's on a
     # shared database, checks everything but the seals, and no key is created for it.
-    made_releases = (home / KEY).exists() or (home / "runs").exists() or (home / HEAD).exists()
+    made_releases = (home / KEY).exists() or (home / "runs").exists() or (home / IDENTITY).exists()
     key = home_key(home, ledger) if made_releases and ledger.knows_inputs() else None
     with noting(home), _told(), advised(_LEDGER_NEXT), progress(quiet=quiet) as update:
+        ledger.check_anchor()
         found = ledger.verify(key, trusted=trusted, progress=update)
     sealed = "checked" if key else "not checked" if ledger.knows_inputs() else "none"
-    return _answer(found, trusted, ledger=home, export=None, seals=sealed)
+    anchor = _anchor(ledger)
+    return _answer(found, trusted, ledger=home, export=None, seals=sealed, anchor=anchor)
 
 
 def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> LedgerCheck:
@@ -83,15 +84,35 @@ def check_export(path: Path, keys: Sequence[Path], *, quiet: bool) -> LedgerChec
 
         found = audit(read_export(path), trusted=trusted, inspect=inspect)
     # The key of the seals never leaves the home, so an export cannot be checked for them.
-    return _answer(found, trusted, ledger=None, export=path, seals="not checked")
+    return _answer(found, trusted, ledger=None, export=path, seals="not checked", anchor=None)
+
+
+def _anchor(ledger: Ledger) -> AnchorCheck | None:
+    found = ledger.anchor_findings()
+    if found is None:
+        return None
+    return AnchorCheck(
+        noted=found.newest.position if found.newest else 0,
+        noted_in=sorted(path.parent for path in found.noted),
+        place="as recorded" if found.recorded else "not recorded",
+        unknown=sorted(name for name, value in found.now.items() if value is None),
+        adopted=[LedgerAdoption(day=one.day, behind=one.behind) for one in ledger.adoptions()],
+    )
 
 
 def _answer(
-    found: Audit, trusted: Sequence[str], *, ledger: Path | None, export: Path | None, seals: str
+    found: Audit,
+    trusted: Sequence[str],
+    *,
+    ledger: Path | None,
+    export: Path | None,
+    seals: str,
+    anchor: AnchorCheck | None,
 ) -> LedgerCheck:
     return LedgerCheck(
         ledger=ledger,
         export=export,
+        anchor=anchor,
         seals=seals,
         passed=True,
         entries=found.entries,

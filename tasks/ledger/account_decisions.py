@@ -19,6 +19,7 @@ from dp_core.wall.ledger.refused_attempts import Attempts, attempts_of
 from dp_core.wall.ledger.rules import is_raised
 from dp_core.wall.ledger.signatures import Signer, key_proof
 from tasks.ledger.accounts import Account, read_account
+from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction, valid_keys
 from tasks.support.budget_refusals import show
@@ -27,14 +28,18 @@ from tasks.support.budget_refusals import show
 class Decisions:
     """The decisions about one ledger, in one database."""
 
-    def __init__(self, url: str, signer: Signer | None = None) -> None:
+    def __init__(
+        self, url: str, signer: Signer | None = None, anchor: LedgerAnchor | None = None
+    ) -> None:
         """Open the ledger; create it if the database is empty.
 
         Args:
             url: SQLAlchemy URL of SQLite or PostgreSQL.
             signer: Key that signs new entries; required if the ledger has keys.
+            anchor: Notes that every write checks and moves; None (the default) without them.
         """
-        self._database = Database(url, signer)
+        self._database = Database(url, signer, anchor)
+        self.anchor = anchor
 
     # -- accounts
 
@@ -325,7 +330,7 @@ class Decisions:
                 f" these do: {', '.join(sorted(valid_keys(known))) or 'none'}."
             )
         if first:
-            database = Database(database.url, signer)
+            database = Database(database.url, signer, database.anchor)
         with database.writing() as book:
             body: dict[str, object] = {
                 "public_key": signer.public,

@@ -8,6 +8,7 @@ runs.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
@@ -72,7 +73,7 @@ def this_process(home: str) -> Holder:
     """Return this process as the holder of a lease."""
     return Holder(
         host=socket.gethostname(),
-        boot=_boot(),
+        boot=boot_id(),
         space=_space(),
         process=os.getpid(),
         started=_started(os.getpid()),
@@ -98,9 +99,9 @@ def acquire(book: Transaction, release: str, holder: Holder) -> Lease:
         if not is_gone(other):
             raise StageFailed(_busy(release, other, found.expires - _clock(book)), row="at-work")
     fence = found.fence + 1 if found is not None else 1
-    values = {"fence": fence, "holder": _text(holder), "expires": _clock(book) + LIFETIME_MS}
+    values = _sealed(release, fence, _text(holder), _clock(book) + LIFETIME_MS)
     if found is None:
-        statement: Any = sa.insert(LEASES).values(release=release, **values)
+        statement: Any = sa.insert(LEASES).values(**values)
     else:
         statement = sa.update(LEASES).where(LEASES.c.release == release).values(**values)
     book.connection.execute(statement)
@@ -157,9 +158,54 @@ def ends(book: Transaction, release: str) -> str | None:
     return datetime.fromtimestamp(found.expires / 1000, UTC).isoformat(timespec="seconds")
 
 
+def check_leases(book: Transaction) -> None:
+    """Check every lease, also those that ended.
+
+    Raises:
+        LedgerCorrupt: if a lease was changed.
+    """
+    for row in book.connection.execute(sa.select(LEASES).order_by(LEASES.c.release)):
+        _require_sealed(row)
+
+
+def lease_seal(release: str, fence: int, holder: str, expires: int) -> str:
+    """Return the checksum of a lease, in hex; for the arguments see `Lease` and the table.
+
+    Leases are renewed in place, so the chain of the entries cannot cover them.
+    """
+    return hashlib.sha256(canonical_json([release, fence, holder, expires])).hexdigest()
+
+
+def _sealed(release: str, fence: int, holder: str, expires: int) -> dict[str, object]:
+    seal = lease_seal(release, fence, holder, expires)
+    return {
+        "release": release,
+        "fence": fence,
+        "holder": holder,
+        "expires": expires,
+        "seal": seal,
+    }
+
+
+def _require_sealed(row: Any) -> None:
+    try:
+        intact = row.seal == lease_seal(row.release, row.fence, row.holder, row.expires)
+    except (TypeError, ValueError):
+        intact = False
+    if not intact:
+        raise _changed(row.release)
+
+
+def _changed(release: object) -> LedgerCorrupt:
+    return LedgerCorrupt(f"The lease of release {release!r:.80} was changed.", row="ledger-changed")
+
+
 def _find(book: Transaction, release: str) -> Any:
     query = sa.select(LEASES).where(LEASES.c.release == release)
-    return book.connection.execute(query).first()
+    found = book.connection.execute(query).first()
+    if found is not None:
+        _require_sealed(found)
+    return found
 
 
 def _is_current(book: Transaction, lease: Lease) -> bool:
@@ -170,8 +216,9 @@ def _is_current(book: Transaction, lease: Lease) -> bool:
 
 
 def _set_expiry(book: Transaction, lease: Lease, expires: int) -> None:
+    values = _sealed(lease.release, lease.fence, _text(lease.holder), expires)
     book.connection.execute(
-        sa.update(LEASES).where(LEASES.c.release == lease.release).values(expires=expires)
+        sa.update(LEASES).where(LEASES.c.release == lease.release).values(**values)
     )
 
 
@@ -187,7 +234,7 @@ def is_gone(holder: Holder) -> bool:
     """Return whether a holder is certainly dead; False if this machine cannot tell."""
     if holder.host != socket.gethostname():
         return False
-    if (holder.boot, holder.space) != (_boot(), _space()):
+    if (holder.boot, holder.space) != (boot_id(), _space()):
         # After a reboot, on a copy of the machine or in another container this cannot be decided.
         return False
     try:
@@ -213,7 +260,8 @@ def _started(process: int) -> float:
     return psutil.Process(process).create_time()
 
 
-def _boot() -> str:
+def boot_id() -> str:
+    """Return the identifier of this machine's current boot."""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
     return f"{psutil.boot_time():.0f}"
@@ -227,7 +275,7 @@ def _space() -> str:
 
 def _busy(release: str, other: Holder, left_ms: int) -> str:
     where = f"process {other.process} on {other.host}, since {other.since}"
-    here = socket.gethostname(), _boot(), _space()
+    here = socket.gethostname(), boot_id(), _space()
     if (other.host, other.boot, other.space) == here:
         return (
             f"Another process is working on release {release!r} ({where}). Wait for it;"
@@ -244,9 +292,7 @@ def _holder(release: str, text: str) -> Holder:
     try:
         return Holder(**json.loads(text))
     except (ValueError, TypeError):
-        raise LedgerCorrupt(
-            f"The lease of release {release!r} was changed.", row="ledger-changed"
-        ) from None
+        raise _changed(release) from None
 
 
 def _text(holder: Holder) -> str:

@@ -14,9 +14,11 @@ from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.audit import Audit, audit
 from dp_core.wall.ledger.entries import Entry
 from tasks.ledger.account_decisions import Decisions
+from tasks.ledger.anchors.adoption import Adopted, adopt
 from tasks.ledger.database.ledger_database import Damaged
 from tasks.ledger.database.transaction import known_signer, valid_keys
 from tasks.ledger.input_seals import is_sealed
+from tasks.ledger.leases import check_leases
 from tasks.ledger.ledger_reader import LedgerReader
 from tasks.ledger.release_writer import ReleaseWriter, leased
 from tasks.ledger.reservation_entries import reserve
@@ -49,6 +51,21 @@ class Ledger(LedgerReader, Decisions):
             StageFailed: if another process has the lease.
         """
         return leased(self._database, release, home)
+
+    def adopt(self, *, by: str, reason: str) -> Adopted:
+        """Accept this ledger although its anchor refuses it, after checking every entry.
+
+        Args:
+            by: Person who decides.
+            reason: Reason for the decision.
+
+        Raises:
+            BadInput: if the anchor does not refuse the ledger.
+            LedgerCorrupt: if an entry is wrong; nothing is recorded then.
+        """
+        assert self.anchor is not None, "Only a ledger with an anchor can be refused."
+        self.verify()
+        return adopt(self._database, self.anchor, by=by, reason=reason)
 
     def sign(self, message: bytes) -> tuple[str, str] | None:
         """Return the public key and the signature of a message; None if the ledger has no keys.
@@ -103,4 +120,5 @@ class Ledger(LedgerReader, Decisions):
             raise LedgerCorrupt(f"Entry {found.entries + 1} of the ledger is missing.")
         with self._database.reading() as book:
             book.check_file()
+            check_leases(book)
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.wall.accounting.composition import Composition, Tally
@@ -11,7 +11,7 @@ from dp_core.wall.ledger.account_balance import Standing
 from dp_core.wall.ledger.approval import Gate, gate_of
 from dp_core.wall.ledger.audit import Totals
 from dp_core.wall.ledger.entries import Entry
-from dp_core.wall.ledger.ledger_position import Place, Total
+from dp_core.wall.ledger.ledger_position import Adoption, Place, Total, adoption_of
 from dp_core.wall.ledger.receipts import PUBLISHED, Receipt
 from dp_core.wall.ledger.running_totals import lineage, subtree
 from dp_core.wall.ledger.signatures import public_key_of
@@ -25,6 +25,7 @@ from tasks.ledger.accounts import (
     read_tallies,
     read_uses,
 )
+from tasks.ledger.anchors.ledger_anchor import Findings, LedgerAnchor
 from tasks.ledger.database.ledger_database import Damaged, Database
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.reservations import Charge, Reservation, read_charges, read_reservation
@@ -38,6 +39,7 @@ class LedgerReader:
     """Reads accounts, plans, releases and entries, each in one read transaction."""
 
     _database: Database
+    anchor: LedgerAnchor | None
 
     # -- accounts
 
@@ -185,6 +187,34 @@ class LedgerReader:
         """Return whether the entry at a position has the given link."""
         with self._database.reading() as book:
             return any(entry.link == link for entry in book.find(position=position))
+
+    def check_anchor(self) -> None:
+        """Check the ledger against its anchor, and note its head if it is ahead.
+
+        Raises:
+            LedgerCorrupt: if it lacks a noted entry, is a copy, or is in another ledger's place.
+        """
+        if self.anchor is not None:
+            files = self.anchor.read(self.identity())
+            with self._database.reading() as book:
+                self.anchor.open(book, files)
+
+    def anchor_findings(self) -> Findings | None:
+        """Return the ledger compared with its notes and places; None without an anchor.
+
+        Raises:
+            LedgerCorrupt: if a note is damaged.
+        """
+        if self.anchor is None:
+            return None
+        files = self.anchor.read(self.identity())
+        with self._database.reading() as book:
+            return self.anchor.compare(book, files)
+
+    def adoptions(self) -> Sequence[Adoption]:
+        """Return the adoptions of the ledger, in order."""
+        with self._database.reading() as book:
+            return [adoption_of(receipt) for receipt in book.adoptions()]
 
     def identity(self) -> str:
         """Return the identifier of the ledger."""

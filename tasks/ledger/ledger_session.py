@@ -58,8 +58,6 @@ class LedgerSession:
         reservation: Reservation of the release.
         relation: Neighbouring relation that every event is calibrated to.
         folder: Folder of the noisy results.
-        noted: Called after a charge and before the draw. It notes the ledger's last entry outside
-            the ledger, so that a backup without the charge is recognised. By default nothing.
         committed: Called with the charges after their results are stored and committed. By default
             nothing.
     """
@@ -68,7 +66,6 @@ class LedgerSession:
     reservation: Reservation
     relation: Relation
     folder: Path
-    noted: Callable[[], None] = lambda: None
     committed: Callable[[Sequence[Charge]], None] = lambda _charges: None
 
     @property
@@ -103,7 +100,6 @@ class LedgerSession:
         grants = tuple(
             Grant(charge.number, step) for charge, step in zip(charges, steps, strict=True)
         )
-        self.noted()
         attempt = charges[0].attempts
         committed = charges[0].result
         if committed is not None:

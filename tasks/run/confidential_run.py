@@ -41,13 +41,12 @@ class ConfidentialRun(Run):
         """The confidential data, opened and checked: files, or the snapshot of a table.
 
         Privacy:
-            Whether the data can be opened is an answer about them, so the attempt is recorded
-            before. The anchor is noted: an older copy of the ledger would not count the attempt.
+            Whether the data can be opened is an answer about them, so the attempt is recorded, and
+            the ledger's head noted, before: an older copy of the ledger would not count it.
         """
         from tasks.inputs.open_input import open_input
 
         self.began_attempt = self.writer.examine(self.reservation) or self.began_attempt
-        self.note_anchor()
         return open_input(self.spec, self.schema, self.folder.confidential, self.progress)
 
     @property
@@ -87,7 +86,6 @@ class ConfidentialRun(Run):
             self.reservation,
             self.spec.privacy.relation,
             self.folder.noisy,
-            self.note_anchor,
             self._tell_committed,
         )
 

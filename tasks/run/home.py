@@ -12,13 +12,14 @@ import sqlalchemy
 from dp_core.documents.canonical import digest
 from dp_core.errors import LedgerCorrupt
 from dp_core.wall.ledger.signatures import Signer, read_key
+from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.ledger_anchor import check_anchor
 from tasks.support.run_folder import disk_errors, sync_folder
 
 KEY = "input.key"
 IDENTITY = "home.id"
 SIGNING_KEY = "signing.key"
+STATE = "state"
 
 
 def home() -> Path:
@@ -26,20 +27,46 @@ def home() -> Path:
     return Path(os.environ.get("DP_RELEASE_HOME") or Path.home() / ".dp-release").expanduser()
 
 
-def open_ledger(at: Path | None = None) -> Ledger:
+def state_folder(at: Path) -> Path:
+    """Return the folder outside a home that has the notes of its ledgers' heads.
+
+    DP_RELEASE_STATE names it; the default is `dp-release` in the user's state folder
+    (XDG_STATE_HOME, else `~/.local/state`). A home with a folder `state`, which only `demo` makes,
+    keeps its own notes there, so that demos do not fill the user's folder.
+
+    Args:
+        at: The home.
+    """
+    if (at / STATE).is_dir():
+        return at / STATE
+    named = os.environ.get("DP_RELEASE_STATE")
+    if named:
+        return Path(named).expanduser()
+    above = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (above if above.is_absolute() else Path.home() / ".local" / "state") / "dp-release"
+
+
+def open_ledger(at: Path | None = None, *, refuse: bool = True) -> Ledger:
     """Return the ledger of a home, or the one that DP_RELEASE_LEDGER names.
 
     Args:
         at: The home; by default the one that DP_RELEASE_HOME names.
+        refuse: Whether to refuse a ledger that its anchor does not confirm; True by default, False
+            for its adoption.
 
     Raises:
-        LedgerCorrupt: if the home's ledger is gone, or older than its anchor.
+        LedgerCorrupt: if the home's ledger is gone, older than its anchor, or a copy.
     """
     at = at or home()
     assert_not_lost(at)
-    ledger = Ledger(ledger_url(at), signer(at))
-    check_anchor(at, ledger, ledger_url(at))
-    return ledger
+    url = ledger_url(at)
+    # Without a valid URL there is no anchor, and `Ledger` reports the URL.
+    with contextlib.suppress(sqlalchemy.exc.ArgumentError):
+        ledger = Ledger(url, signer(at), LedgerAnchor(at, state_folder(at), url))
+        if refuse:
+            ledger.check_anchor()
+        return ledger
+    return Ledger(url, signer(at))
 
 
 def signer(at: Path) -> Signer | None:

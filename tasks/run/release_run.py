@@ -16,10 +16,8 @@ from dp_core.errors import StageFailed
 from dp_core.spec.plan import Plan
 from dp_core.spec.release_spec import ReleaseSpec
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.ledger_anchor import note_anchor
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Charge, Reservation
-from tasks.run.home import ledger_url
 from tasks.support.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -106,10 +104,6 @@ class Run:
     def has(self, stage: str) -> bool:
         """Return whether the release has a stage; only `domain`, for private choices, may lack."""
         return stage != "domain" or bool(self.planned.spec.schema.private)
-
-    def note_anchor(self) -> None:
-        """Write the ledger's head to the home, as the anchor of the ledger."""
-        note_anchor(self.home, self.ledger, ledger_url(self.home))
 
     def fact(self, stage: str, name: str) -> object:
         """Return a public fact that a finished stage stored.

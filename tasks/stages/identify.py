@@ -20,6 +20,4 @@ def identify(run: ConfidentialRun) -> None:
 
     digest = keyed_digest(run.source, run.key)
     run.writer.bind_input(run.reservation, digest, run.key)
-    # Note the anchor: a ledger restored from an older copy could otherwise bind another input.
-    run.note_anchor()
     run.folder.belong_to(digest)

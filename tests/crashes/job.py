@@ -95,6 +95,10 @@ class Place:
         return self.home / "runs" / RELEASE
 
     @property
+    def state(self) -> Path:
+        return self.folder / "state"
+
+    @property
     def noisy(self) -> Path:
         return self.run_folder / "public" / "noisy"
 
@@ -121,7 +125,7 @@ class Place:
 
     def environment(self) -> dict[str, str]:
         """Return what tells the program where this place is."""
-        named = {"DP_RELEASE_HOME": str(self.home)}
+        named = {"DP_RELEASE_HOME": str(self.home), "DP_RELEASE_STATE": str(self.state)}
         return named if self.url is None else named | {"DP_RELEASE_LEDGER": self.url}
 
     def results(self) -> Mapping[str, bytes]:
@@ -264,14 +268,22 @@ def inspect(place: Place) -> dict[str, Any]:
     from dp_core.bundle.verification.verify import verify
     from dp_core.spec.plan import make_plan
     from dp_core.spec.reading.spec_file import load_spec
+    from tasks.ledger.anchors.anchor_notes import HEAD, read_notes
     from tasks.run.home import home_key, open_ledger
 
     wrong: list[str] = []
     if ENDS[place.kind] == "finished":
         checks = verify(place.out).checks
         wrong += [f"bundle: {check.sentence}" for check in checks if not check.passed]
+    # Read before the ledger is opened, which notes what a killed process could not.
+    files = place.home / HEAD, *place.state.glob("*.json")
+    noted = [note.position for file in files for note in read_notes(file).values()]
     ledger = open_ledger(place.home)
     ledger.verify(home_key(place.home, ledger))
+    if noted != [ledger.head().position] * 2:
+        wrong.append(f"the head is {ledger.head().position}, and noted is {noted}")
+    if [path.suffix for path in sorted(place.state.iterdir())] != [".json", ".lock"]:
+        wrong.append(f"notes: {sorted(path.name for path in place.state.iterdir())}")
     reservation = ledger.reservation(RELEASE)
     assert reservation is not None
     # However often a release was killed, it is one attempt, with one verdict.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from fractions import Fraction
 
 import pytest
-import sqlalchemy as sa
 
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.verification.verify import verify
@@ -15,16 +16,14 @@ from dp_core.wall.released import tables_of
 from flows.cli.actions.abandonment import abandon
 from tasks.inputs.coding import write_codes
 from tests.flows.conftest import as_csv, plainly, survey
+from tests.ledgers import set_lease
 
 pytestmark = pytest.mark.usefixtures("quick")
 
 
 def end_the_lease(project):
     """What a minute without renewal does to a holder that cannot be seen from here."""
-    engine = sa.create_engine(f"sqlite:///{project.home / 'ledger.db'}")
-    with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE leases SET expires = 0")
-    engine.dispose()
+    set_lease(f"sqlite:///{project.home / 'ledger.db'}", expires=0)
 
 
 def test_codes_of_one_input_are_never_counted_for_another_account(project):
@@ -95,6 +94,7 @@ def test_a_ledger_that_forgot_a_charge_ends_no_release(project, forgotten, backu
     end_the_lease(project)
     if not noted:
         (project.home / "ledger.head").unlink()
+        shutil.rmtree(os.environ["DP_RELEASE_STATE"])
 
     with pytest.raises(LedgerCorrupt, match="older than"):
         abandon(project.home, project.ledger(), "town")

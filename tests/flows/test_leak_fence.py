@@ -111,6 +111,7 @@ def environment(place: Path) -> dict[str, str]:
     }
     return kept | {
         "DP_RELEASE_HOME": str(place / "home"),
+        "DP_RELEASE_STATE": str(place / "state"),
         "HOME": str(place / "person"),
         "TMPDIR": str(place / "tmp"),
         "DASK_TEMPORARY_DIRECTORY": str(place / "dask"),

@@ -81,6 +81,7 @@ def run(place, *commands, fails=""):
     }
     environment |= {
         "DP_RELEASE_HOME": str(place / "home"),
+        "DP_RELEASE_STATE": str(place / "state"),
         "HOME": str(place / "person"),
         "PYTHONPATH": str(ROOT),
         "PYTHONWARNINGS": "ignore",

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 import shutil
 import stat
 from fractions import Fraction
@@ -340,6 +341,7 @@ def test_a_ledger_put_back_from_a_backup_gives_no_second_draw(project):
         project.release(project.folder / "second")
     # Even where somebody deletes the note, results without a charge stop the release.
     (project.home / "ledger.head").unlink()
+    shutil.rmtree(os.environ["DP_RELEASE_STATE"])
     with pytest.raises(LedgerCorrupt, match="Restore the newest copy of the ledger"):
         project.release(project.folder / "second")
     assert {path.name: path.read_bytes() for path in noisy.iterdir()} == kept

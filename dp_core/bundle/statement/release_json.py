@@ -31,7 +31,7 @@ from dp_core.spec.method_options import plain_options
 from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.guarantee import Guarantee
-from dp_core.wall.ledger.ledger_position import Total
+from dp_core.wall.ledger.ledger_position import Adoption, Total
 
 FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 4
@@ -103,6 +103,7 @@ def statement(
                 privacy.unit,
                 (published.enforced, published.best, published.also),
                 published.totals,
+                published.adoptions,
             ),
         },
         "method": {
@@ -124,6 +125,7 @@ def statement(
             "head": published.head,
             "place": published.place and dataclasses.asdict(published.place),
             "totals": [total_json(total) for total in published.totals],
+            **adopted_json(published.adoptions),
         },
         "sets": {
             "m": published.sets,
@@ -316,6 +318,28 @@ def over_all(total: Total) -> str:
     return sentence
 
 
+def adopted_json(adoptions: Sequence[Adoption]) -> dict[str, object]:
+    """Return what the section `ledger` says about adoptions; empty if there were none."""
+    stated = [{**one.to_json(), "in_words": adopted_in_words(one)} for one in adoptions]
+    return {"adopted": stated} if stated else {}
+
+
+def adopted_in_words(adoption: Adoption) -> str:
+    """Return a sentence about an adoption of the ledger, for people."""
+    sentence = (
+        f"On {adoption.day.isoformat()} a person accepted a restored or copied database as this"
+        " ledger."
+    )
+    match adoption.behind:
+        case None:
+            return f"{sentence} How many of its entries were missing is unknown."
+        case 0:
+            return f"{sentence} No entry was known to be missing."
+        case count:
+            entries = "1 entry was" if count == 1 else f"{count} entries were"
+            return f"{sentence} {entries} missing, and the totals do not count what they recorded."
+
+
 def total_json(total: Total) -> dict[str, object]:
     """Return an account's total as the statement has it."""
     return {
@@ -343,6 +367,7 @@ def guaranteed_json(
     unit: str,
     guarantees: tuple[Guarantee, Guarantee, Guarantee | None],
     totals: Sequence[Total],
+    adoptions: Sequence[Adoption] = (),
 ) -> dict[str, object]:
     """Return what the section `guarantee` says beside neighbours and unit.
 
@@ -351,6 +376,7 @@ def guaranteed_json(
         unit: Unit of privacy.
         guarantees: Enforced, tightest, and the one that holds as well, if any.
         totals: Totals of the account that paid and of those it belongs to.
+        adoptions: Adoptions of the ledger; none by default.
     """
     enforced, tightest, also = guarantees
     words = unit_words(unit, relation.max_rows)
@@ -359,7 +385,10 @@ def guaranteed_json(
         "tightest": guarantee_json(tightest),
         "also": also and guarantee_json(also),
         "in_words": in_words(tightest, relation.neighbours, words),
-        "over_all_releases": [over_all(total) for total in totals],
+        "over_all_releases": [
+            *(over_all(total) for total in totals),
+            *(adopted_in_words(adoption) for adoption in adoptions),
+        ],
         "not_covered": list(NOT_COVERED),
     }
 

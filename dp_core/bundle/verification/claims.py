@@ -19,7 +19,7 @@ from dp_core.spec.chosen_domain import read_statement, resolved
 from dp_core.wall.accounting.currency import Currency, Kind
 from dp_core.wall.accounting.events import Event, event_from_json
 from dp_core.wall.accounting.guarantee import Guarantee
-from dp_core.wall.ledger.ledger_position import Total
+from dp_core.wall.ledger.ledger_position import Adoption, Total, stated_adoptions
 from dp_core.wall.ledger.receipts import Receipt
 
 GARBAGE = (
@@ -83,6 +83,7 @@ class Claims:
         records: Number of records of the file; None unless it is public.
         schema: The schema in the statement.
         totals: Totals of the accounts that paid, from the settlement; empty without one.
+        adoptions: Adoptions of the ledger, from the settlement; empty without one.
         place: Link, public key and signature of the last receipt; None if not stated.
         off: Stated deviation of each set's weights from public totals; empty without totals.
         signature: Public key and signature of the whole statement; None if it is not signed.
@@ -111,6 +112,7 @@ class Claims:
     records: int | None
     schema: Schema
     totals: tuple[Total, ...]
+    adoptions: tuple[Adoption, ...]
     off: tuple[float, ...]
     place: tuple[str, str | None, str | None] | None
     signature: tuple[str, str] | None
@@ -174,6 +176,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
             Total.from_json(total)
             for total in cast("Sequence[Any]", settled.body["totals"] if settled else ())
         ),
+        adoptions=stated_adoptions(settled.body) if settled else (),
         off=tuple(map(float, document["sets"].get("weights", {}).get("largest_deviation", ()))),
         place=_place(ledger["place"]),
         signature=signed and (_text(signed["public_key"]), _text(signed["signature"])),

@@ -13,6 +13,7 @@ from dp_core.bundle.statement.citation import suggested
 from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.bundle.statement.release_json import (
     STATEMENT,
+    adopted_json,
     currency_json,
     guaranteed_json,
     origin_of,
@@ -90,12 +91,15 @@ def check_statement(
     for section, names in _SECTIONS.items():
         if section == "method" and claims.schema.private:
             names = names | {"domain"}
+        if section == "ledger" and claims.adoptions:
+            names = names | {"adopted"}
         wrong += [
             f"{STATEMENT} states '{section}.{name:.40}', which is not part of a statement."
             for name in sorted(set(document[section]) - names)
         ]
     for (section, name), made in _remade(document, claims):
-        if canonical_json(document[section][name]) != canonical_json(made):
+        stated = document[section]
+        if name not in stated or canonical_json(stated[name]) != canonical_json(made):
             wrong.append(f"{STATEMENT} states '{section}.{name}' unlike plan and receipts.")
     wrong += [
         f"The plan in {STATEMENT} states {name!r} unlike the reservation."
@@ -149,7 +153,7 @@ def _remade(
     enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=claims.currency.theorem)
     guarantees = enforced, claims.tightest, claims.also
     for name, value in guaranteed_json(
-        claims.relation, claims.unit, guarantees, claims.totals
+        claims.relation, claims.unit, guarantees, claims.totals, claims.adoptions
     ).items():
         yield ("guarantee", name), value
 
@@ -160,6 +164,8 @@ def _remade(
 
     yield ("ledger", "currency"), currency_json(claims.currency)
     yield ("ledger", "totals"), [total_json(total) for total in claims.totals]
+    for name, value in adopted_json(claims.adoptions).items():
+        yield ("ledger", name), value
 
     yield ("sets", "m"), synthesize["sets"]
     yield ("sets", "mode"), synthesize["mode"]

@@ -178,6 +178,8 @@ class _State:
                 return None
             case "hold" | "look" | "decide" | "examine" | "verdict" | "allow-retry":
                 return None
+            case "adopt":
+                return None
             case other:
                 assert_never(other)
 
@@ -260,6 +262,7 @@ class MemoryBook:
     def __init__(self) -> None:
         self.totals: dict[str, str] = {}
         self._identity = ""
+        self._adoptions: list[Receipt] = []
         self.inputs: dict[int, str] = {}
         self._accounts: dict[str, str] = {}
         self._terms: dict[str, list[Receipt]] = {}
@@ -280,6 +283,8 @@ class MemoryBook:
         self.totals |= after
         if entry.kind == "ledger":
             self._identity = str(entry.body["id"])
+        if entry.kind == "adopt":
+            self._adoptions.append(receipt)
         if entry.kind in OF_ACCOUNT:
             self._terms.setdefault(receipt.account, []).append(receipt)
             self._charters[receipt.account] = charter_of(self._terms[receipt.account])
@@ -318,6 +323,10 @@ class MemoryBook:
     def identity(self) -> str:
         """Return the identifier of the ledger."""
         return self._identity
+
+    def adoptions(self) -> Sequence[Receipt]:
+        """Return the receipts of kind `adopt`."""
+        return self._adoptions
 
     def total(self, subject: str) -> str | None:
         """Return a running total."""

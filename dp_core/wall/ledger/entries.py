@@ -205,7 +205,7 @@ def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> 
             return f"attempt/{reservation}/{about}/{receipt.body.get('attempt')}"
         case "raise" | "restate" | "approve" | "withdraw" | "reserve" | "charge" | "look" | None:
             return None
-        case "allow-retry":
+        case "adopt" | "allow-retry":
             return None
         case other:
             assert_never(other)

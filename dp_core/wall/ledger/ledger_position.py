@@ -1,4 +1,9 @@
-"""What a release states about the ledger: its position in the chain, and its accounts' totals."""
+"""What a release states about the ledger: position in the chain, accounts' totals, adoptions.
+
+An adoption is an entry by which a person accepts a restored or copied ledger. A ledger that lacks
+entries which were noted outside it, or that is not at the place where it was made, is refused until
+then. The entry is kept, and every later release states it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,8 @@ from typing import Any
 
 from dp_core.documents.exact import exact_fraction
 from dp_core.wall.ledger.account_terms import Charter
+from dp_core.wall.ledger.entries import Entry
+from dp_core.wall.ledger.receipts import Receipt
 from dp_core.wall.ledger.running_totals import Book, lineage
 
 
@@ -111,13 +118,79 @@ def total_of(charter: Charter) -> Total:
 
 
 def whereabouts(book: Book, account: str) -> dict[str, object]:
-    """Return what a settlement states about the ledger: its identifier and the accounts' totals.
+    """Return what a settlement states about the ledger.
 
-    The settlement is the last published receipt, so its signature covers these values too.
+    These are its identifier, the accounts' totals and, if there are any, its adoptions. The
+    settlement is the last published receipt, so its signature covers these values too.
 
     Args:
         book: The ledger before the settlement.
         account: Account of the release. The accounts that it is within pay as well.
     """
     totals = [total_of(charter).to_json() for charter in lineage(book, account)]
-    return {"ledger": book.identity(), "totals": totals}
+    adopted = [adoption_of(receipt).to_json() for receipt in book.adoptions()]
+    stated: dict[str, object] = {"ledger": book.identity(), "totals": totals}
+    return stated | ({"adopted": adopted} if adopted else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """What a release states about one adoption of its ledger.
+
+    Attributes:
+        day: Day of the adoption, UTC.
+        behind: Number of noted entries that the ledger lacked; None if it is unknown, because there
+            was no note or the ledger had gone on differently.
+    """
+
+    day: datetime.date
+    behind: int | None
+
+    def to_json(self) -> dict[str, object]:
+        """Return the adoption as a settlement states it."""
+        return {"day": self.day.isoformat(), "behind": self.behind}
+
+
+def adoption_of(receipt: Receipt) -> Adoption:
+    """Return the adoption that a receipt of kind `adopt` records."""
+    return Adoption(datetime.date.fromisoformat(receipt.at), _count(receipt.body["behind"]))
+
+
+def stated_adoptions(settlement: Mapping[str, Any]) -> tuple[Adoption, ...]:
+    """Return the adoptions that the body of a settlement states, in order.
+
+    Raises:
+        LookupError, TypeError, ValueError: if it has another structure.
+    """
+    return tuple(
+        Adoption(datetime.date.fromisoformat(found["day"]), _count(found["behind"]))
+        for found in settlement.get("adopted", ())
+    )
+
+
+def entries_behind(head: int, noted: int | None) -> int | None:
+    """Return how many noted entries a ledger lacks; None if it is unknown.
+
+    Args:
+        head: Position of the ledger's last entry.
+        noted: Position of the newest noted entry that the ledger lacks; None if there was no note.
+    """
+    return noted - head if noted is not None and noted > head else None
+
+
+def broken_adoption(entry: Entry) -> str | None:
+    """Return how an entry of kind `adopt` contradicts itself; None if it does not."""
+    noted, head = entry.body["from"], entry.body["to"]
+    if head["position"] != entry.position - 1:
+        return "adopts another head than that of the entry before it"
+    behind = _count(entry.body["behind"])
+    # Without a missing entry nothing is behind, whatever position was noted.
+    if behind not in (0, entries_behind(head["position"], noted and noted["position"])):
+        return "states another number of missing entries than its heads imply"
+    return None
+
+
+def _count(value: object) -> int | None:
+    if value is None or (type(value) is int and value >= 0):
+        return value
+    raise ValueError("The number of missing entries is not a whole number.")

@@ -24,6 +24,7 @@ AccountKind = Literal["open", "raise", "restate", "close"]
 
 EntryKind = Literal[
     "ledger",
+    "adopt",
     "key",
     AccountKind,
     "approve",

@@ -17,7 +17,7 @@ from dp_core.wall.ledger.account_terms import Charter, Promise, amended, charged
 from dp_core.wall.ledger.approval import broken_by_gate, gate_of, gate_total, passed
 from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.entries import Entry
-from dp_core.wall.ledger.ledger_position import whereabouts
+from dp_core.wall.ledger.ledger_position import broken_adoption, whereabouts
 from dp_core.wall.ledger.receipts import UNKNOWN_KIND, Receipt, known_kind
 from dp_core.wall.ledger.refused_attempts import attempts_after, broken_by_attempts
 from dp_core.wall.ledger.running_totals import (
@@ -90,6 +90,8 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             return _restate(entry, book)
         case "ledger" | "key" | "raise" | "close" | "approve" | "withdraw" | "input" | "attempt":
             return {}
+        case "adopt":
+            return {}
         case None:
             raise ValueError(f"An entry ({entry.kind:.20}) {UNKNOWN_KIND}.")
         case other:
@@ -158,6 +160,8 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
     match known_kind(entry.kind):
         case "ledger" | "key" | "approve" | "withdraw":
             return None
+        case "adopt":
+            return broken_adoption(entry)
         case "open":
             within = receipt.body["within"]
             if within is not None and book.charter(str(within)) is None:
@@ -299,7 +303,10 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
             if exact_fraction(body["spent"]) != used.tally.cost:
                 return "states another sum than the charges have"
             stated = whereabouts(book, promise.account)
-            if {name: body[name] for name in stated} != stated:
+            if {name: body.get(name) for name in (*stated, "adopted")} != {
+                "adopted": None,
+                **stated,
+            }:
                 return "states another ledger, or other totals, than those that paid"
             if body["outcome"] not in OUTCOMES or not isinstance(body["seen"], bool):
                 return "has no valid outcome"

@@ -66,6 +66,9 @@ class Book(Protocol):
     def identity(self) -> str:
         """Return the identifier of the ledger."""
 
+    def adoptions(self) -> Sequence[Receipt]:
+        """Return the receipts of kind `adopt`, in order."""
+
     def total(self, subject: str) -> str | None:
         """Return the latest text of a running total; None if it was never written."""
 

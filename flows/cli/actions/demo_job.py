@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dp_core.errors import BadInput
 from dp_core.wall.accounting.composition import Terms
-from tasks.run.home import open_ledger
+from tasks.run.home import STATE, open_ledger
 
 FILES = ("yrbss.csv.gz", "yrbss.schema.yaml", "yrbss.release.yaml")
 
@@ -19,6 +19,7 @@ def prepare_demo(home: Path) -> tuple[Path, Path]:
     fresh = _fresh(home / "demo")
     for name in FILES:
         (fresh / name).write_bytes((resources.files("flows.demo") / name).read_bytes())
+    (fresh / STATE).mkdir(mode=0o700)
     open_ledger(fresh).open_account(
         "yrbss",
         terms=Terms("basic", Fraction(1), Fraction("1e-9")),

@@ -339,6 +339,21 @@ def exported(console: Console, answer: answers.LedgerExport) -> None:
     )
 
 
+def adopted(console: Console, answer: answers.AdoptedLedger) -> None:
+    """Print what the adoption of a ledger recorded."""
+    sentence(console, f"This ledger is adopted, at entry {answer.head:,}.")
+    if answer.behind is None:
+        fact(console, "Missing", "an unknown number of entries")
+    elif answer.behind:
+        fact(console, "Missing", f"{plural(answer.behind, 'entry')}, up to {answer.noted:,}")
+    if answer.elsewhere is not None:
+        fact(console, "Place", f"{answer.elsewhere}; this place is recorded from now on")
+    if answer.closed:
+        fact(console, "Closed", f"{', '.join(answer.closed)}: closed before, and closed again")
+    words = "Every later release states this. Any other copy of the ledger must not be used again."
+    sentence(console, words)
+
+
 def verified(console: Console, answer: answers.LedgerCheck) -> None:
     """Print that a ledger verifies, and what that rests on."""
     what = "export" if answer.export else "ledger"
@@ -354,3 +369,16 @@ def verified(console: Console, answer: answers.LedgerCheck) -> None:
         fact(console, "Last", f"signed with a trusted key ({', '.join(answer.trusted)})")
     if answer.seals == "not checked" and not answer.export:
         fact(console, "Seals", "not checked, because this home made none of the releases")
+    if answer.anchor is not None:
+        _anchor(console, answer.anchor)
+
+
+def _anchor(console: Console, anchor: answers.AnchorCheck) -> None:
+    """Print where the head is noted, whether the place is known, and earlier adoptions."""
+    where = " and ".join(map(str, anchor.noted_in)) or "nowhere"
+    fact(console, "Anchor", f"entry {anchor.noted:,} is noted in {where}")
+    unknown = f"; not known here: {', '.join(anchor.unknown)}" if anchor.unknown else ""
+    fact(console, "Place", f"{anchor.place}{unknown}")
+    for adoption in anchor.adopted:
+        behind = "an unknown number of" if adoption.behind is None else adoption.behind
+        fact(console, "Adopted", f"on {adoption.day}, {behind} entries missing")

@@ -13,22 +13,23 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import sqlalchemy as sa
 
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError, StageFailed
 from dp_core.wall.ledger.entries import LEDGER_VERSION, not_known
 from dp_core.wall.ledger.signatures import Signer
+from tasks.ledger.database.ledger_place import place_of
 from tasks.ledger.database.ledger_tables import METADATA
 from tasks.ledger.database.transaction import Transaction
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-SCHEMA_VERSION = "0004"
+SCHEMA_VERSION = "0005"
 """Name of the latest migration, which this version of the program needs."""
 
 _STEPS = "tasks.ledger.database:migrations"
@@ -76,15 +77,25 @@ class _Undone(Exception):
     """Rolls back a transaction of `Database.trying`."""
 
 
+class Anchor(Protocol):
+    """The notes of a ledger's head outside its database."""
+
+    def check(self, book: Transaction) -> Callable[[Transaction], None]:
+        """Refuse a ledger that must not be written; return what notes its head after a commit."""
+
+
 class Database:
     """One ledger's database."""
 
-    def __init__(self, url: str, signer: Signer | None = None) -> None:
+    def __init__(
+        self, url: str, signer: Signer | None = None, anchor: Anchor | None = None
+    ) -> None:
         """Open the database; a new one becomes an empty ledger.
 
         Args:
             url: SQLAlchemy URL of SQLite or PostgreSQL.
             signer: Key that signs new entries; None (the default) without one.
+            anchor: Notes that every write checks and moves; None (the default) without them.
 
         Raises:
             BadInput: if the URL cannot hold a ledger, a right is missing, or a newer version of the
@@ -94,6 +105,7 @@ class Database:
         """
         self.url = url
         self.signer = signer
+        self.anchor = anchor
         self._engine = _engine(url)
         try:
             self._prepare()
@@ -115,8 +127,15 @@ class Database:
         return self._engine.dialect.name
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[Transaction]:
-        """Provide the entries in one write transaction; an exception rolls it back."""
+    def writing(self, *, anchored: bool = True) -> Iterator[Transaction]:
+        """Provide the entries in one write transaction; an exception rolls it back.
+
+        The anchor is checked before the block, under the write lock, and moved after the commit.
+
+        Args:
+            anchored: Whether to do that; False while a ledger is created or adopted.
+        """
+        note: Callable[[Transaction], None] | None = None
         with self._errors(), self._engine.connect() as connection:
             connection = connection.execution_options(writes=True)
             with connection.begin():
@@ -124,8 +143,12 @@ class Database:
                     connection.exec_driver_sql(_POSTGRES_WRITER)
                     _check_clock(connection)
                 book = Transaction(connection, self.signer)
+                if anchored and self.anchor is not None:
+                    note = self.anchor.check(book)
                 yield book
                 book.write_totals()
+        if note is not None and book.has_appended:
+            note(book)
 
     @contextlib.contextmanager
     def trying(self) -> Iterator[Transaction]:
@@ -182,14 +205,18 @@ class Database:
                 return
             old = sa.inspect(connection).has_table("entries")
         try:
-            with self.writing() as book:
+            with self.writing(anchored=False) as book:
                 # Several processes may open an older ledger at once. The first one with the lock
                 # migrates it, so the others check again after they get the lock.
                 if _is_current(book.connection, self.url):
                     return
                 _migrate(book.connection)
                 if book.last() is None:
-                    body = {"version": LEDGER_VERSION, "id": str(uuid.uuid4())}
+                    body = {
+                        "version": LEDGER_VERSION,
+                        "id": str(uuid.uuid4()),
+                        "place": place_of(book.connection),
+                    }
                     book.append("ledger", body=body)
         except Denied:
             state = "The tables are of an earlier version" if old else "There are no tables yet"

@@ -60,7 +60,15 @@ LEASES = sa.Table(
     sa.Column("fence", sa.BigInteger, nullable=False),
     sa.Column("holder", sa.Text, nullable=False),
     sa.Column("expires", sa.BigInteger, nullable=False),
+    # Checksum of the other columns; migration 0005 added it, so the column itself allows NULL.
+    sa.Column("seal", sa.Text, nullable=True),
 )
+
+APPEND_ONLY = {
+    "entries": "position = NEW.position OR link = NEW.link OR key = NEW.key",
+    "totals": "subject = NEW.subject AND position = NEW.position",
+}
+"""Tables whose rows never change; for each the condition `taken` of `refusals`."""
 
 _MESSAGE = "the ledger is append-only"
 

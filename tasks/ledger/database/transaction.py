@@ -19,7 +19,8 @@ from dp_core.wall.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, m
 from dp_core.wall.ledger.rules import broken_rule, changes
 from dp_core.wall.ledger.running_totals import reservation_total
 from dp_core.wall.ledger.signatures import Signer
-from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS
+from tasks.ledger.database.ledger_place import Place
+from tasks.ledger.database.ledger_tables import APPEND_ONLY, ENTRIES, TOTALS, refusals
 
 _TOGETHER = 500
 """Number of running totals that one statement reads."""
@@ -56,6 +57,9 @@ class Transaction:
         self._promises: dict[int, Promise] = {}
         self._present: set[str] = set()
         self._receipts: dict[int | None, tuple[int, str]] = {}
+        self.has_appended = False
+        self._closed: set[str] = set()
+        self._identity: str | None = None
 
     # -- finding entries
 
@@ -105,6 +109,29 @@ class Transaction:
         found = self.find(**criteria, last=1)
         return found[0] if found else None
 
+    def head(self) -> tuple[int, str]:
+        """Return position and link of the last entry; 0 and `START` for an empty ledger."""
+        position, link, _ = self._end()
+        return position, link
+
+    def has_link(self, position: int, link: str) -> bool:
+        """Return whether the entry at a position has the given link."""
+        if self.head()[0] == position:
+            return self.head()[1] == link
+        query = sa.select(ENTRIES.c.link).where(ENTRIES.c.position == position)
+        return self.connection.execute(query).scalar() == link
+
+    def place(self) -> tuple[int, Place]:
+        """Return the place at which the ledger was made or last adopted.
+
+        Returns:
+            Position of the entry that records the place, and the place, which is empty if an
+            earlier program made the ledger.
+        """
+        found = self.latest(kinds=("ledger", "adopt"))
+        assert found is not None
+        return found.position, found.body.get("place") or {}
+
     def last(self) -> Entry | None:
         """Return the last entry of the ledger; None only while the ledger is being created."""
         return self.latest()
@@ -151,7 +178,7 @@ class Transaction:
         Raises:
             LedgerCorrupt: if an entry has a position below 1; if a running total has the position
                 of no entry, so that it would be read as the latest; or if the SQLite file is
-                damaged, for example in an index that finds balances.
+                damaged, for example in an index that finds balances, or lacks a trigger.
         """
         before = sa.select(ENTRIES).where(ENTRIES.c.position < 1).limit(1)
         hidden = self.connection.execute(before).mappings().first()
@@ -171,12 +198,31 @@ class Transaction:
                     f" ({str(answer).splitlines()[-1]:.80}); restore a copy of the file.",
                     row="ledger-damaged",
                 )
+            self._check_triggers()
+
+    def _check_triggers(self) -> None:
+        """Check that an SQLite file still has the triggers that refuse changes of its rows."""
+        query = "SELECT sql FROM sqlite_master WHERE type = 'trigger'"
+        found = {str(sql) for (sql,) in self.connection.exec_driver_sql(query)}
+        wanted = [refusals("sqlite", table, taken) for table, taken in APPEND_ONLY.items()]
+        if not found.issuperset(sql for of_table in wanted for sql in of_table):
+            raise LedgerCorrupt(
+                "Every entry of the ledger is correct, but the triggers that refuse changes of"
+                " entries are missing or were changed; restore a copy of the file.",
+                row="ledger-changed",
+            )
 
     # -- the methods of `Book`, by which the rules are checked
 
     def identity(self) -> str:
         """Return the identifier of the ledger."""
-        return str(self.find(position=1)[0].body["id"])
+        if self._identity is None:
+            self._identity = str(self.find(position=1)[0].body["id"])
+        return self._identity
+
+    def adoptions(self) -> Sequence[Receipt]:
+        """Return the receipts of kind `adopt`, in order."""
+        return [entry.receipt for entry in self.find(kinds=("adopt",))]
 
     def total(self, subject: str) -> str | None:
         """Return the latest text of a running total; None if it was never written."""
@@ -334,6 +380,9 @@ class Transaction:
         after = changes(entry, self)
         self.connection.execute(_ADD, _columns(entry))
         self._last = position, entry.link, recorded
+        self.has_appended = True
+        if kind == "close":
+            self._closed.add(account)
         if kind == "key":
             self._keys = None
         if kind in OF_ACCOUNT:
@@ -346,6 +395,11 @@ class Transaction:
     def today(self) -> date:
         """Return the day of the next entry, in UTC; never earlier than that of the last entry."""
         return date.fromisoformat(max(now(), self._end()[2])[:10])
+
+    @property
+    def closed(self) -> frozenset[str]:
+        """Names of the accounts that this transaction closed."""
+        return frozenset(self._closed)
 
     def link(self) -> str:
         """Return the link of the last entry."""

@@ -35,6 +35,7 @@ def environment(place: Path) -> dict[str, str]:
         (place / name).mkdir(parents=True)
     return kept | {
         "DP_RELEASE_HOME": str(place / "home"),
+        "DP_RELEASE_STATE": str(place / "state"),
         "HOME": str(place / "person"),
         "TMPDIR": str(place / "tmp"),
         "PYTHONPATH": str(ROOT),

@@ -461,6 +461,7 @@ def test_a_existing_ledger_older_than_the_run_s_folder(project, command, says):
     stop_before(project, "select")
     shutil.copy(copy, project.home / "ledger.db")
     (project.home / "ledger.head").unlink()
+    shutil.rmtree(os.environ["DP_RELEASE_STATE"])
     says(run(project, command))
 
 
@@ -799,6 +800,22 @@ def test_an_older_ledger(project, command, says):
     stop_before(project, "select")
     shutil.copy(copy, project.home / "ledger.db")
     says(refused(command, "status"))
+
+
+@row("ledger-copied")
+def test_a_copied_home(project, command, says, monkeypatch):
+    shutil.copytree(project.home, project.folder / "copy")
+    monkeypatch.setenv("DP_RELEASE_HOME", str(project.folder / "copy"))
+    failed = refused(command, "status")
+    assert "dp-release ledger adopt --by NAME --reason TEXT" in failed
+    says(failed)
+
+
+@row("state-folder")
+def test_a_state_folder_that_cannot_be_written(project, command, says, monkeypatch):
+    (project.folder / "file").write_text("")
+    monkeypatch.setenv("DP_RELEASE_STATE", str(project.folder / "file" / "state"))
+    says(refused(command, "ledger", "close", "town", "--by", "Ana", "--reason", "done"))
 
 
 @row("ledger-replaced")

@@ -37,7 +37,31 @@ def whole(tmp_path_factory):
     return path.read_bytes(), list(ledger.all_entries())
 
 
-PLACES = ("Entry ", "The running total", "A running total", "Every entry of the ledger is correct")
+PLACES = (
+    "Entry ",
+    "The running total",
+    "A running total",
+    "Every entry of the ledger is correct",
+    "The lease of release",
+)
+
+
+def everything(content):
+    """Return every row of every table, the triggers, and the tables' and indexes' columns."""
+    with closing(sqlite3.connect(":memory:")) as memory:
+        memory.deserialize(content)
+        memory.text_factory = bytes
+        query = "SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite%'"
+        parts = [(kind.decode(), name.decode()) for kind, name in memory.execute(query)]
+        found = {"parts": parts}
+        for kind, name in parts:
+            asked = {
+                "table": (f"SELECT * FROM {name}", f"PRAGMA table_info({name})"),
+                "index": (f"PRAGMA index_xinfo({name})",),
+                "trigger": (f"SELECT sql FROM sqlite_master WHERE name = '{name}'",),
+            }
+            found[name] = [memory.execute(query).fetchall() for query in asked[kind]]
+        return found
 
 
 def outcome(path, whole):
@@ -49,6 +73,7 @@ def outcome(path, whole):
         said = found.message
     else:
         assert list(ledger.all_entries()) == whole[1]
+        assert everything(path.read_bytes()) == everything(whole[0])
         return None
     # A table whose name is another now is not there; and there is the mark of the version itself.
     assert "\n" not in said
@@ -66,6 +91,23 @@ def test_the_file_that_was_written_is_whole(whole, tmp_path):
     path = tmp_path / "ledger.db"
     path.write_bytes(whole[0])
     assert outcome(path, whole) is None
+
+
+@pytest.mark.parametrize("release", ["r0", "last"])
+def test_every_byte_of_a_lease_is_found(whole, tmp_path, release):
+    """The holder of a lease that ended was not covered by anything."""
+    content = whole[0]
+    path = tmp_path / "ledger.db"
+    with closing(sqlite3.connect(":memory:")) as memory:
+        memory.deserialize(content)
+        memory.text_factory = bytes
+        query = "SELECT holder FROM leases WHERE release = ?"
+        (holder,) = memory.execute(query, (release,)).fetchone()
+    begins = content.index(holder)
+    # The release and its fence stand before the holder, and the checksum after it.
+    for offset in range(begins - len(release) - 1, begins + len(holder) + 64, 3):
+        path.write_bytes(flip(content, offset, 0x01))
+        assert outcome(path, whole) is not None, offset - begins
 
 
 def test_a_byte_anywhere_in_the_file_is_found_or_held_nothing(whole, tmp_path):

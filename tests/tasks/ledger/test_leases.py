@@ -19,6 +19,7 @@ from dp_core.errors import StageFailed
 from dp_core.wall.accounting.composition import Terms
 from tasks.ledger import leases
 from tasks.ledger.ledger import Ledger
+from tests.ledgers import set_lease
 from tests.specs import plan_of
 
 HOLDER = """
@@ -108,7 +109,7 @@ def test_a_stopped_holder_is_not_taken_for_dead_before_its_lease_ends(ledger, fi
     holder.send_signal(signal.SIGSTOP)
     with pytest.raises(StageFailed, match="Another process is working"):
         ledger.lease("first", "this home").__enter__()
-    change(file, "UPDATE leases SET expires = 0")
+    set_lease(f"sqlite:///{file}", expires=0)
     with ledger.lease("first", "this home") as writer:
         assert writer.lease.fence == 2
 
@@ -133,7 +134,7 @@ def test_a_release_is_let_go_when_its_work_fails(ledger):
 def test_a_number_of_a_process_that_another_one_has_now_is_not_the_holder(ledger, file):
     text = json.loads(value_of(file, "holder"))
     text["started"] -= 100
-    change(file, "UPDATE leases SET holder = ?", json.dumps(text))
+    set_lease(f"sqlite:///{file}", holder=json.dumps(text))
     with ledger.lease("first", "this home") as writer:
         assert writer.lease.fence == 2
 
@@ -143,12 +144,12 @@ def test_a_holder_that_cannot_be_seen_from_here_keeps_its_lease_until_it_ends(
     ledger, file, holder, place
 ):
     text = json.loads(value_of(file, "holder")) | {place: "elsewhere"}
-    change(file, "UPDATE leases SET holder = ?", json.dumps(text))
+    set_lease(f"sqlite:///{file}", holder=json.dumps(text))
     holder.kill()
     holder.wait()
     with pytest.raises(StageFailed, match=r"expires in \d+ s"):
         ledger.lease("first", "this home").__enter__()
-    change(file, "UPDATE leases SET expires = 0")
+    set_lease(f"sqlite:///{file}", expires=0)
     with ledger.lease("first", "this home") as writer:
         assert writer.lease.fence == 2
 
@@ -159,7 +160,7 @@ def test_whoever_was_taken_over_is_refused_on_every_write_and_ends_nobody_elses_
     plan = plan_of(tmp_path)
     with ledger.lease("first", "this home") as first:
         reservation = first.reserve(plan)
-        change(file, "UPDATE leases SET expires = 0")
+        set_lease(f"sqlite:///{file}", expires=0)
         with ledger.lease("first", "this home") as second:
             before = ledger.head()
             for write in (
@@ -182,7 +183,7 @@ def test_whoever_was_taken_over_is_refused_on_every_write_and_ends_nobody_elses_
 def test_a_late_holder_that_ends_leaves_the_lease_of_the_next_one_alone(ledger, file):
     with contextlib.ExitStack() as later:
         with ledger.lease("first", "this home"):
-            change(file, "UPDATE leases SET expires = 0")
+            set_lease(f"sqlite:///{file}", expires=0)
             second = later.enter_context(ledger.lease("first", "this home"))
         assert ledger.holder("first") == second.lease.holder
         second.require()
@@ -193,7 +194,7 @@ def test_a_lease_of_the_same_fence_that_another_holds_is_left_alone(ledger, file
     """A table that was restored from a backup gives a fence a second time."""
     with ledger.lease("first", "this home") as writer:
         other = json.loads(value_of(file, "holder")) | {"host": "elsewhere"}
-        change(file, "UPDATE leases SET holder = ?", json.dumps(other))
+        set_lease(f"sqlite:///{file}", holder=json.dumps(other))
         with pytest.raises(StageFailed, match="Another process took over"):
             writer.require()
         ends = value_of(file, "expires")

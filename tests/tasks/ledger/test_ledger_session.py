@@ -3,7 +3,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import sqlite3
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +22,7 @@ from tasks.ledger import ledger_session as session_module
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.ledger_session import LedgerSession
 from tasks.ledger.release_writer import MOST_ATTEMPTS, ReleaseWriter
+from tests.ledgers import set_lease
 from tests.specs import plan_of
 
 BATCH = "one_way-0"
@@ -87,8 +87,7 @@ def take_over(ledger, session, tmp_path):
 
     @contextlib.contextmanager
     def another():
-        with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as database, database:
-            database.execute("UPDATE leases SET expires = 0")
+        set_lease(f"sqlite:///{tmp_path / 'ledger.db'}", expires=0)
         with ledger.lease("first", "this home") as writer:
             yield replace(session, writer=writer)
 

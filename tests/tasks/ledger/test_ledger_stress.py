@@ -31,7 +31,7 @@ from dp_core.wall.ledger.entries import Entry
 from tasks.ledger.database.ledger_tables import LEASES
 from tasks.ledger.ledger import Ledger
 from tests.full import EXHAUSTIVE
-from tests.ledger_worker import EPSILONS, LIFETIME_MS, batches_of, make_templates
+from tests.ledger_worker import EPSILONS, LIFETIME_MS, anchor_in, batches_of, make_templates
 
 PROCESSES = 8
 FULL = EXHAUSTIVE
@@ -111,6 +111,7 @@ class Crowd:
             assert used.within(account.terms.limit), account.name
             for part in (account.balance.reserved, account.balance.spent):
                 assert min(part.main, part.delta) >= 0
+        ledger.check_anchor()
         head = ledger.head()
         if self.seen:
             position, link = self.seen[-1]
@@ -193,7 +194,7 @@ def work_at_once(ledger: Ledger, workers: Crowd) -> None:
 @pytest.fixture
 def worked(ledger_url: str, tmp_path: Path) -> tuple[Ledger, Crowd, list[dict[str, Any]]]:
     """A ledger on which all workers have ended, and their journals."""
-    ledger = Ledger(ledger_url)
+    ledger = Ledger(ledger_url, None, anchor_in(tmp_path, ledger_url))
     for name, terms in TERMS.items():
         ledger.open_account(
             name,
@@ -256,6 +257,10 @@ def test_killed_processes_never_overspend_and_lose_or_double_no_charge(
     worked: tuple[Ledger, Crowd, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     ledger, workers, journals = worked
+    ledger.check_anchor()
+    found = ledger.anchor_findings()
+    assert found is not None
+    assert found.is_noted
     assert workers.kills >= DISTURBANCES // 3
     assert workers.stops
     entries = ledger.entries()

@@ -215,9 +215,9 @@ def test_a_process_that_waited_while_a_later_version_migrated_is_refused(
     become_next(monkeypatch, make_steps(tmp_path))
     writing = ledger_database.Database.writing
 
-    def late(self):
+    def late(self, **options):
         query(ledger_url, "UPDATE alembic_version SET version_num = '9999'")
-        return writing(self)
+        return writing(self, **options)
 
     monkeypatch.setattr(ledger_database.Database, "writing", late)
     with pytest.raises(BadInput, match="newer version of dp-release"):

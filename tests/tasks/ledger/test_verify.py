@@ -47,8 +47,19 @@ pytestmark = pytest.mark.any_database
 WHO = {"by": "officer", "reason": "test"}
 
 
+def adopt(ledger):
+    """Write what the adoption of a ledger records, which this one does not need."""
+    with ledger._database.writing() as book:
+        position, link = book.head()
+        head = {"position": position, "link": link}
+        lost = {"position": position + 2, "link": "0" * 64}
+        what = {"place": {}, "elsewhere": None, "replaced": [], "closed": []}
+        book.append("adopt", body={"from": lost, "to": head, "behind": 2, **what, **WHO})
+
+
 def fill(ledger, folder):
     """Write an entry of every kind but `key`."""
+    adopt(ledger)
     open_town(ledger, "country", basic("9", "1e-4"), calendar=monthly("5", carry_over=True))
     open_town(ledger, within="country")
     open_town(ledger, "village")

@@ -7,13 +7,11 @@ import pytest
 
 from dp_core.errors import LedgerCorrupt
 from dp_core.wall.accounting.composition import Terms
-from tasks.ledger.ledger_anchor import note_anchor
 from tasks.run.home import (
     assert_not_lost,
     home_id,
     home_key,
     ledger_exists,
-    ledger_url,
     open_ledger,
 )
 
@@ -70,41 +68,14 @@ def test_a_lost_or_damaged_key_is_not_replaced(home):
         home_key(home, Sealed())
 
 
-def test_a_ledger_older_than_the_home_has_seen_is_refused(home):
+def test_a_ledger_older_than_the_home_has_seen_is_refused(home, tmp_path):
     ledger = open_ledger(home)
     backup = (home / "ledger.db").read_bytes()
-    note_anchor(home, ledger, ledger_url(home))
     open_town(ledger)
-    open_ledger(home)  # longer than noted: entries were added since
-
-    note_anchor(home, ledger, ledger_url(home))
     (home / "ledger.db").write_bytes(backup)
+    shutil.rmtree(tmp_path / "state")
     with pytest.raises(LedgerCorrupt, match="older than"):
         open_ledger(home)
-    (home / "ledger.head").unlink()
-    open_ledger(home)
-
-
-def test_the_note_of_the_head_is_one_file_however_often_it_is_written(home):
-    ledger = open_ledger(home)
-    note_anchor(home, ledger, ledger_url(home))
-    open_town(ledger)
-    note_anchor(home, ledger, ledger_url(home))
-    assert [path.name for path in home.glob("ledger.head*")] == ["ledger.head"]
-    assert (home / "ledger.head").stat().st_mode & 0o777 == 0o600
-
-
-def test_a_head_that_is_noted_already_is_not_written_again(home):
-    ledger = open_ledger(home)
-
-    def written():
-        note_anchor(home, ledger, ledger_url(home))
-        return (home / "ledger.head").stat().st_ino
-
-    first = written()
-    assert written() == first
-    open_town(ledger)
-    assert written() != first
 
 
 def test_a_home_has_one_identifier_for_good_and_another_home_another(home, tmp_path):
@@ -115,14 +86,14 @@ def test_a_home_has_one_identifier_for_good_and_another_home_another(home, tmp_p
 
 
 def test_a_damaged_note_of_the_head_is_one_sentence(home):
-    note_anchor(home, open_ledger(home), ledger_url(home))
+    open_ledger(home)
     (home / "ledger.head").write_bytes(b'{"ledger":')
     with pytest.raises(LedgerCorrupt, match="is damaged"):
         open_ledger(home)
 
 
 def test_the_note_of_one_ledger_says_nothing_about_another(home, tmp_path, monkeypatch):
-    note_anchor(home, open_ledger(home), ledger_url(home))
+    open_ledger(home)
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'other.db'}")
     assert open_ledger(home).head().position == 1
 
@@ -130,7 +101,7 @@ def test_the_note_of_one_ledger_says_nothing_about_another(home, tmp_path, monke
 def test_another_ledger_at_the_place_of_a_noted_one_is_refused(home, tmp_path, monkeypatch):
     """A database that was made anew would give everybody a fresh budget."""
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'shared.db'}")
-    note_anchor(home, open_ledger(home), ledger_url(home))
+    open_town(open_ledger(home))
     (tmp_path / "shared.db").unlink()
     with pytest.raises(LedgerCorrupt, match="not the ledger"):
         open_ledger(home)
@@ -140,9 +111,8 @@ def test_each_ledger_of_a_home_keeps_its_own_note(home, tmp_path, monkeypatch):
     first = open_ledger(home)
     backup = (home / "ledger.db").read_bytes()
     open_town(first)
-    note_anchor(home, first, ledger_url(home))
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'other.db'}")
-    note_anchor(home, open_ledger(home), ledger_url(home))
+    open_ledger(home)
     monkeypatch.delenv("DP_RELEASE_LEDGER")
     open_ledger(home)
     (home / "ledger.db").write_bytes(backup)
@@ -158,7 +128,7 @@ def test_what_a_killed_process_left_of_key_identity_and_note_is_cleared(home):
         (home / name).write_bytes(b"left")
     home_key(home, ledger)
     home_id(home)
-    note_anchor(home, ledger, ledger_url(home))
+    open_town(ledger)
     names = {path.name for path in home.iterdir()}
     assert names == {"ledger.db", "input.key", "home.id", "ledger.head"}
 

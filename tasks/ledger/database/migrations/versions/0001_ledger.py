@@ -5,17 +5,12 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from tasks.ledger.database.ledger_tables import POSITION, REFUSE_CHANGE, refusals
+from tasks.ledger.database.ledger_tables import APPEND_ONLY, POSITION, REFUSE_CHANGE, refusals
 
 revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
-
-_APPEND_ONLY = {
-    "entries": "position = NEW.position OR link = NEW.link OR key = NEW.key",
-    "totals": "subject = NEW.subject AND position = NEW.position",
-}
 
 
 def upgrade() -> None:
@@ -65,6 +60,6 @@ def upgrade() -> None:
     dialect = op.get_bind().dialect.name
     if dialect == "postgresql":
         op.execute(REFUSE_CHANGE)
-    for table, taken in _APPEND_ONLY.items():
+    for table, taken in APPEND_ONLY.items():
         for statement in refusals(dialect, table, taken):
             op.execute(statement)

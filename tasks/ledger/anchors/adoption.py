@@ -1,0 +1,95 @@
+"""Adoption: a person accepts a ledger that its anchor refuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dp_core.errors import BadInput
+from dp_core.wall.ledger.ledger_position import entries_behind
+from tasks.ledger.anchors.anchor_notes import require_writable
+from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
+from tasks.ledger.database.ledger_database import Database
+from tasks.ledger.database.ledger_place import place_of
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """What an adoption recorded.
+
+    Attributes:
+        ledger: Identifier of the ledger.
+        noted: Position of the newest noted entry; None without a note.
+        head: Position of the ledger's last entry before the adoption.
+        behind: Number of noted entries that the ledger lacks; None if it is unknown.
+        elsewhere: How its place differs from the recorded one; None if it does not.
+        closed: Names of the accounts that were closed again, because a note says that they were
+            closed before.
+    """
+
+    ledger: str
+    noted: int | None
+    head: int
+    behind: int | None
+    elsewhere: str | None
+    closed: tuple[str, ...]
+
+
+def adopt(database: Database, anchor: LedgerAnchor, *, by: str, reason: str) -> Adopted:
+    """Accept a ledger that its anchor refuses, by an entry of kind `adopt`.
+
+    The notes move to the ledger, so that the same user's original is refused from then on. Accounts
+    that a note knows as closed are closed again. What the missing entries spent stays unknown.
+
+    Args:
+        database: Database of the ledger.
+        anchor: Anchor that refuses it.
+        by: Person who decides.
+        reason: Reason for the decision.
+
+    Raises:
+        BadInput: if the anchor does not refuse the ledger, or the state folder cannot be written.
+    """
+    require_writable(anchor.state)
+    with database.writing(anchored=False) as book:
+        found = anchor.compare(book, anchor.read(book.identity(), damaged=True))
+        if not found.is_refused:
+            raise BadInput(
+                "The ledger has every noted entry and is where it was made or adopted, so there is"
+                " nothing to adopt."
+            )
+        head, link = book.head()
+        newest = found.newest
+        noted = None if newest is None else newest.position
+        behind: int | None = 0
+        if found.missing or newest is None:
+            behind = entries_behind(head, noted)
+        open_again = tuple(
+            name
+            for name in sorted(found.closed)
+            if (charter := book.charter(name)) is not None and not charter.closed
+        )
+        who = {"by": by, "reason": reason}
+        book.append(
+            "adopt",
+            body={
+                "from": newest and {"position": newest.position, "link": newest.link},
+                "to": {"position": head, "link": link},
+                "behind": behind,
+                "place": place_of(book.connection),
+                "elsewhere": found.elsewhere,
+                "replaced": list(found.replaced),
+                "closed": list(open_again),
+                **who,
+            },
+        )
+        for name in open_again:
+            book.append("close", account=name, body=who)
+    anchor.adopt(found, book)
+    return Adopted(
+        ledger=found.identity,
+        noted=noted,
+        head=head,
+        behind=behind,
+        elsewhere=found.elsewhere,
+        closed=open_again,
+    )

@@ -1,0 +1,109 @@
+"""The place of a ledger: the properties by which a copy of it differs from the original.
+
+The first entry of a ledger records its place, and so does each `adopt` entry. A place is a mapping
+of plain JSON values:
+
+- SQLite: `machine`, a hash of the machine's identifier, and `file`, the inode number of the
+  database file. Renaming a home and `VACUUM` keep both; a copy has another inode number.
+- PostgreSQL: `database`, the database's object identifier, `system`, the cluster's system
+  identifier, and `timeline`, which increases with every promotion and every restore to a point in
+  time.
+
+A value is None if this process cannot know it; then it is not compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import sqlalchemy as sa
+
+Place = Mapping[str, "str | int | None"]
+"""The properties of a place by name."""
+
+_DIFFERENCES = {
+    "machine": "it was made on another machine",
+    "file": "its file is not the file in which it was made",
+    "database": "it was made in another database of the server",
+    "system": "it was made in another PostgreSQL cluster",
+    "timeline": "its server was promoted or restored since (another timeline)",
+}
+
+_ALLOWED = sa.text(
+    "SELECT (SELECT oid::bigint FROM pg_database WHERE datname = current_database()) AS database,"
+    " has_function_privilege('pg_control_system()', 'execute') AS system,"
+    " NOT pg_is_in_recovery()"
+    " AND has_function_privilege('pg_walfile_name(pg_lsn)', 'execute')"
+    " AND has_function_privilege('pg_current_wal_lsn()', 'execute') AS timeline"
+)
+# A role without the right to call a function may not mention it either, so the statements are
+# separate. The name of the current WAL file begins with the timeline, and changes at once after a
+# promotion; `pg_control_checkpoint` changes with the next checkpoint only.
+_SYSTEM = sa.text("SELECT system_identifier::text FROM pg_control_system()")
+_TIMELINE = sa.text("SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)")
+
+
+def place_of(connection: sa.Connection) -> dict[str, str | int | None]:
+    """Return the place of the ledger that a connection reads.
+
+    Args:
+        connection: Connection inside a transaction.
+    """
+    if connection.dialect.name == "postgresql":
+        return _in_cluster(connection)
+    file = sqlite_file(connection.engine.url)
+    return {"machine": _machine(), "file": None if file is None else _inode(file)}
+
+
+def sqlite_file(url: sa.URL) -> Path | None:
+    """Return the file of an SQLite ledger; None for another database."""
+    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+        return None
+    return Path(str(url.database))
+
+
+def difference(recorded: Place, now: Place) -> str | None:
+    """Return how a place differs from the recorded one, as a clause; None if it is the same.
+
+    Args:
+        recorded: The recorded place; it may lack properties.
+        now: The present place.
+    """
+    for name, clause in _DIFFERENCES.items():
+        before, after = recorded.get(name), now.get(name)
+        if before is not None and after is not None and before != after:
+            return clause
+    return None
+
+
+def _in_cluster(connection: sa.Connection) -> dict[str, str | int | None]:
+    allowed = connection.execute(_ALLOWED).one()
+    timeline = connection.execute(_TIMELINE).scalar() if allowed.timeline else None
+    return {
+        "database": allowed.database,
+        "system": connection.execute(_SYSTEM).scalar() if allowed.system else None,
+        "timeline": None if timeline is None else int(timeline, 16),
+    }
+
+
+def _machine() -> str | None:
+    """Return a hash of this machine's identifier; None without one.
+
+    DP_RELEASE_MACHINE replaces the identifier, for containers and for several machines that share a
+    home. systemd asks programs not to publish the identifier itself, hence the hash.
+    """
+    named = os.environ.get("DP_RELEASE_MACHINE", "").strip()
+    if not named:
+        with suppress(OSError, UnicodeDecodeError):
+            named = Path("/etc/machine-id").read_text().strip()
+    return hashlib.sha256(f"dp-release ledger {named}".encode()).hexdigest() if named else None
+
+
+def _inode(file: Path) -> int | None:
+    with suppress(OSError):
+        return file.stat().st_ino
+    return None

@@ -1,0 +1,139 @@
+"""A release from a ledger that a person adopted says so, and `verify` compares it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from dp_core.bundle.statement.release_json import render
+from dp_core.bundle.verification.verify import verify
+from dp_core.documents.canonical import digest
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+WHO = ("--by", "Ana Officer", "--reason", "the disk failed")
+
+
+@pytest.fixture
+def adopted(project, command):
+    """A project whose ledger was restored from before two entries, and adopted."""
+    file = project.home / "ledger.db"
+    backup = file.read_bytes()
+    project.open_account("village")
+    project.ledger().close_account("village", by="officer", reason="test")
+    file.write_bytes(backup)
+    assert command("ledger", "show").code == 5
+    answer = command("ledger", "adopt", *WHO, "--json")
+    assert answer.code == 0, answer.err
+    assert answer.json | {"ledger": ""} == {
+        "ledger": "",
+        "head": 2,
+        "noted": 4,
+        "behind": 2,
+        "elsewhere": None,
+        "closed": [],
+    }
+    return project
+
+
+def stated(project):
+    return json.loads((project.out / "release.json").read_text())
+
+
+def test_the_statement_and_the_report_give_every_adoption(adopted):
+    adopted.release()
+    (found,) = stated(adopted)["ledger"]["adopted"]
+    assert found["behind"] == 2
+    assert "2 entries were missing" in found["in_words"]
+    assert found["in_words"] in stated(adopted)["guarantee"]["over_all_releases"]
+    assert found["in_words"] in (adopted.out / "report.html").read_text()
+    checks = verify(adopted.out).checks
+    assert all(check.passed for check in checks), [c.sentence for c in checks if not c.passed]
+
+
+def left_out(document):
+    del document["ledger"]["adopted"]
+
+
+def smaller(document):
+    document["ledger"]["adopted"][0]["behind"] = 0
+
+
+def unsaid(document):
+    document["guarantee"]["over_all_releases"].pop()
+
+
+@pytest.mark.parametrize(
+    ("lie", "where"),
+    [
+        (left_out, "'ledger.adopted'"),
+        (smaller, "'ledger.adopted'"),
+        (unsaid, "'guarantee.over_all_releases'"),
+    ],
+)
+def test_a_statement_that_hides_an_adoption_does_not_verify(adopted, lie, where):
+    adopted.release()
+    document = stated(adopted)
+    lie(document)
+    document.pop("sha256")
+    document["sha256"] = digest(document)
+    (adopted.out / "release.json").write_bytes(render(document))
+    wrong = [check.sentence for check in verify(adopted.out).checks if not check.passed]
+    assert any(where in sentence for sentence in wrong), wrong
+
+
+def test_a_statement_without_an_adoption_does_not_mention_any(project):
+    project.release()
+    assert "adopted" not in stated(project)["ledger"]
+    assert "adopt" not in (project.out / "report.html").read_text()
+
+
+def test_ledger_verify_tells_of_anchor_place_and_adoptions(adopted, command):
+    found = command("ledger", "verify", "--json").json["anchor"]
+    assert found["noted"] == adopted.ledger().head().position == 3
+    assert found["noted_in"] == [str(adopted.home), str(adopted.folder.parent / "state")]
+    assert found["place"] == "as recorded"
+    assert [one["behind"] for one in found["adopted"]] == [2]
+    said = command("ledger", "verify").out
+    assert "entry 3 is noted in" in said
+    assert "2 entries missing" in said
+
+
+def test_an_adoption_needs_a_name_a_reason_and_a_refusal(project, command):
+    assert command("ledger", "adopt").code == 2
+    assert command("ledger", "adopt", *WHO).code == 2
+    assert "nothing to adopt" in command("ledger", "adopt", *WHO).err
+    assert [entry.kind for entry in project.ledger().entries()] == ["ledger", "open"]
+
+
+def test_an_adoption_makes_no_ledger(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "nowhere"))
+    assert command("ledger", "adopt", *WHO).code == 2
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_copied_home_can_be_adopted_and_says_what_it_recorded(
+    project, command, monkeypatch, tmp_path
+):
+    shutil.copytree(project.home, tmp_path / "copy")
+    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "copy"))
+    assert command("status").code == 5
+    said = command("ledger", "adopt", *WHO).out
+    assert "This ledger is adopted" in said
+    assert "its file is not the file in which it was made" in said
+    assert command("ledger", "show").code == 0
+    monkeypatch.setenv("DP_RELEASE_HOME", str(project.home))
+    assert command("ledger", "show").code == 5
+
+
+def test_a_demo_keeps_its_notes_in_its_own_home(tmp_path, monkeypatch):
+    from flows.cli.actions.demo_job import prepare_demo
+    from tasks.run.home import open_ledger
+
+    monkeypatch.setenv("DP_RELEASE_STATE", str(tmp_path / "state"))
+    home, _ = prepare_demo(tmp_path / "homes")
+    ledger = open_ledger(home)
+    assert (home / "state" / f"{ledger.identity()}.json").is_file()
+    assert not (tmp_path / "state").exists()
