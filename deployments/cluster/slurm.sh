@@ -10,10 +10,11 @@ set -eu
 
 # On storage that every node mounts at this path; the ledger is not on it (docs/cluster.md).
 : "${DP_RELEASE_HOME:=/srv/dp-release/home}"
+: "${DP_RELEASE_STATE:=/srv/dp-release/state}"
 : "${DP_RELEASE_LEDGER:=postgresql://dp_release@db.example/ledger?sslmode=verify-full}"
 : "${DP_RELEASE_PROGRAM:=/srv/dp-release/program}"
 : "${DP_RELEASE_TLS:=/srv/dp-release/tls}"
-export DP_RELEASE_HOME DP_RELEASE_LEDGER
+export DP_RELEASE_HOME DP_RELEASE_STATE DP_RELEASE_LEDGER
 
 spec=$1 out=$2
 PATH=$DP_RELEASE_PROGRAM/.venv/bin:$PATH

@@ -115,6 +115,7 @@ class Site:
         self.settings = {
             **QUICK,
             "DP_RELEASE_HOME": str(self.home),
+            "DP_RELEASE_STATE": str(self.home.with_name("state")),
             "DP_RELEASE_LEDGER": self.ledger_url,
             "PREFECT_API_DATABASE_CONNECTION_URL": prefect,
             "PYTHONPATH": os.pathsep.join([str(LIGHT), str(ROOT)]),
