@@ -217,7 +217,8 @@ class Terms:
             depends on the currency of the release:
 
             - `zcdp`: the sum of costs is the sum of rho.
-            - `gaussian`: an event costs D^2 / (2 (s^2 - 2)), more than its rho D^2 / (2 s^2).
+            - `gaussian` and `mixed`: noise costs D^2 / (2 (s^2 - 2)), more than its rho
+              D^2 / (2 s^2), and a choice costs more than its rho (`choice_cost`).
             - `pure`: an event of epsilon e has rho at most e^2/2. The sum of squares is at most the
               square of the sum, so the worst case is one event with the whole total.
 
@@ -255,7 +256,10 @@ class Terms:
             account, another currency*: if a result was seen, the whole reserved amount. The epsilon
             of the charges alone is valid for a total fixed beforehand. For a total chosen after
             seeing results it can fail with a multiple of delta (Rogers, Roth, Ullman & Vadhan 2016:
-            a privacy filter is not a privacy odometer).
+            a privacy filter is not a privacy odometer). If nothing was seen, the amount is the
+            epsilon of the charges alone. In the currency `mixed` that is the conversion of their
+            rho: a choice is on the Gaussian curve of the whole total, not on that of the charges
+            (`covered_choices`).
 
             *Zcdp account*: always the true rho of the events. The account's guarantee is for its
             whole total, which was fixed at opening. A filter is valid for any adaptively chosen
@@ -281,7 +285,12 @@ class Terms:
             return Amount(tally.cost, tally.own_delta)
         if seen or tally.cost == currency.limit:
             return whole
-        return Amount(min(epsilon, currency.epsilon(tally.cost, delta)), delta)
+        alone = (
+            zcdp_epsilon(tally.rho, delta)
+            if currency.kind == "mixed"
+            else currency.epsilon(tally.cost, delta)
+        )
+        return Amount(min(epsilon, alone), delta)
 
     def epsilon_of(self, amount: Amount) -> Fraction:
         """Return the epsilon that an amount alone implies, for display; 0 for a negative amount.

@@ -111,8 +111,8 @@ class Currency:
     """The kind of cost that a release pays, and the total it may spend.
 
     Attributes:
-        kind: `pure`, `zcdp` or `gaussian`.
-        limit: Largest sum of costs: epsilon (pure), rho (zcdp) or mu^2/2 (gaussian).
+        kind: `pure`, `zcdp`, `gaussian` or `mixed`.
+        limit: Largest sum of costs: epsilon (pure), rho (zcdp) or mu^2/2 (gaussian, mixed).
         own_delta: Largest sum of the events' own deltas; 0 by default.
     """
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from dp_core.wall.accounting.composition import (
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.accounting.curves import zcdp_epsilon, zcdp_limit
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent
+from dp_core.wall.curator import choice_event
 
 NANO = Fraction(1, 10**9)
 BASIC = Terms("basic", Fraction(10), Fraction(1, 10**6))
@@ -196,6 +198,26 @@ def test_on_a_curve_a_release_that_was_seen_returns_nothing(kind):
     unseen = BASIC.spent(tally_of(charges[:1]), currency, *_release(), seen=False)
     assert unseen == Amount(currency.epsilon(currency.limit / 4, NANO), NANO)
     assert Fraction(4, 10) < unseen.main < Fraction(6, 10)
+
+
+@pytest.mark.parametrize("delta", [NANO, Fraction(1, 100), Fraction(1, 10)])
+def test_a_choice_that_nobody_saw_takes_an_epsilon_that_it_keeps_without_what_follows(delta):
+    currency = Currency("mixed", largest_limit("mixed", Fraction(1), delta))
+    cost = currency.limit / 9
+    event = choice_event(currency, cost, 1)
+    assert currency.allows(event, currency.limit - cost)
+
+    tally = tally_of([(cost, event)])
+    spent = BASIC.spent(tally, currency, Fraction(1), delta, seen=False)
+
+    # Two candidates, whose likelihood ratios are e^-down and e^up: every choice of this range is a
+    # mixture of such pairs.
+    reach = float(event.epsilon())
+    down = np.linspace(0.001, 0.999, 999) * reach
+    high = np.exp(reach - down)
+    chance = -np.expm1(-down) / (high - np.exp(-down))
+    assert (chance * np.maximum(high - np.exp(float(spent.main)), 0)).max() <= delta
+    assert BASIC.spent(tally, currency, Fraction(1), delta, seen=True).main == 1
 
 
 def test_in_a_zcdp_account_a_release_that_was_seen_returns_the_rest():
