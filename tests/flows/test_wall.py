@@ -26,6 +26,8 @@ from dp_core.wall import curator
 from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.ledger import entries
 from flows.cli.actions import publication_decisions
+from tasks.ledger.anchors import ledger_anchor
+from tasks.ledger.database import ledger_database
 from tasks.ledger.database import transaction as rows_module
 from tasks.stages import stage_task as stage_module
 from tests.flows.conftest import make_project, plainly, survey
@@ -39,6 +41,7 @@ EXCEPTIONS = {
     "ledger.db": "its entry `input` holds the keyed hash of the input, its charges have keys made"
     " from it; compared entry by entry without these",
 }
+PLACE = {"machine": "0" * 16, "file": 1}
 HIDDEN = {"input": ("about", "body", "hash"), "charge": ("key",)}
 
 
@@ -77,6 +80,8 @@ def frozen(monkeypatch):
     monkeypatch.setattr(curator.stability, "release", kept)
     monkeypatch.setattr(curator.perturbed_draws, "draw", drawn)
     monkeypatch.setattr(curator.drawn_cells, "draw", of_cells)
+    for module in (ledger_database, ledger_anchor):
+        monkeypatch.setattr(module, "place_of", lambda _connection: PLACE)
     monkeypatch.setattr(rows_module, "now", lambda: "2026-11-20T12:00:00+00:00")
     monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=1))
     make_entry, entry_link = rows_module.make_entry, entries.entry_link
@@ -195,6 +200,8 @@ def text_of(rows, schema, relation):
 def make(place, rows, configuration, relation, schema, monkeypatch):
     """Make a release whose every path is the same."""
     monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
+    # The ledgers of both files have the same identity here, and are no copies of each other.
+    monkeypatch.setenv("DP_RELEASE_STATE", str(place / "state"))
     project = make_project(place / "work", place / "home")
     project.open_account(
         "people",
