@@ -71,15 +71,18 @@ def read_result(path: Path) -> StoredResult | None:
     if not body.startswith(MAGIC) or hashlib.sha256(body).digest() != checksum:
         return None
     start = len(MAGIC) + 8
-    (length,) = struct.unpack("<Q", body[len(MAGIC) : start])
-    header: dict[str, Any] = json.loads(body[start : start + length])
-    flat = np.frombuffer(body, dtype="<i8", offset=start + length).astype(np.int64)
-    ends = np.cumsum([int(np.prod(shape, dtype=np.int64)) for shape in header["shapes"]])
-    parts = np.split(flat, ends[:-1])
-    return StoredResult(
-        header,
-        [part.reshape(shape) for part, shape in zip(parts, header["shapes"], strict=True)],
-    )
+    try:
+        (length,) = struct.unpack("<Q", body[len(MAGIC) : start])
+        header: dict[str, Any] = json.loads(body[start : start + length])
+        if set(header) != {"reservation", "charges", "shapes", "attempt"}:
+            return None
+        flat = np.frombuffer(body, dtype="<i8", offset=start + length).astype(np.int64)
+        ends = np.cumsum([int(np.prod(shape, dtype=np.int64)) for shape in header["shapes"]])
+        parts = np.split(flat, ends[:-1])
+        values = [part.reshape(shape) for part, shape in zip(parts, header["shapes"], strict=True)]
+    except (struct.error, ValueError, TypeError):
+        return None  # its checksum is right, but nothing of ours wrote it
+    return StoredResult(header, values)
 
 
 def require_as_committed(folder: Path, reservation: Reservation, charges: Sequence[Charge]) -> None:

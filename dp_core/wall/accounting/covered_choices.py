@@ -37,6 +37,11 @@ Privacy:
     beforehand; questions, noise and the number of events may depend on what was seen. What is left
     need not be spent: G_r is above the curve of spending less.
 
+    *Order.* The induction goes through the events in the order in which they are drawn. The ledger
+    checks what is left in the order of the charges. So a choice's question must not use a result
+    that was charged after it. Every method asks this way: what is charged together is drawn in the
+    order of its charges, and nothing is asked before what it uses was drawn.
+
     With c = rho (1 + 1/COVER) what is left has to be COVER times c.
 """
 

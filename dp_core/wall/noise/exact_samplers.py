@@ -162,12 +162,13 @@ def noisy_max(scores: NDArray[np.int64], scale: Fraction, *, gumbel: bool) -> in
         raise TypeError("Scores are a vector of int64.")
     if not len(scores):
         raise ValueError("There is no candidate to choose.")
-    if scale <= 0:
-        raise ValueError(f"A scale of noise is above 0, not {scale}.")
+    if float(scale) <= 0:
+        raise ValueError(f"A scale of noise is above 0, not {float(scale)}.")
     best = int(scores.max())
     # As unsigned words: the gap between two words of 64 bits may need all of them.
     gaps = np.uint64(best % (1 << 64)) - scores.view(np.uint64)
-    rates = gaps / float(scale)
+    with np.errstate(over="ignore"):  # an infinite rate stands for a large one
+        rates = gaps / float(scale)
 
     def exact_rate(of: NDArray[np.int64], index: int) -> Fraction:
         return Fraction(int(gaps[of[index]])) / scale
@@ -182,7 +183,8 @@ def noisy_max(scores: NDArray[np.int64], scale: Fraction, *, gumbel: bool) -> in
 
 def _check(scale: Fraction) -> None:
     # privacy: a scale of 0 would mean "no noise".
-    if not 0 < scale < LARGEST_SCALE or scale.numerator > LARGEST_NUMERATOR:
+    # A float of the scale is above 0, too, and the next whole number is still one of its floats.
+    if float(scale) <= 0 or scale >= LARGEST_SCALE - 1 or scale.numerator > LARGEST_NUMERATOR:
         raise ValueError(
             f"A scale of noise is above 0 and below 2**53, with at most 53 binary digits, not"
             f" {float(scale):.6g}."

@@ -91,6 +91,23 @@ def test_a_whole_file_with_other_content_is_refused(stored, header, values):
     assert refused.value.row == "committed-result-gone"
 
 
+@pytest.mark.parametrize(
+    ("header", "values"),
+    [
+        (HEADER, {**VALUES, 6: np.array([1])}),
+        (HEADER, {4: VALUES[4]}),
+        ({**HEADER, "shapes": [[2, 2], [1], [1]]}, VALUES),
+        ({**HEADER, "shapes": "none"}, VALUES),
+        ({name: HEADER[name] for name in HEADER if name != "reservation"}, VALUES),
+    ],
+    ids=["more values", "fewer values", "more shapes", "no shapes", "no reservation"],
+)
+def test_a_whole_file_that_no_release_wrote_is_refused(stored, header, values):
+    with pytest.raises(StageFailed) as refused:
+        check(stored(header, values))
+    assert refused.value.row == "committed-result-gone"
+
+
 def test_a_result_that_is_missing_or_was_never_committed_is_refused(stored, tmp_path):
     with pytest.raises(StageFailed):
         check(tmp_path / "nothing")
