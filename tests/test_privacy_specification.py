@@ -490,6 +490,7 @@ def test_what_a_statement_does_not_cover_is_on_the_page():
     items = re.findall(r"^- \*\*(.+?)\*\*", chapter, re.M)
     subjects = {
         "That this release exists": "Existence.",
+        "Refused attempts": "Refusals and attempts.",
         "The choice among draws": "Choice among draws.",
         "An internal look": "Choices of people.",
         "Other releases": "Other releases.",
