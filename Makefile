@@ -63,8 +63,9 @@ imports: $(READY)  ## which package may import which
 trusted: $(READY)  ## list the files that the privacy of a release depends on
 	@$(BIN)/python -m tests.trusted_core
 
-trusted-page: $(READY)  ## rewrite docs/trusted-core.md
+trusted-page: $(READY)  ## rewrite docs/trusted-core.md, and the computed parts of docs/privacy-specification.md
 	@$(BIN)/python -m tests.trusted_core --page > docs/trusted-core.md
+	@$(BIN)/python -m tests.privacy_specification --write
 
 $(DOCS_READY): $(READY) docs/requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement docs/requirements.lock

@@ -114,7 +114,7 @@ class ClassGradient(Sum):
         return own if neighbours == "add-remove" else 2 * own
 
     def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return c^2 (1 + p) (Q ONE)^2 under add-remove, four times that under replace-one.
+        """Return c (1 + p) (Q ONE)^2 under add-remove, four times that under replace-one.
 
         |r|_2 |x|_2, squared, with |x|_2^2 <= 1 + p. First class: the sum of p_k^2 is at most the
         square of the sum, Q^2. Class y: (Q - p_y)^2 and at most (Q - p_y)^2 of the others, 2 Q^2;

@@ -1,0 +1,461 @@
+"""The parts of docs/privacy-specification.md that are computed from the code.
+
+    python -m tests.privacy_specification            prints the page with these parts made anew
+    python -m tests.privacy_specification --write    writes it
+
+The rest of the page is written by hand. A computed part begins with `<!-- computed: NAME -->` and
+ends with `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.bundle.statement.spent_budget import MECHANISMS, accounting_json
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.schema.privacy import Neighbours, Relation
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.currency import THEOREMS, Currency, Kind
+from dp_core.wall.accounting.sensitivity import Bounds, count_bounds
+from dp_core.wall.statistics import (
+    FScore,
+    InDif,
+    MutualInformation,
+    Quantile,
+    QueryCounts,
+    QueryDistance,
+    RScore,
+    SignedQueries,
+    Statistic,
+    TableChecks,
+    TableDistance,
+    bounds,
+)
+from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.counting_queries import Cells, Parities
+from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
+from dp_core.wall.statistics.regressions.features import Features, Levels, Number
+from dp_core.wall.statistics.regressions.gradients import (
+    COEFFICIENT,
+    ClassGradient,
+    NumberGradient,
+)
+from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+from tests import trusted_core
+
+ROOT = trusted_core.ROOT
+PAGE = ROOT / "docs" / "privacy-specification.md"
+RELATIONS: tuple[Neighbours, ...] = get_args(Neighbours)
+CONSTANTS = {
+    "accounting.curves.SMOOTHING": "variance that the Gaussian curve leaves for rounding",
+    "accounting.curves.MOST_CELLS": "cells that one unit changes in a release, at most",
+    "accounting.curves.MARGIN": "relative margin of every conversion",
+    "accounting.loss_distribution.MARGIN": "relative margin of every mass of a PLD",
+    "accounting.loss_distribution.MOST_DIFFERENT": "different scales in a PLD, at most",
+    "accounting.loss_distribution.SMALLEST_DELTA": "smallest delta of a PLD",
+    "accounting.composition.RHO_UNITS": "units of a rho of 1 in an account",
+    "statistics.interactions.MOST_ENTRIES": "entries of all interactions of a set, at most",
+    "statistics.whole_numbers.MOST": "size at which an exact entry is cut",
+    "accounting.events.LARGEST_SCALE": "scales of added noise are below this",
+}
+"""Constants of `dp_core.wall` that a bound or a rounding depends on, with their meanings."""
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """A question with small parameters.
+
+    Attributes:
+        row: First cell of its row in the page's table of sensitivities, without backticks.
+        parameters: Its parameters, as the page shows them.
+        sizes: Number of codes of each column of the file that it is asked of.
+        ask: The statistic; None for a table of counts of all columns.
+        rows: Largest number of records of the files that are searched.
+        relations: Neighbouring relations under which it may be asked.
+    """
+
+    row: str
+    parameters: str
+    sizes: Mapping[str, int]
+    ask: Statistic | None
+    rows: int = 3
+    relations: Sequence[Neighbours] = RELATIONS
+
+    @property
+    def name(self) -> str:
+        """Name of the question in receipts."""
+        return "table" if self.ask is None else self.ask.NAME
+
+    def bounds(self, relation: Relation) -> Bounds:
+        """Return the bounds that a release is charged for."""
+        return count_bounds(relation) if self.ask is None else bounds(self.ask, relation)
+
+    def exact(self, table: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the exact answer on a file, given by its table over all columns."""
+        if self.ask is None:
+            return table.reshape(-1)
+        codes = np.repeat(np.argwhere(table >= 0), table.reshape(-1), axis=0)
+        domain = Domain(tuple(self.sizes), tuple(self.sizes.values()))
+        data = Dataset(domain, np.ascontiguousarray(codes.T.astype(np.uint16)))
+        return self.ask.exact(MemoryCounter(data))
+
+
+AGE = Number(name="x", positions=3, centre=0, reach=2)
+GROUP = Levels(name="g", size=2)
+_ANSWERS = np.array([1, -3], np.int64)
+_TWO = Cells((("a",), ("a", "b")), ((0,), (1, 0)))
+EXAMPLES = (
+    Example("table", "2 x 2 cells", {"a": 2, "b": 2}, None),
+    Example(
+        "binned-counts",
+        "3 bins of 4 codes",
+        {"a": 4},
+        BinnedCounts(columns=("a",), sizes=(4,), edges=((0, 1, 3, 4),)),
+    ),
+    Example(
+        "cell-counts",
+        "2 levels, 3 positions or missing",
+        {"g": 2, "x": 4},
+        CellCounts(by=("g",), sizes=(2,), numbers=("x",), positions=(3,)),
+    ),
+    Example(
+        "cell-sums",
+        "`positions` 5, 2 cells",
+        {"g": 2, "x": 6},
+        CellSums(column="x", positions=5, by=("g",), sizes=(2,)),
+    ),
+    Example(
+        "products, about the middle",
+        "`positions` 3 and 4",
+        {"x": 4, "y": 5},
+        Products(columns=("x", "y"), positions=(3, 4)),
+        rows=2,
+    ),
+    Example(
+        "products, about the middle",
+        "squares, `positions` 5",
+        {"x": 6},
+        Products(columns=("x", "x"), positions=(5, 5)),
+    ),
+    Example(
+        "products, about the cells",
+        "`positions` 3 and 3, 2 cells",
+        {"g": 2, "x": 3, "y": 3},
+        Products(columns=("x", "y"), positions=(3, 3), about="cells", by=("g",), sizes=(2,)),
+        rows=2,
+    ),
+    Example(
+        "products, about the cells",
+        "squares, `positions` 4, 2 cells",
+        {"g": 2, "x": 4},
+        Products(columns=("x", "x"), positions=(4, 4), about="cells", by=("g",), sizes=(2,)),
+    ),
+    Example("interaction, one column", "`sizes` 3", {"a": 3}, Interaction(("a",), (3,))),
+    Example(
+        "interaction, several columns",
+        "`sizes` 2 and 3",
+        {"a": 2, "b": 3},
+        Interaction(("a", "b"), (2, 3)),
+    ),
+    Example(
+        "query-counts",
+        "cells a = 0; a, b = 1, 0",
+        {"a": 2, "b": 2},
+        QueryCounts(_TWO),
+    ),
+    Example(
+        "query-counts",
+        "parities of a, of b, of a and b",
+        {"a": 2, "b": 2},
+        QueryCounts(Parities((("a",), ("b",), ("a", "b")))),
+    ),
+    Example(
+        "query-distance",
+        "`length` 2, `grid` 4",
+        {"a": 2, "b": 2},
+        QueryDistance(_TWO, _ANSWERS, 4),
+    ),
+    Example(
+        "signed-queries",
+        "`length` 2, `factor` 3",
+        {"a": 2, "b": 2},
+        SignedQueries(_TWO, 3, _ANSWERS, np.array([1, -1])),
+    ),
+    Example(
+        "table-distance",
+        "`length` 2, `grid` 4, `weight` 2",
+        {"a": 2, "b": 2},
+        TableDistance(
+            (("a",), ("b",)),
+            (np.array([3, 9], np.int64), np.array([2, 0], np.int64)),
+            grid=4,
+            weights=(2, 1),
+            offsets=(5, 0),
+        ),
+    ),
+    Example(
+        "table-checks",
+        "2 tables",
+        {"a": 2, "b": 2},
+        TableChecks((("a",), ("b",)), (np.array([1, 2], np.int64), np.array([2, 0], np.int64))),
+    ),
+    Example("indif", "`length` 1, 3 x 3 cells", {"a": 3, "b": 3}, InDif((("a", "b"),))),
+    Example("r-score", "`length` 1, 2 x 4 cells", {"a": 2, "b": 4}, RScore((("a", ("b",)),))),
+    Example("f-score", "`length` 1, 2 x 3 cells", {"a": 2, "b": 3}, FScore((("a", ("b",)),)), 4),
+    Example(
+        "mutual-information",
+        "`length` 1, `rows` 3, `grid` 100",
+        {"a": 3, "b": 3},
+        MutualInformation((("a", ("b",)),), 3, 100),
+        relations=("replace-one",),
+    ),
+    Example(
+        "mutual-information",
+        "the same, `binary`",
+        {"a": 2, "b": 3},
+        MutualInformation((("a", ("b",)),), 3, 100, binary=True),
+        relations=("replace-one",),
+    ),
+    Example(
+        "quantile",
+        "`part` 1 `of` 4, `length` 2",
+        {"x": 4},
+        Quantile(column="x", low=0, high=3, part=1, of=4),
+        rows=4,
+    ),
+    Example(
+        "class-gradient",
+        "2 classes, predictors of 3 positions and of 2 levels",
+        {"x": 3, "g": 2, "y": 2},
+        ClassGradient(
+            column="y",
+            classes=2,
+            features=Features((AGE, GROUP)),
+            at=(COEFFICIENT, -3 * COEFFICIENT, COEFFICIENT),
+        ),
+        rows=1,
+    ),
+    Example(
+        "class-gradient",
+        "3 classes, no predictor, at 0",
+        {"y": 3},
+        ClassGradient(column="y", classes=3, features=Features(), at=(0, 0)),
+    ),
+    Example(
+        "number-gradient",
+        "predictor of 2 levels",
+        {"g": 2, "x": 3},
+        NumberGradient(target=AGE, features=Features((GROUP,)), at=(COEFFICIENT, COEFFICIENT)),
+        rows=2,
+    ),
+    Example(
+        "class-minimiser",
+        "2 classes, predictor of 2 levels, `ridge` 4",
+        {"g": 2, "y": 2},
+        ClassMinimiser(column="y", classes=2, features=Features((GROUP,)), ridge=4),
+        rows=2,
+    ),
+)
+"""At least one example of each row of the table of sensitivities."""
+
+
+def files(example: Example) -> Iterator[NDArray[np.int64]]:
+    """Yield every file of up to `rows` records, as a table over all columns.
+
+    Under replace-one, mutual information has a public number of records: only files of that number.
+    """
+    shape = tuple(example.sizes.values())
+    fixed = isinstance(example.ask, MutualInformation)
+    for number in range(example.rows if fixed else 0, example.rows + 1):
+        for cells in itertools.combinations_with_replacement(range(prod(shape)), number):
+            table = np.bincount(cells, minlength=prod(shape)) if cells else np.zeros(prod(shape))
+            yield table.astype(np.int64).reshape(shape)
+
+
+def neighbours(table: NDArray[np.int64], relation: Neighbours) -> Iterator[NDArray[np.int64]]:
+    """Yield the files with one record more, or with one record replaced."""
+    for cell in np.ndindex(table.shape):
+        added = table.copy()
+        added[cell] += 1
+        if relation == "add-remove":
+            yield added
+            continue
+        for other in map(tuple, np.argwhere(table)):
+            replaced = added.copy()
+            replaced[other] -= 1
+            yield replaced
+
+
+@cache
+def largest_changes(example: Example, relation: Neighbours) -> Bounds:
+    """Return the largest change that one record makes on any of the searched files.
+
+    Returns:
+        Of one entry, of all entries in the L1 norm, and in the squared L2 norm.
+    """
+    found = (0, 0, 0)
+    known: dict[bytes, list[int]] = {}
+
+    def answer(table: NDArray[np.int64]) -> list[int]:
+        if table.tobytes() not in known:
+            # Python's integers, because squares of these numbers may exceed 64 bits.
+            known[table.tobytes()] = example.exact(table).tolist()
+        return known[table.tobytes()]
+
+    for table in files(example):
+        before = answer(table)
+        for other in neighbours(table, relation):
+            moved = [abs(one - two) for one, two in zip(before, answer(other), strict=True)]
+            here = max(moved), sum(moved), sum(each * each for each in moved)
+            found = tuple(map(max, found, here))
+    return found
+
+
+def figures() -> list[str]:
+    """Return the table of sensitivities on small parameters."""
+    lines = [
+        "| question | parameters | add-remove, 1 row | found | replace-one, 1 row | found"
+        " | replace-one, person of 3 rows |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for example in EXAMPLES:
+        cells = [f"`{example.name}`", example.parameters]
+        for relation in RELATIONS:
+            if relation in example.relations:
+                cells.append(_three(example.bounds(Relation(relation))))
+                cells.append(_three(largest_changes(example, relation)))
+            else:
+                cells += ["refused", "-"]
+        several = len(example.relations) == len(RELATIONS)
+        cells.append(_three(example.bounds(Relation("replace-one", 3))) if several else "refused")
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _three(found: Bounds) -> str:
+    return ", ".join(f"{each:,}" if each < 10**7 else f"{each:.4g}" for each in found)
+
+
+def events() -> list[str]:
+    """Return the table of mechanisms with their costs."""
+    kinds = get_args(Kind)
+    lines = [
+        f"| mechanism | {' | '.join(f'cost, `{kind}`' for kind in kinds)} | own delta | theorem |",
+        "|---|" + "---|" * (len(kinds) + 2),
+    ]
+    for name, each in MECHANISMS.items():
+        costs = [f"`{each.cost[kind]}`" if kind in each.cost else "refused" for kind in kinds]
+        own = each.own_delta or "0"
+        lines.append(f"| `{name}` | {' | '.join(costs)} | {own} | {each.theorem} |")
+    return lines
+
+
+def conversions() -> list[str]:
+    """Return the table of currencies."""
+    lines = ["| currency | unit of cost | conversion of the reserved `total` | theorem |"]
+    lines.append("|---|---|---|---|")
+    for kind in get_args(Kind):
+        empty = accounting_json(Currency(kind, Fraction(1)), Relation("add-remove"), [])
+        sums = empty["composition"]
+        lines.append(f"| `{kind}` | {sums['unit']} | `{sums['conversion']}` | {sums['theorem']} |")
+    return lines
+
+
+def theorems() -> list[str]:
+    """Return the sentences by which a statement names the theorem of its guarantee."""
+    from dp_core.wall.accounting.guarantee import PLD
+
+    named = {**THEOREMS, "the privacy loss distribution": PLD}
+    return [f'- {name}: "{text}"' for name, text in named.items()]
+
+
+def constants() -> list[str]:
+    """Return the table of constants."""
+    lines = ["| constant | value | meaning |", "|---|---|---|"]
+    for path, meaning in CONSTANTS.items():
+        module, _, name = f"dp_core.wall.{path}".rpartition(".")
+        label = f"[{path.partition('.')[2]}](../{module.replace('.', '/')}.py)"
+        value = _number(getattr(importlib.import_module(module), name))
+        lines.append(f"| {label} | {value} | {meaning} |")
+    return lines
+
+
+def _number(value: int | float | Fraction) -> str:
+    if isinstance(value, int) and value >= 1024 and value & (value - 1) == 0:
+        return f"2^{value.bit_length() - 1}"
+    return f"{float(value):.6g}"
+
+
+def trusted_files() -> list[str]:
+    """Return the trusted core by its parts: folders that lie in it as a whole, and other files."""
+    parts = trusted_core.trusted()
+    paths = {module: path.relative_to(ROOT) for module, path in trusted_core.modules().items()}
+    lines = ["| part of the trusted core | files |", "|---|---|"]
+    for part, title in trusted_core.PARTS.items():
+        own = {path for module, path in paths.items() if parts.get(module) == part}
+        others = [path for module, path in paths.items() if parts.get(module) != part]
+        named = sorted({_whole(path, others) for path in own})
+        lines.append(f"| {title} | {', '.join(f'[{path}](../{path})' for path in named)} |")
+    return lines
+
+
+def _whole(path: Path, others: Sequence[Path]) -> Path:
+    """Return the largest folder of a file that holds none of the others; the file if none does."""
+    for folder in reversed(path.parents):
+        # The first two are the project and a package; no package is in the trusted core as a whole.
+        if len(folder.parts) > 1 and not any(folder in other.parents for other in others):
+            return folder
+    return path
+
+
+PARTS: Mapping[str, Callable[[], list[str]]] = {
+    "figures": figures,
+    "events": events,
+    "conversions": conversions,
+    "theorems": theorems,
+    "constants": constants,
+    "trusted-files": trusted_files,
+}
+_PART = re.compile(r"(<!-- computed: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def page() -> str:
+    """Return the page with its computed parts made anew."""
+
+    def made(match: re.Match[str]) -> str:
+        return "\n".join([match[1], *PARTS[match[2]](), "", match[3]])
+
+    return _PART.sub(made, PAGE.read_text(encoding="utf-8"))
+
+
+def parts_of(text: str) -> list[str]:
+    """Return the names of the computed parts of a page."""
+    return [match[2] for match in _PART.finditer(text)]
+
+
+def main() -> None:
+    """Print the page, or write it."""
+    made: Any = page()
+    if sys.argv[1:] == ["--write"]:
+        PAGE.write_text(made, encoding="utf-8")
+    else:
+        sys.stdout.write(made)
+
+
+if __name__ == "__main__":
+    main()
