@@ -39,7 +39,7 @@ from tests.ledgers import (
 )
 from tests.specs import plan_of
 
-CRUMB = Fraction(1, 10**30)
+CRUMB = Fraction(1, 10**12)
 
 
 @pytest.fixture
