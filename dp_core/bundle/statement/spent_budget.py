@@ -185,6 +185,13 @@ QUESTIONS: Mapping[str, str] = {
 The proofs are in the docstrings of dp_core/wall/statistics."""
 
 _SMOOTH = f"2 exp(-{2 * SMOOTHING} pi^2)"
+_GAUSSIAN = (
+    "mu^2 / 2",
+    "the least epsilon with Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu) <= (delta - own_delta)"
+    f" exp(-t {MOST_CELLS}), mu = sqrt(2 total), e = epsilon - 2 t {MOST_CELLS}, t = {_SMOOTH}",
+    "Gaussian mechanisms compose as one under a total fixed beforehand: Smith & Thakurta 2022;"
+    " its curve: Balle & Wang 2018, Theorem 8; smoothing of discrete noise: Poisson summation",
+)
 _CONVERSIONS: Mapping[str, tuple[str, str, str]] = {
     "pure": (
         "epsilon",
@@ -198,15 +205,14 @@ _CONVERSIONS: Mapping[str, tuple[str, str, str]] = {
         "rho adds up: Bun & Steinke 2016, Lemma 1.7; conversion: Canonne, Kamath & Steinke 2020,"
         " Proposition 12",
     ),
-    "gaussian": (
-        "mu^2 / 2",
-        "the least epsilon with Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu) <= (delta - own_delta)"
-        f" exp(-t {MOST_CELLS}), mu = sqrt(2 total), e = epsilon - 2 t {MOST_CELLS}, t = {_SMOOTH}",
-        "Gaussian mechanisms compose as one under a total fixed beforehand: Smith & Thakurta 2022;"
-        " its curve: Balle & Wang 2018, Theorem 8; smoothing of discrete noise: Poisson summation",
+    "gaussian": _GAUSSIAN,
+    "mixed": (
+        *_GAUSSIAN[:2],
+        f"{_GAUSSIAN[2]}; private choices that leave {COVER} times their cost unspent compose in the"
+        " same way, by the convex order of likelihood ratios: Shaked & Shanthikumar 2007, Theorem"
+        " 3.A.44",
     ),
 }
-_CONVERSIONS = {**_CONVERSIONS, "mixed": _CONVERSIONS["gaussian"]}
 
 
 _UNIT = (
