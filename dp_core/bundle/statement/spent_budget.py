@@ -208,8 +208,8 @@ _CONVERSIONS: Mapping[str, tuple[str, str, str]] = {
     "gaussian": _GAUSSIAN,
     "mixed": (
         *_GAUSSIAN[:2],
-        f"{_GAUSSIAN[2]}; private choices that leave {COVER} times their cost unspent compose in the"
-        " same way, by the convex order of likelihood ratios: Shaked & Shanthikumar 2007, Theorem"
+        f"{_GAUSSIAN[2]}; private choices that leave {COVER} times their cost unspent compose"
+        " likewise, by the convex order of likelihood ratios: Shaked & Shanthikumar 2007, Theorem"
         " 3.A.44",
     ),
 }
