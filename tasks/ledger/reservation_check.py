@@ -62,10 +62,10 @@ def check_attempts(book: Transaction, account: str) -> None:
     """
     if attempts_of(book, account).is_stopped:
         raise BudgetRefused(
-            f"The confidential data refused {MOST_REFUSED} attempts on account {account!r}, and"
-            " every refusal is an answer about them. When a person has found the cause,"
-            f" `dp-release ledger allow-retry {account} --by NAME --reason TEXT` allows further"
-            " attempts.",
+            f"The confidential data refused {MOST_REFUSED} attempts on account {account!r}."
+            " Each refusal is an exact answer about the data. Find the cause; then a person may"
+            f" allow further attempts: `dp-release ledger allow-retry {account} --by NAME --reason"
+            " TEXT`.",
             row="attempts-refused",
         )
 

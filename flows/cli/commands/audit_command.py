@@ -17,11 +17,17 @@ if TYPE_CHECKING:
 
 
 @cli.command("audit")
-@click.option("--quick", is_flag=True, help="Audit each release once, for one unit in turn.")
+@click.option("--quick", is_flag=True, help="Audit each release once; the units alternate.")
 @click.option(
     "--method", "methods", multiple=True, metavar="NAME", help="Preset to audit; repeatable."
 )
-@click.option("--seed", default=1, metavar="S", show_default=True, help="Of files and search.")
+@click.option(
+    "--seed",
+    default=1,
+    metavar="S",
+    show_default=True,
+    help="Seed of the generated files and the search.",
+)
 @answering("audit_views.audited")
 def audit(quick: bool, methods: tuple[str, ...], seed: int) -> AuditAnswer:
     """Compare the exact answers on neighbouring files with what is charged for them.
@@ -47,10 +53,10 @@ def audit(quick: bool, methods: tuple[str, ...], seed: int) -> AuditAnswer:
 
 
 def _chosen(methods: tuple[str, ...]) -> Sequence[Configuration] | None:
-    """Return the releases by some presets, None for all.
+    """Return the releases of some presets, None for all.
 
     Raises:
-        BadInput: if there is no preset of a name.
+        BadInput: if a name is not that of a preset.
     """
     from dp_core.audit.configurations import configurations
     from dp_core.spec.presets import PRESETS

@@ -1,4 +1,4 @@
-"""The terminal view of an audit: how close each bound came, and what was found wrong."""
+"""The terminal view of an audit: how close the answers came to each bound, and the violations."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def audited(console: Console, answer: AuditAnswer) -> None:
     sentence(
         console,
         "Each number is the largest distance found between the exact answers on two neighbouring"
-        " files, divided by what was charged: 1.000 is exactly what was charged, more is a"
-        " violation, less is slack or was not found.",
+        " files, divided by the charged sensitivity. More than 1.000 is a violation. Less means"
+        " that the bound is larger than necessary, or that the search did not find the worst"
+        " files.",
     )
     sentence(
         console,
@@ -49,7 +50,7 @@ def _verdict(answer: AuditAnswer) -> str:
     if answer.violations:
         return f"Failed: {plural(len(answer.violations), 'violation')}."
     if not answer.passed:
-        return "Failed: the audit left something untested."
+        return "Failed: some questions or mechanisms were not tested."
     if not answer.complete:
-        return "Passed. Only a part was audited; run `dp-release audit` for all of it."
-    return "Passed: no charge is smaller than what neighbouring files differ by."
+        return "Passed. This audit was partial; run `dp-release audit` for the full one."
+    return "Passed: no answers on neighbouring files differ by more than was charged."

@@ -87,7 +87,7 @@ def retry_allowed(console: Console, answer: answers.AllowedAttempts) -> None:
     """Print that an account takes attempts again."""
     refused = plural(answer.refused_attempts, "refused attempt")
     sentence(
-        console, f"Account {answer.account!r} allows further attempts, after {refused} so far."
+        console, f"Account {answer.account!r} allows further attempts; it has {refused} so far."
     )
 
 
@@ -347,10 +347,10 @@ def adopted(console: Console, answer: answers.AdoptedLedger) -> None:
     elif answer.behind:
         fact(console, "Missing", f"{plural(answer.behind, 'entry')}, up to {answer.noted:,}")
     if answer.elsewhere is not None:
-        fact(console, "Place", f"{answer.elsewhere}; this place is recorded from now on")
+        fact(console, "Place", f"{answer.elsewhere}; the ledger now records its present place")
     if answer.closed:
         fact(console, "Closed", f"{', '.join(answer.closed)}: closed before, and closed again")
-    words = "Every later release states this. Any other copy of the ledger must not be used again."
+    words = "Every later release states this adoption. Never use another copy of the ledger again."
     sentence(console, words)
 
 

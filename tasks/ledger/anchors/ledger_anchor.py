@@ -226,15 +226,15 @@ class LedgerAnchor:
         if found.replaced:
             raise LedgerCorrupt(
                 f"This is not the ledger that {self.home / HEAD} noted at its place, so budget that"
-                " was spent could be spent again. Restore the earlier ledger. Only if it is given"
-                f" up for good, the privacy officer may accept this one: {ADOPT}.",
+                " was spent could be spent again. Restore the earlier ledger. Only if it will"
+                f" never be used again, the privacy officer may accept this one: {ADOPT}.",
                 row="ledger-replaced",
             )
         if found.elsewhere is not None:
             raise LedgerCorrupt(
                 f"This ledger is a copy ({found.elsewhere}), and the original could spend the same"
-                " budget again. Use the original. If it is given up for good, the privacy officer"
-                f" may accept this one: {ADOPT}.",
+                " budget again. Use the original. If it will never be used again, the privacy"
+                f" officer may accept this one: {ADOPT}.",
                 row="ledger-copied",
             )
 
