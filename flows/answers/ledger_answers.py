@@ -111,7 +111,7 @@ class AccountAnswer(Answer):
         statement: The guarantee that the ledger enforces.
         tightest: The tightest guarantee known for everything released so far.
         refused_attempts: Attempts that the confidential data refused, since the opening.
-        open_attempts: Attempts that are under way, or were interrupted before the data were judged.
+        open_attempts: Attempts under way, or interrupted, before the first charge of their release.
     """
 
     account: str

@@ -82,7 +82,7 @@ def check_new_attempt(book: Transaction, account: str) -> None:
         # privacy: otherwise any number of attempts could be begun before the first is refused.
         raise StageFailed(
             f"Account {account!r} has too many attempts that are under way or were interrupted"
-            f" before the data were checked: at most {MOST_REFUSED}, with those that the data"
+            f" before their first charge: at most {MOST_REFUSED}, with those that the data"
             " refused. Wait for them, or resume or abandon them (`dp-release status` lists them);"
             " then resume this release.",
             row="attempts-open",

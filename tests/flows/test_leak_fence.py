@@ -65,8 +65,9 @@ ROW = dict(zip((*COLUMNS, "person"), [TEXT, *LEGAL, PERSON], strict=True))
 # stage, outside all stages, and stopped by a person.
 KINDS = ("validate", "expectations", "count", "basics", "publish", "outside", "interrupted")
 FAILING = tuple(sabotage.PLACES) if at_full_size() else KINDS
-OPENED = ("identify", "validate", "expectations", "coding", "discretize") if at_full_size() else ()
-"""Jobs that leave an attempt without a verdict, and go on: an account may have few of them."""
+BEFORE = ("identify", "validate", "expectations", "coding", "discretize", "count")
+OPENED = BEFORE if at_full_size() else ("count",)
+"""Jobs that stop before their first charge, and go on: an account may have few open attempts."""
 DRAWS = ("measure", "reconstruct", "synthesize", "check", "publish", "interrupted", "verbose")
 """Jobs that come as far as to a noisy number of rows."""
 CODES = {"interrupted": 130}

@@ -177,6 +177,27 @@ def test_another_spec_after_a_kill_leaves_the_attempt_refused(project):
     assert (found.refused, found.open) == (1, 0)
 
 
+def test_a_series_of_schemas_that_fit_is_counted(project, command):
+    """Formerly only the last question of a series that finds a largest value was counted."""
+
+    def perform(stage, run):
+        if stage.name == "count":
+            raise KeyboardInterrupt
+        plainly(stage, run)
+
+    for number in range(3):
+        project.write_spec(f"synthesize: {{sets: {number + 1}}}\n")  # for a rule that fits
+        with pytest.raises(KeyboardInterrupt):
+            project.release(perform=perform)
+        found = project.ledger().attempts("town")
+        assert (found.refused, found.open) == (number, 1)
+    assert command("abandon", "town").code == 0
+    assert project.ledger().attempts("town").refused == 3
+    project.write_spec(release="again")
+    with pytest.raises(BudgetRefused):
+        project.release()
+
+
 def test_an_account_that_is_stopped_is_refused_before_a_reservation(project):
     data = project.folder / "town.csv"
     data.write_text(data.read_text().replace(",single,", ",bachelor,", 1))

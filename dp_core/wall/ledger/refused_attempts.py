@@ -2,9 +2,10 @@
 
 A refusal is an exact answer about the data that no epsilon pays for: an `impossible` rule can ask
 any question. So an attempt is recorded (`examine`) before the data are opened, and its verdict
-before anybody is told of it. An attempt that a crash interrupted stays open: the same release goes
-on with it, and asks the same question. If its release ends without a verdict, the attempt counts as
-refused, because somebody may have seen why. So no crash gives a free answer.
+before anybody is told of it. That the data fit is an exact answer too. So an attempt stays open
+until the first charge of its release. A crash changes nothing: the same release goes on with the
+attempt, and asks the same question. If the release ends before its first charge, the attempt counts
+as refused, because somebody may have seen the answer. So no answer is free.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ Verdict = Literal["fits", "refused", "unreadable"]
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
-Examination: TypeAlias = Literal["open"] | Verdict
-"""State of the attempt of one reservation: no verdict yet, or the verdict."""
+Examination: TypeAlias = Literal["open", "charged"] | Verdict
+"""State of the attempt of one reservation: no verdict yet, the verdict, or charged after `fits`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Attempts:
     Attributes:
         refused: Number of refused attempts since the account was opened.
         recent: Number of refused attempts since a person last allowed further ones.
-        open: Number of attempts without a verdict: under way, or interrupted.
+        open: Number of attempts under way or interrupted: not refused, and without a charge yet.
         allowed: Days in UTC on which a person allowed further attempts, in order.
     """
 
@@ -100,7 +101,8 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
     """Return the running totals that an entry changes: attempts, and state of its own attempt.
 
     Args:
-        entry: Entry of kind `examine`, `verdict`, `allow-retry` or `settle` that breaks no rule.
+        entry: Entry of kind `examine`, `verdict`, `charge`, `allow-retry` or `settle`; it breaks
+            no rule.
         book: The ledger before the entry.
     """
     account, place = entry.receipt.account, entry.reservation
@@ -109,18 +111,24 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
         allowed = (*before.allowed, entry.receipt.at)
         return {attempts_total(account): replace(before, recent=0, allowed=allowed).text()}
     assert place is not None
+    was = examination_of(book, place)
     state: Examination
     if entry.kind == "examine":
-        state, after = "open", replace(before, open=before.open + 1)
-    elif examination_of(book, place) != "open":
+        state, open_now = "open", before.open + 1
+    elif entry.kind == "verdict" and entry.body["verdict"] == "fits":
+        state, open_now = "fits", before.open
+    elif was not in ("open", "fits"):
         return {}
+    elif entry.kind == "charge":
+        state, open_now = "charged", before.open - 1
     else:
-        # privacy: an attempt whose release ends without a verdict may have been seen to fail.
+        # privacy: if a release ends before its first charge, its answer would otherwise be free.
+        # Questions that the data fit, one after the other, find the largest value of a column.
         state = entry.body["verdict"] if entry.kind == "verdict" else "refused"
-        counted = int(state == "refused")
-        after = Attempts(
-            before.refused + counted, before.recent + counted, before.open - 1, before.allowed
-        )
+        open_now = before.open - 1
+    counted = int(state == "refused")
+    refused, recent = before.refused + counted, before.recent + counted
+    after = Attempts(refused, recent, open_now, before.allowed)
     return {attempts_total(account): after.text(), examination_total(place): state}
 
 
@@ -147,7 +155,9 @@ def broken_by_attempts(entry: Entry, book: Book) -> str | None:
             return None if entry.body["verdict"] in VERDICTS else "states an unknown verdict"
         case "charge":
             return (
-                "charges before its data were found to fit" if state not in (None, "fits") else None
+                "charges before its data were found to fit"
+                if state not in (None, "fits", "charged")
+                else None
             )
         case "settle":
             return _broken_by_end(entry, book)

@@ -72,7 +72,8 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             stage = str(entry.body["stage"])
             stages = {**(before.stages or {}), stage: before.of(stage) + cost}
             after = Use(before.tally.plus(cost, event), before.results, stages)
-            return {reservation_total(entry.reservation): use_text(after)}
+            found = {reservation_total(entry.reservation): use_text(after)}
+            return found | attempts_after(entry, book)
         case "commit":
             assert entry.reservation is not None
             before = use(book, entry.reservation)

@@ -78,7 +78,7 @@ def _attempts(console: Console, answer: answers.AccountAnswer) -> None:
     if answer.refused_attempts:
         fact(console, "Refused", f"{plural(answer.refused_attempts, 'attempt')}, by the data")
     if answer.open_attempts:
-        fact(console, "Open", f"{plural(answer.open_attempts, 'attempt')} without a verdict")
+        fact(console, "Open", f"{plural(answer.open_attempts, 'attempt')} without a charge yet")
     for retry in answer.allowed_retries:
         fact(console, "Allowed", f"further attempts on {retry.day} by {retry.by}: {retry.reason}")
 

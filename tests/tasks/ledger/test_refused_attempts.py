@@ -104,15 +104,42 @@ def test_another_plan_under_the_same_name_leaves_the_attempt_refused(ledger, pla
     assert attempts(ledger) == (1, 1, 0)
 
 
-def test_data_that_fit_or_cannot_be_read_are_not_counted(ledger, plans):
-    for name, verdict in (("good", "fits"), ("gone", "unreadable")):
-        with ledger.lease(name, HOME) as writer:
-            held = writer.reserve(plans(name))
-            writer.examine(held)
-            writer.judge(held, verdict)
-            writer.judge(held, "refused")  # a second verdict changes nothing
-            writer.settle(held, "returned")
+def test_data_that_fit_and_are_charged_or_cannot_be_read_are_not_counted(ledger, plans):
+    with ledger.lease("good", HOME) as writer:
+        held = writer.reserve(plans("good"))
+        writer.examine(held)
+        writer.bind_input(held, "input", b"k" * 32)
+        writer.judge(held, "fits")
+        writer.judge(held, "refused")  # a second verdict changes nothing
+        assert attempts(ledger) == (0, 0, 1)
+        for stage in ("one_way", "measure"):
+            writer.charge(held, f"{stage}-0", steps_of(plans("good"), stage))
+            assert attempts(ledger) == (0, 0, 0)
+        writer.settle(held, "abandoned")
+    with ledger.lease("gone", HOME) as writer:
+        held = writer.reserve(plans("gone"))
+        writer.examine(held)
+        writer.judge(held, "unreadable")
+        writer.judge(held, "refused")
+        writer.settle(held, "returned")
     assert attempts(ledger) == (0, 0, 0)
+    ledger.verify()
+
+
+@pytest.mark.parametrize("outcome", ["abandoned", "returned"])
+def test_that_the_data_fit_is_no_free_answer(ledger, plans, outcome):
+    """Formerly such attempts were unlimited, and found the largest value of a column exactly."""
+    for number in range(3):
+        with ledger.lease(f"fits-{number}", HOME) as writer:
+            held = writer.reserve(plans(f"fits-{number}"))
+            writer.examine(held)
+            writer.judge(held, "fits")
+            assert attempts(ledger) == (number, number, 1)
+            writer.settle(held, outcome)
+    assert attempts(ledger) == (3, 3, 0)
+    with pytest.raises(BudgetRefused):
+        ledger.check(plans("fourth"))
+    ledger.verify()
 
 
 @pytest.mark.runbook("attempts-open")
@@ -128,7 +155,12 @@ def test_no_more_attempts_are_begun_than_may_be_refused(ledger, plans, says):
         says(failed.value)
         assert failed.value.exit_code == 4
         with ledger.lease("open-0", HOME) as first:
-            first.judge(first.reserve(plans("open-0")), "fits")
+            fitting = first.reserve(plans("open-0"))
+            first.bind_input(fitting, "input", b"k" * 32)
+            first.judge(fitting, "fits")
+            with pytest.raises(StageFailed):
+                writer.examine(held)
+            first.charge(fitting, "one_way-0", steps_of(plans("open-0"), "one_way"))
         assert writer.examine(held)
 
 
