@@ -198,7 +198,7 @@ def carry_out(
         except BadInput as error:
             if run.began_attempt and not isinstance(error, DataRefused):
                 # Of an attempt that another process began, it is not known what was seen.
-                run.writer.judge(run.reservation, "unreadable")
+                run.judge("unreadable")
             if give_back(run) and isinstance(error, SchemaViolation):
                 raise SchemaViolation(
                     f"{error.message} Nothing was spent.", row="data-do-not-fit"
@@ -229,7 +229,7 @@ def make_release(run: ConfidentialRun, perform: Perform = Task.__call__) -> None
             if run.has(stage.name):
                 perform(stage, run)
             if stage is discretize:
-                run.writer.judge(run.reservation, "fits")
+                run.judge("fits")
         require_approval(run)
     elif run.folder.done("publish") is None:
         # privacy: a person may have looked at the sets, so they are published unchanged or not at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class ConfidentialRun(Run):
-    """A run with the handles that the stages on the confidential side share. Confidential.
-
-    Attributes:
-        began_attempt: Whether this process began the attempt that the ledger records.
-    """
-
-    began_attempt: bool = field(default=False, init=False)
+    """A run with the handles that the stages on the confidential side share. Confidential."""
 
     @cached_property
     def key(self) -> bytes:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from dp_core.schema.definition import Schema
+    from dp_core.wall.ledger.refused_attempts import Verdict
 
 Progress = Callable[[str, float], None]
 """Called with a stage's name and the part of it that is done, 0 to 1. Public values only."""
@@ -56,6 +57,8 @@ class Run:
             default.
         committed: Called with charges whose results are stored; does nothing by default.
         client: Client of a Dask cluster; None (the default) uses threads of this process.
+        began_attempt: Whether this process began the attempt that the ledger records, and has tried
+            to record no verdict on it yet.
     """
 
     planned: Plan
@@ -70,6 +73,7 @@ class Run:
     committed: Callable[[Sequence[Charge]], None] = field(default=lambda _charges: None)
     client: Client | None = None
 
+    began_attempt: bool = field(default=False, init=False)
     _resolved: Plan | None = field(default=None, init=False)
 
     @property
@@ -100,6 +104,16 @@ class Run:
     def folder(self) -> RunFolder:
         """The folder of the run's files."""
         return RunFolder(self.home, self.planned.spec.release, self.reservation.link)
+
+    def judge(self, verdict: Verdict) -> None:
+        """Record how the attempt to use the data ended.
+
+        Privacy:
+            If the verdict cannot be recorded, that error says nothing about whether the data can be
+            read, although the answer is known. So the attempt must not become `unreadable`.
+        """
+        self.began_attempt = False
+        self.writer.judge(self.reservation, verdict)
 
     def has(self, stage: str) -> bool:
         """Return whether the release has a stage; only `domain`, for private choices, may lack."""

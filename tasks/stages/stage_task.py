@@ -94,7 +94,7 @@ def _refusal(name: str, run: Run, refused: DataRefused) -> ReleaseError:
         the sentence that Prefect and the log keep names no rule and no column.
     """
     try:
-        run.writer.judge(run.reservation, "refused")
+        run.judge("refused")
     except ReleaseError as error:
         # It was not counted, so it is not told: the next attempt finds it again.
         return error.without_detail()

@@ -163,6 +163,29 @@ def interrupted(*_):
     raise KeyboardInterrupt
 
 
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_verdict_that_cannot_be_recorded_does_not_make_the_data_unreadable(
+    project, monkeypatch, fits
+):
+    """Whoever locks the state folder for a moment would have the answer uncounted."""
+    data = project.folder / "town.csv"
+    if not fits:
+        data.write_text(data.read_text().replace(",single,", ",bachelor,", 1))
+    judge = ReleaseWriter.judge
+
+    def locked(writer, reservation, verdict):
+        if verdict in ("fits", "refused"):
+            raise BadInput("The state folder cannot be written.")
+        judge(writer, reservation, verdict)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReleaseWriter, "judge", locked)
+        with pytest.raises(BadInput, match="state folder"):
+            project.release()
+    found = project.ledger().attempts("town")
+    assert (found.refused, found.open) == (1, 0)
+
+
 def test_another_spec_after_a_kill_leaves_the_attempt_refused(project):
     def perform(stage, run):
         if stage.name == "discretize":

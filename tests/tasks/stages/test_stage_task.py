@@ -43,6 +43,9 @@ class FakeRun:
     def progress(self, name, done):
         self.shown.append((name, done))
 
+    def judge(self, verdict):
+        self.writer.judge(self.reservation, verdict)
+
 
 @pytest.fixture
 def run(tmp_path):
