@@ -3,8 +3,9 @@
 The first entry of a ledger records its place, and so does each `adopt` entry. A place is a mapping
 of plain JSON values:
 
-- SQLite: `machine`, a hash of the machine's identifier, and `file`, the inode number of the
-  database file. Renaming a home and `VACUUM` keep both; a copy has another inode number.
+- SQLite: `machine`, a hash of the machine's identifier, and `file` and `born`, the inode number and
+  the time of birth of the database file. Renaming a home and `VACUUM` keep them. A copy has another
+  inode number, or the freed number of a deleted original and another time of birth.
 - PostgreSQL: `database`, the database's object identifier, `system`, the cluster's system
   identifier, and `timeline`, which increases with every promotion and every restore to a point in
   time.
@@ -14,8 +15,10 @@ A value is None if this process cannot know it; then it is not compared.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +31,7 @@ Place = Mapping[str, "str | int | None"]
 _DIFFERENCES = {
     "machine": "it was made on another machine",
     "file": "its file is not the file in which it was made",
+    "born": "its file was made later than the file in which it was made",
     "database": "it was made in another database of the server",
     "system": "it was made in another PostgreSQL cluster",
     "timeline": "its server was promoted or restored since (another timeline)",
@@ -56,7 +60,11 @@ def place_of(connection: sa.Connection) -> dict[str, str | int | None]:
     if connection.dialect.name == "postgresql":
         return _in_cluster(connection)
     file = sqlite_file(connection.engine.url)
-    return {"machine": _machine(), "file": None if file is None else _inode(file)}
+    return {
+        "machine": _machine(),
+        "file": None if file is None else _inode(file),
+        "born": None if file is None else _birth(file),
+    }
 
 
 def sqlite_file(url: sa.URL) -> Path | None:
@@ -107,3 +115,24 @@ def _inode(file: Path) -> int | None:
     with suppress(OSError):
         return file.stat().st_ino
     return None
+
+
+def _birth(file: Path) -> str | None:
+    """Return the time at which a file was made, in seconds with nanoseconds; None if not known.
+
+    Python does not give it on Linux, hence `statx(2)`. The file must not be opened for this,
+    because closing it would release SQLite's locks on it.
+    """
+    if sys.platform != "linux":
+        return None
+    here, birth, size = -100, 0x800, 256  # AT_FDCWD, STATX_BTIME, size of `struct statx`
+    found = ctypes.create_string_buffer(size)
+    try:
+        failed = ctypes.CDLL(None).statx(here, os.fsencode(file), 0, birth, found)
+    except (AttributeError, OSError):  # a C library without `statx`
+        return None
+    mask, seconds, part = (
+        kind.from_buffer(found, at).value
+        for kind, at in ((ctypes.c_uint32, 0), (ctypes.c_int64, 80), (ctypes.c_uint32, 88))
+    )
+    return None if failed or not mask & birth else f"{seconds}.{part:09}"

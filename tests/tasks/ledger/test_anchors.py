@@ -338,6 +338,24 @@ def test_a_home_that_was_renamed_is_the_same(home, tmp_path):
     assert home_id(tmp_path / "moved") == identity
 
 
+def test_a_restored_file_with_the_inode_number_of_the_deleted_one_is_refused(
+    home, tmp_path, monkeypatch, ledger
+):
+    """A file system gives the number of a deleted file to the next one; notes may be lost too."""
+    file, backup = home / "ledger.db", tmp_path / "backup.db"
+    with ledger._database.reading() as book:
+        if place_of(book.connection)["born"] is None:
+            pytest.skip("This file system has no times of birth.")
+    shutil.copy2(file, backup)
+    number = file.stat().st_ino
+    file.unlink()
+    shutil.copy2(backup, file)
+    (home / "ledger.head").unlink()
+    monkeypatch.setenv("DP_RELEASE_STATE", str(tmp_path / "another"))
+    monkeypatch.setattr("tasks.ledger.database.ledger_place._inode", lambda _: number)
+    refused(home, "ledger-copied")
+
+
 @pytest.mark.usefixtures("ledger")
 def test_vacuum_makes_no_copy(home):
     with closing(sa.create_engine(f"sqlite:///{home / 'ledger.db'}").raw_connection()) as raw:
