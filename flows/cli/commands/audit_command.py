@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from dp_core.errors import BadInput, nearest
-from flows.answers.audit_answers import AuditAnswer, audit_answer
 from flows.cli.command_parts import answering, cli, json_wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dp_core.audit.configurations import Configuration
+    from flows.answers.audit_answers import AuditAnswer
 
 
 @cli.command("audit")
@@ -40,6 +40,7 @@ def audit(quick: bool, methods: tuple[str, ...], seed: int) -> AuditAnswer:
     from rich.progress import Progress
 
     from dp_core.audit.audit_run import audit as carry_out
+    from flows.answers.audit_answers import audit_answer
 
     with Progress(console=Console(stderr=True), transient=True, disable=json_wanted()) as bar:
         task = bar.add_task("Auditing", total=1.0)

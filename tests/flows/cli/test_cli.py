@@ -643,7 +643,7 @@ def test_help_is_help_and_fits_a_terminal(command):
     assert re.fullmatch(r"dp-release, version \d+\.\d+\.\d+\n", command("--version").out)
 
 
-HEAVY = ("prefect", "great_expectations", "opendp", "numba", "pandas", "dask", "distributed")
+HEAVY = ("prefect", "great_expectations", "numba", "pandas", "pyarrow", "dask", "distributed")
 
 
 def test_help_imports_nothing_heavy():

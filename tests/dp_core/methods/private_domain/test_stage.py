@@ -145,7 +145,7 @@ def test_every_kind_of_method_takes_what_was_chosen(tmp_path, method):
 
 def test_a_method_that_chooses_privately_shares_the_currency(tmp_path):
     plan = private_plan(tmp_path, "aim", privacy="{epsilon: 1, delta: 1e-9}")
-    assert plan.currency.kind == "zcdp"
+    assert plan.currency.kind == "mixed"
     assert private_plan(tmp_path, privacy="{epsilon: 1, delta: 1e-9}").currency.kind == "gaussian"
 
 

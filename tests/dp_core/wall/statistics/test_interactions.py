@@ -306,16 +306,15 @@ def test_what_cannot_be_measured_costs_nothing(cliques):
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("sizes", [(2,), (2, 2), (3,), (2, 3)])
-def test_no_event_is_taken_for_one_of_a_table(neighbours, sizes):
-    """The losses of a table's events are of counts that move by 1; those of a contrast are not."""
+def test_the_loss_of_an_event_covers_every_change_within_its_sensitivity(neighbours, sizes):
+    """A table's loss would not: its counts move by 1, and the entries of an interaction by more."""
     of = of_sizes(sizes)
-    for event in (
-        LaplaceEvent(Fraction(1000), of.l1(neighbours)),
-        GaussianEvent(Fraction(1000), of.l2_squared(neighbours)),
-    ):
-        for relation in RELATIONS:
-            with pytest.raises(ValueError, match="No privacy loss"):
-                loss_of(event, relation)
+    l1, l2_squared = of.l1(neighbours), of.l2_squared(neighbours)
+    relation = Relation(neighbours)
+    loss, copies = loss_of(LaplaceEvent(Fraction(1000), l1), of.to_json(), relation)
+    assert copies * loss.largest == pytest.approx(l1 / 1000)
+    loss, copies = loss_of(GaussianEvent(Fraction(1000), l2_squared), of.to_json(), relation)
+    assert copies * loss.l2_squared == l2_squared
 
 
 @pytest.mark.statistical
