@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 @answering("audit_views.audited")
 def audit(quick: bool, methods: tuple[str, ...], seed: int) -> AuditAnswer:
-    """Compare the exact answers on neighbouring files with what is charged for them.
+    """Compare charges with exact answers on neighbours.
 
     Makes releases of tiny generated files in memory, with every preset and option, for rows and for
     persons of up to 3 rows. Reads no data and no ledger. Ends with exit code 1 if a charge is too

@@ -40,6 +40,7 @@ def made(tmp_path_factory):
 
         patch.setattr(expectations, "Suite", NoSuite)
         patch.setenv("DP_RELEASE_HOME", str(folder / "home"))
+        patch.setenv("DP_RELEASE_STATE", str(folder / "state"))
         patch.delenv("DP_RELEASE_LEDGER", raising=False)
         project = make_project(folder / "work", folder / "home", measure="{noise: gaussian}")
         project.write_spec(WAITING)
@@ -55,15 +56,21 @@ def held(made, monkeypatch, tmp_path):
     shutil.copytree(made.folder, project.folder)
     kept = tmp_path / "kept"
     shutil.copytree(made.home, kept, symlinks=True)
+    shutil.copytree(made.home.parent / "state", tmp_path / "state")
     monkeypatch.setenv("DP_RELEASE_HOME", str(made.home))
+    monkeypatch.setenv("DP_RELEASE_STATE", str(tmp_path / "state"))
     run = made.home / "runs" / "town" / "run.json"
     values = json.loads(run.read_bytes())
     values |= {"spec": str(project.spec), "out": str(project.out)}
     run.resolve().write_text(json.dumps(values))
     yield project
-    shutil.rmtree(made.home)
-    # The same folder: a copy of a home is another home.
-    shutil.copytree(kept, made.home, symlinks=True)
+    # The same folder, and the same file of the ledger: a copy of either is refused.
+    for path in made.home.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != "ledger.db":
+            path.unlink()
+    shutil.copytree(kept, made.home, symlinks=True, dirs_exist_ok=True)
 
 
 def noisy(project):
