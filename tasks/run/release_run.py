@@ -116,7 +116,7 @@ class Run:
         self.writer.judge(self.reservation, verdict)
 
     def has(self, stage: str) -> bool:
-        """Return whether the release has a stage; only `domain`, for private choices, may lack."""
+        """Return whether the release has a stage; only `domain` (private choices) is optional."""
         return stage != "domain" or bool(self.planned.spec.schema.private)
 
     def fact(self, stage: str, name: str) -> object:

@@ -37,7 +37,8 @@ def _in_words(refused: object, unsettled: object, allowed: list[str]) -> str:
         return "The ledger did not count refused attempts when this release was settled."
     sentence = (
         "Attempts of the account, until this release was settled, that the confidential data"
-        f" refused: {refused}. Attempts without a verdict, under way or interrupted: {unsettled}."
+        f" refused or whose release ended before its first charge: {refused}. Open attempts, whose"
+        f" releases have no charge yet: {unsettled}."
     )
     if allowed:
         sentence += f" A person allowed further attempts on {', '.join(allowed)}."

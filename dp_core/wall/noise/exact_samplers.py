@@ -183,7 +183,7 @@ def noisy_max(scores: NDArray[np.int64], scale: Fraction, *, gumbel: bool) -> in
 
 def _check(scale: Fraction) -> None:
     # privacy: a scale of 0 would mean "no noise".
-    # A float of the scale is above 0, too, and the next whole number is still one of its floats.
+    # The float of the scale must be above 0, and the next whole number within the limit too.
     if float(scale) <= 0 or scale >= LARGEST_SCALE - 1 or scale.numerator > LARGEST_NUMERATOR:
         raise ValueError(
             f"A scale of noise is above 0 and below 2**53, with at most 53 binary digits, not"
