@@ -503,7 +503,12 @@ def test_what_a_statement_does_not_cover_is_on_the_page():
 
 @pytest.mark.parametrize(
     "situation",
-    ["a release that was refused", "a home that was copied", "a ledger that was restored"],
+    [
+        "a release that was refused",
+        "a home that was copied",
+        "a ledger that was restored",
+        "a ledger that was deleted",
+    ],
 )
 def test_the_page_says_what_an_attacker_learns_from(situation):
     chapter = TEXT.partition(f"\n### From {situation}\n")[2].partition("\n### ")[0]
@@ -513,3 +518,16 @@ def test_the_page_says_what_an_attacker_learns_from(situation):
 
 def test_every_other_situation_has_an_answer():
     assert all(all(cells) for cells in table(["situation"]).values())
+
+
+def test_the_page_of_the_ledger_says_the_same_about_decisions_based_on_released_values():
+    """Formerly one page said "twice the delta" and the other "the sum of their deltas"."""
+    ledger = (ROOT / "docs" / "ledger.md").read_text(encoding="utf-8")
+    for text in (TEXT, ledger):
+        words = " ".join(text.split())
+        assert (
+            "only the largest of the epsilons holds, at the sum of the deltas of all terms that the"
+            " decision could have left or put in force"
+        ) in words
+        assert "`restate` keeps the total delta, so the sum is twice the delta" in words
+        assert "the former delta plus the raised one" in words

@@ -22,6 +22,7 @@ from tasks.ledger.accounts import Account, read_account
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction, valid_keys
+from tasks.ledger.reservation_check import open_in_words
 from tasks.support.budget_refusals import show
 
 
@@ -29,7 +30,12 @@ class Decisions:
     """The decisions about one ledger, in one database."""
 
     def __init__(
-        self, url: str, signer: Signer | None = None, anchor: LedgerAnchor | None = None
+        self,
+        url: str,
+        signer: Signer | None = None,
+        anchor: LedgerAnchor | None = None,
+        *,
+        demo: bool = False,
     ) -> None:
         """Open the ledger; create it if the database is empty.
 
@@ -37,8 +43,9 @@ class Decisions:
             url: SQLAlchemy URL of SQLite or PostgreSQL.
             signer: Key that signs new entries; required if the ledger has keys.
             anchor: Notes that every write checks and moves; None (the default) without them.
+            demo: Whether a new ledger is that of a demo; False by default.
         """
-        self._database = Database(url, signer, anchor)
+        self._database = Database(url, signer, anchor, demo=demo)
         self.anchor = anchor
 
     # -- accounts
@@ -251,7 +258,12 @@ class Decisions:
         with self._database.writing() as book:
             read_account(book, name)
             attempts = attempts_of(book, name)
-            if not attempts.recent or not attempts.is_full:
+            if attempts.is_full and not attempts.recent:
+                raise BadInput(
+                    f"The data have refused no attempt on account {name!r} since further ones were"
+                    f" last allowed, so there is nothing to allow. {open_in_words(book, name)}"
+                )
+            if not attempts.is_full:
                 raise BadInput(
                     f"Refused attempts have not stopped account {name!r}, so there is nothing to"
                     f" allow; `dp-release ledger show {name}` shows how many there were."

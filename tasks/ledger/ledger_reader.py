@@ -211,6 +211,11 @@ class LedgerReader:
         with self._database.reading() as book:
             return self.anchor.compare(book, files)
 
+    def is_of_demo(self) -> bool:
+        """Return whether `demo` made the ledger."""
+        (first,) = self.entries(position=1)
+        return first.body.get("demo") is True
+
     def adoptions(self) -> Sequence[Adoption]:
         """Return the adoptions of the ledger, in order."""
         with self._database.reading() as book:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, StageFailed
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.account_terms import Charter
-from dp_core.wall.ledger.refused_attempts import MOST_REFUSED, attempts_of
+from dp_core.wall.ledger.refused_attempts import MOST_REFUSED, attempts_of, examination_of
 from dp_core.wall.ledger.running_totals import balance, lineage, room_on
 from tasks.ledger.accounts import account_names, read_recent_uses
 from tasks.ledger.database.transaction import Transaction
+from tasks.ledger.leases import holder_of
 from tasks.support.budget_refusals import (
     MOST_USES,
     Room,
@@ -81,12 +82,34 @@ def check_new_attempt(book: Transaction, account: str) -> None:
     if attempts_of(book, account).is_full:
         # privacy: otherwise any number of attempts could be begun before the first is refused.
         raise StageFailed(
-            f"Account {account!r} has too many attempts that are under way or were interrupted"
-            f" before their first charge: at most {MOST_REFUSED}, with those that the data"
-            " refused. Wait for them, or resume or abandon them (`dp-release status` lists them);"
-            " then resume this release.",
+            f"Account {account!r} allows {MOST_REFUSED} attempts that are refused or open (without"
+            f" a first charge). {open_in_words(book, account)} Then resume this release.",
             row="attempts-open",
         )
+
+
+def open_in_words(book: Transaction, account: str) -> str:
+    """Return sentences that name the releases with an open attempt, and what to do with each."""
+    releases = [
+        entry.receipt.release
+        for entry in book.find(account=account, kinds=("examine",))
+        if examination_of(book, entry.reservation or 0) in ("open", "fits")
+    ]
+    at_work = [name for name in releases if holder_of(book, name) is not None]
+    stopped = [name for name in releases if name not in at_work]
+    words = []
+    if at_work:
+        words.append(f"At work: {_listed(at_work)}; wait.")
+    if stopped:
+        words.append(
+            f"Interrupted: {_listed(stopped)}; type `dp-release resume NAME` for each, or"
+            " `dp-release abandon NAME`, which counts as a refused attempt."
+        )
+    return " ".join(words)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
 
 
 def _check_revised(book: Transaction, plan: Plan) -> None:

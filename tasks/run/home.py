@@ -27,18 +27,12 @@ def home() -> Path:
     return Path(os.environ.get("DP_RELEASE_HOME") or Path.home() / ".dp-release").expanduser()
 
 
-def state_folder(at: Path) -> Path:
-    """Return the folder outside a home that has the notes of its ledgers' heads.
+def state_folder() -> Path:
+    """Return the folder outside the home that has the notes of the ledgers' heads.
 
     DP_RELEASE_STATE names it; the default is `dp-release` in the user's state folder
-    (XDG_STATE_HOME, else `~/.local/state`). A home with a folder `state`, which only `demo` makes,
-    keeps its own notes there, so that demos do not fill the user's folder.
-
-    Args:
-        at: The home.
+    (XDG_STATE_HOME, else `~/.local/state`).
     """
-    if (at / STATE).is_dir():
-        return at / STATE
     named = os.environ.get("DP_RELEASE_STATE")
     if named:
         return Path(named).expanduser()
@@ -46,13 +40,14 @@ def state_folder(at: Path) -> Path:
     return (above if above.is_absolute() else Path.home() / ".local" / "state") / "dp-release"
 
 
-def open_ledger(at: Path | None = None, *, refuse: bool = True) -> Ledger:
+def open_ledger(at: Path | None = None, *, refuse: bool = True, demo: bool = False) -> Ledger:
     """Return the ledger of a home, or the one that DP_RELEASE_LEDGER names.
 
     Args:
         at: The home; by default the one that DP_RELEASE_HOME names.
         refuse: Whether to refuse a ledger that its anchor does not confirm; True by default, False
             for its adoption.
+        demo: Whether a new ledger in the home is that of a demo; False by default.
 
     Raises:
         LedgerCorrupt: if the home's ledger is gone, older than its anchor, or a copy.
@@ -62,7 +57,12 @@ def open_ledger(at: Path | None = None, *, refuse: bool = True) -> Ledger:
     url = ledger_url(at)
     # Without a valid URL there is no anchor, and `Ledger` reports the URL.
     with contextlib.suppress(sqlalchemy.exc.ArgumentError):
-        ledger = Ledger(url, signer(at), LedgerAnchor(at, state_folder(at), url))
+        anchor = LedgerAnchor(at, state_folder(), url)
+        ledger = Ledger(url, signer(at), anchor, demo=demo and url == _own_url(at))
+        # The ledger's first entry decides this, and not the folder alone. Otherwise a folder made
+        # in any home would move its note into the home, and both could be restored together.
+        if (at / STATE).is_dir() and ledger.is_of_demo():
+            anchor.state = at / STATE
         if refuse:
             ledger.check_anchor()
         return ledger
@@ -92,15 +92,19 @@ def assert_not_lost(at: Path | None = None) -> None:
     """Refuse a home whose ledger is gone: a new ledger would start with a fresh budget.
 
     Raises:
-        LedgerCorrupt: if the home has releases and no ledger.
+        LedgerCorrupt: if there is no ledger, and the home has releases or a note knows a ledger in
+            the file's place.
     """
     at = at or home()
-    if not ledger_exists(at) and ((at / KEY).exists() or (at / "runs").exists()):
+    if ledger_exists(at):
+        return
+    if (at / KEY).exists() or (at / "runs").exists():
         raise LedgerCorrupt(
             f"The home {at} has releases but its ledger is gone; restore {_ledger_file(at)} from a"
             " backup. For other data, set DP_RELEASE_HOME to another folder.",
             row="ledger-lost",
         )
+    LedgerAnchor(at, state_folder(), ledger_url(at)).check_new()
 
 
 def ledger_exists(at: Path | None = None) -> bool:
@@ -165,4 +169,8 @@ def _write_once(path: Path, content: bytes) -> None:
 
 def ledger_url(at: Path) -> str:
     """Return the URL of the ledger of a home."""
-    return os.environ.get("DP_RELEASE_LEDGER") or f"sqlite:///{at / 'ledger.db'}"
+    return os.environ.get("DP_RELEASE_LEDGER") or _own_url(at)
+
+
+def _own_url(at: Path) -> str:
+    return f"sqlite:///{at / 'ledger.db'}"

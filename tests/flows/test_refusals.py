@@ -9,6 +9,7 @@ import pytest
 from dp_core.bundle.statement.release_json import NOT_COVERED
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, BudgetRefused, SchemaViolation
+from flows.release import carry_out
 from tasks.ledger.release_writer import ReleaseWriter
 from tests.flows.conftest import SCHEMA, as_csv, plainly, survey
 
@@ -219,6 +220,40 @@ def test_a_series_of_schemas_that_fit_is_counted(project, command):
     project.write_spec(release="again")
     with pytest.raises(BudgetRefused):
         project.release()
+
+
+def test_a_night_of_interrupted_releases_is_ended_release_by_release(project, command):
+    """Nobody's data refused anything, and yet the account takes no new attempt."""
+
+    def perform(stage, run):
+        if stage.name == "count":
+            raise KeyboardInterrupt
+        plainly(stage, run)
+
+    def spec(name):
+        project.write_spec(release=name, privacy="{epsilon: 0.1, delta: 1e-7}")
+        return project.spec.rename(project.folder / f"{name}.release.yaml")
+
+    def start(name):
+        return command("run", spec(name), "--out", project.folder / name)
+
+    for name in ("one", "two", "three"):
+        with pytest.raises(KeyboardInterrupt):
+            carry_out(spec(name), project.folder / name, perform=perform)
+    allow = ("ledger", "allow-retry", "town", "--by", "Ana", "--reason", "the host failed")
+    blocked, refused_retry = start("four"), command(*allow)
+    assert (blocked.code, refused_retry.code) == (4, 2)
+    for answer in (blocked, refused_retry):
+        assert "Interrupted: 'one', 'two', 'three'; type `dp-release resume NAME`" in answer.err
+
+    assert command("resume", "one").code == 0
+    assert command("resume", "four").code == 0
+    assert command("abandon", "two").code == 0
+    assert command("abandon", "three").code == 0
+    found = project.ledger().attempts("town")
+    assert (found.refused, found.open) == (2, 0)
+    assert command(*allow).code == 2  # one more attempt may be made, so nothing stops the account
+    assert start("five").code == 0
 
 
 def test_an_account_that_is_stopped_is_refused_before_a_reservation(project):

@@ -20,7 +20,7 @@ def prepare_demo(home: Path) -> tuple[Path, Path]:
     for name in FILES:
         (fresh / name).write_bytes((resources.files("flows.demo") / name).read_bytes())
     (fresh / STATE).mkdir(mode=0o700)
-    open_ledger(fresh).open_account(
+    open_ledger(fresh, demo=True).open_account(
         "yrbss",
         terms=Terms("basic", Fraction(1), Fraction("1e-9")),
         neighbours="add-remove",

@@ -1,4 +1,21 @@
-"""Files with notes of the heads of ledgers: one in the home, one per ledger in the state folder."""
+"""Files with notes of the heads of ledgers: one in the home, one per ledger in the state folder.
+
+A transaction that appends writes both notes once, after its commit; how many entries it appended
+does not matter. Each note is written to a temporary file, synced and renamed.
+
+- *Killed process.* The renamed file is either the earlier note or the new one. A ledger that is
+  ahead of its notes by the last transactions is accepted, and its next opening notes its head.
+- *Power failure.* An entry is on disk before its note is written (SQLite's level EXTRA,
+  PostgreSQL's `synchronous_commit`), so no note is ahead of the ledger. The content of a note is
+  on disk before its name is, so no note is torn or empty. The folder is not synced, so the earlier
+  note may be back: the same case as a killed process.
+- *A note ahead of the ledger* therefore means an older or another ledger, and is refused.
+
+Both syncs are needed: on file systems such as XFS, a renamed file that was not synced can be empty
+after a power failure, and a damaged note is refused until a person adopts the ledger. The two files
+are synced one after the other, because syncing them in two threads was slower on ext4: its journal
+waits for a second thread before it commits.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +51,8 @@ class Note:
         position: Position of the entry.
         link: Link of the entry.
         place: Hash of the ledger's URL, without user and password.
-        lives: Place of the ledger (`tasks.ledger.database.ledger_place`), and for SQLite `device`
-            and `boot`: the device number of its file, and the boot in which it was read.
+        lives: Place of the ledger (`tasks.ledger.database.ledger_place`), and for SQLite its site,
+            `device` and `boot`: the device number of its file, and the boot in which it was read.
         closed: Names of the closed accounts, sorted.
     """
 

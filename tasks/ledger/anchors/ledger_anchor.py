@@ -28,7 +28,14 @@ from tasks.ledger.anchors.anchor_notes import (
     require_writable,
     write_notes,
 )
-from tasks.ledger.database.ledger_place import Place, difference, place_of, sqlite_file
+from tasks.ledger.database.ledger_place import (
+    Place,
+    difference,
+    is_same_site,
+    place_of,
+    site_of,
+    sqlite_file,
+)
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.leases import boot_id
 
@@ -97,6 +104,54 @@ class LedgerAnchor:
         self._place_in_cluster: Place | None = None
 
     # -- the methods that the database calls
+
+    def check_new(self, connection: sa.Connection | None = None) -> None:
+        """Refuse to make a ledger where a note knows an earlier one, which must be gone.
+
+        A damaged note of another ledger is passed over.
+
+        Args:
+            connection: Connection to the empty database; None (the default) for an SQLite file that
+                does not exist yet.
+
+        Raises:
+            LedgerCorrupt: if a note in the state folder or the home knows a ledger at this site.
+        """
+        file = sqlite_file(self._url)
+        if file is not None:
+            now = site_of(file)
+        elif connection is not None:
+            now = place_of(connection)
+        else:
+            return
+        for path in (*self._notes_outside(), self.home / HEAD):
+            notes: Mapping[str, Note] = {}
+            with suppress(LedgerCorrupt):
+                notes = read_notes(path)
+            for note in notes.values():
+                if is_same_site(note.lives, now, same_url=note.place == self._at()):
+                    self._refuse_new(path, note)
+
+    def _refuse_new(self, path: Path, note: Note) -> None:
+        file = sqlite_file(self._url)
+        what = f"The ledger {file}" if file is not None else "The ledger in this database"
+        other = (
+            "set DP_RELEASE_HOME or DP_RELEASE_LEDGER to another folder"
+            if file is not None
+            else "set DP_RELEASE_LEDGER to another database"
+        )
+        raise LedgerCorrupt(
+            f"{what} is gone: the note {path} knows its entry {note.position}, and a new ledger"
+            " would allow its budget to be spent again. Restore it from a backup, then let the"
+            f" privacy officer accept it: {ADOPT}. For other data, {other}.",
+            row="ledger-lost",
+        )
+
+    def _notes_outside(self) -> list[Path]:
+        """Return the files of notes in the state folder."""
+        with suppress(OSError):
+            return sorted(self.state.glob("*.json"))
+        return []
 
     def check(self, book: Transaction) -> Callable[[Transaction], None]:
         """Refuse a ledger that is older than a note, a copy, or in the place of another one.
@@ -269,7 +324,7 @@ class LedgerAnchor:
                 write_notes(path, {**notes, found.identity: note})
 
     def _place(self, book: Transaction) -> Place:
-        """Return the present place, for SQLite with the device number and the boot."""
+        """Return the present place, for SQLite with the site, the device number and the boot."""
         file = sqlite_file(self._url)
         if file is None:
             # A long process asks the server once; each opening of a ledger asks again.
@@ -277,6 +332,7 @@ class LedgerAnchor:
                 self._place_in_cluster = place_of(book.connection)
             return self._place_in_cluster
         found = place_of(book.connection)
+        found |= site_of(file)
         with suppress(OSError):
             return {**found, "device": file.stat().st_dev, "boot": boot_id()}
         return found

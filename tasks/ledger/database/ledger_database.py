@@ -83,12 +83,20 @@ class Anchor(Protocol):
     def check(self, book: Transaction) -> Callable[[Transaction], None]:
         """Refuse a ledger that must not be written; return what notes its head after a commit."""
 
+    def check_new(self, connection: sa.Connection) -> None:
+        """Refuse to make a ledger where a note knows an earlier one."""
+
 
 class Database:
     """One ledger's database."""
 
     def __init__(
-        self, url: str, signer: Signer | None = None, anchor: Anchor | None = None
+        self,
+        url: str,
+        signer: Signer | None = None,
+        anchor: Anchor | None = None,
+        *,
+        demo: bool = False,
     ) -> None:
         """Open the database; a new one becomes an empty ledger.
 
@@ -96,11 +104,12 @@ class Database:
             url: SQLAlchemy URL of SQLite or PostgreSQL.
             signer: Key that signs new entries; None (the default) without one.
             anchor: Notes that every write checks and moves; None (the default) without them.
+            demo: Whether a new ledger is that of a demo; False by default.
 
         Raises:
             BadInput: if the URL cannot hold a ledger, a right is missing, or a newer version of the
                 program made the ledger.
-            LedgerCorrupt: if the database is damaged.
+            LedgerCorrupt: if the database is damaged, or is empty and a note knows a ledger in it.
             StageFailed: if the database cannot be opened.
         """
         self.url = url
@@ -108,7 +117,7 @@ class Database:
         self.anchor = anchor
         self._engine = _engine(url)
         try:
-            self._prepare()
+            self._prepare(demo=demo)
         except ReleaseError:
             raise
         except (sa.exc.SQLAlchemyError, UnicodeDecodeError) as error:
@@ -199,7 +208,7 @@ class Database:
                 row="ledger-silent",
             ) from None
 
-    def _prepare(self) -> None:
+    def _prepare(self, *, demo: bool) -> None:
         with self._engine.connect() as connection:
             if _is_current(connection, self.url):
                 return
@@ -210,12 +219,15 @@ class Database:
                 # migrates it, so the others check again after they get the lock.
                 if _is_current(book.connection, self.url):
                     return
+                if not old and self.anchor is not None:
+                    self.anchor.check_new(book.connection)
                 _migrate(book.connection)
                 if book.last() is None:
                     body = {
                         "version": LEDGER_VERSION,
                         "id": str(uuid.uuid4()),
                         "place": place_of(book.connection),
+                        **({"demo": True} if demo else {}),
                     }
                     book.append("ledger", body=body)
         except Denied:

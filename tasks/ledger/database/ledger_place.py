@@ -11,6 +11,9 @@ of plain JSON values:
   time.
 
 A value is None if this process cannot know it; then it is not compared.
+
+A deleted file has no place, so notes also keep the site of an SQLite ledger (`site_of`): the folder
+of its file and the file's name. The site of a PostgreSQL ledger is its database.
 """
 
 from __future__ import annotations
@@ -72,6 +75,45 @@ def sqlite_file(url: sa.URL) -> Path | None:
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
         return None
     return Path(str(url.database))
+
+
+def site_of(file: Path) -> Place:
+    """Return where an SQLite file is or would be, whether or not it exists.
+
+    Returns:
+        `machine` as in the place; `folder` and `folder_born`, the inode number and the time of
+        birth of its folder, None if there is no folder; `name`, the name of the file.
+    """
+    folder = file.parent
+    return {
+        "machine": _machine(),
+        "folder": _inode(folder),
+        "folder_born": _birth(folder),
+        "name": file.name,
+    }
+
+
+def is_same_site(noted: Place, now: Place, *, same_url: bool) -> bool:
+    """Return whether a new ledger would be at the site of a noted one.
+
+    A folder that was deleted and made again is another site, as is a database that was dropped and
+    created again. Without a time of birth, or without the cluster's identifier, the URL decides in
+    addition: the number alone may be that of another folder or database.
+
+    Args:
+        noted: Place and site in the note; those of an earlier program lack the site.
+        now: Site of the new ledger: from `site_of`, or the place of a PostgreSQL database.
+        same_url: Whether the note has the URL of the new ledger.
+    """
+    number, origin = ("database", "system") if "database" in now else ("folder", "folder_born")
+    if now.get(number) is None or noted.get(number) != now[number]:
+        return False
+    before, after = noted.get(origin), now.get(origin)
+    unknown = before is None or after is None
+    if not (same_url if unknown else before == after):
+        return False
+    machines = {noted.get("machine"), now.get("machine")} - {None}
+    return len(machines) <= 1 and noted.get("name") == now.get("name")
 
 
 def difference(recorded: Place, now: Place) -> str | None:

@@ -250,6 +250,19 @@ def test_restating_carries_the_whole_history_there_and_back(town, tmp_path):
     town.verify()
 
 
+def test_a_restatement_keeps_the_delta_and_a_raise_may_keep_it(town):
+    """So a decision based on released values costs twice the delta, or the sum of both deltas."""
+    town.raise_account("town", epsilon=Fraction(5, 2), **WHO)
+    town.raise_account("town", delta=Fraction("3e-5"), **WHO)
+    town.restate_account("town", composition="zcdp", own_delta=Fraction("1e-6"), **WHO)
+    changes = town.account("town").charter.changes
+    assert [(kind, terms.delta) for _, kind, terms in changes] == [
+        ("raise", Fraction("1e-5")),
+        ("raise", Fraction("3e-5")),
+        ("restate", Fraction("3e-5")),
+    ]
+
+
 def test_a_release_that_began_before_a_restatement_settles_after_it(town, tmp_path):
     plan = pure(tmp_path, "0.4")
     with town.lease("first", HOME) as writer:

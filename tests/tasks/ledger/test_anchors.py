@@ -18,7 +18,7 @@ from dp_core.wall.ledger.audit import audit
 from dp_core.wall.ledger.export import read_export, write_export
 from tasks.ledger.anchors import ledger_anchor
 from tasks.ledger.anchors.anchor_notes import read_notes
-from tasks.ledger.database.ledger_place import difference, place_of
+from tasks.ledger.database.ledger_place import difference, is_same_site, place_of, site_of
 from tasks.run.home import home_id, open_ledger
 from tests.ledgers import LAPLACE, open_town, spend
 from tests.specs import plan_of
@@ -201,6 +201,112 @@ def test_the_state_folder_is_the_users_by_default(home, tmp_path, monkeypatch):
     assert (tmp_path / "user" / ".local" / "state" / "dp-release").is_dir()
 
 
+@pytest.mark.usefixtures("ledger")
+def test_a_folder_state_in_a_home_does_not_move_its_note_into_the_home(ledger, home, tmp_path):
+    """Both notes would be restored together with the home, and nothing would reveal it."""
+    (home / "state").mkdir()
+    backup = tmp_path / "backup"
+    open_ledger(home).approve("plan", **WHO)
+    shutil.copytree(home, backup)
+    open_ledger(home).close_account("town", **WHO)
+    assert noted(tmp_path, ledger) == {4}
+    assert not list((home / "state").iterdir())
+    for file in home.rglob("*"):
+        if file.is_file():
+            file.write_bytes((backup / file.relative_to(home)).read_bytes())
+    assert str(tmp_path / "state") in refused(home, "ledger-older")
+
+
+def test_only_a_new_ledger_of_the_home_itself_is_that_of_a_demo(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'shared.db'}")
+    assert not open_ledger(home, demo=True).is_of_demo()
+    monkeypatch.delenv("DP_RELEASE_LEDGER")
+    assert not open_ledger(home).is_of_demo()
+    assert not open_ledger(home, demo=True).is_of_demo()
+    assert open_ledger(tmp_path / "demo", demo=True).is_of_demo()
+
+
+# -- deleted
+
+
+def delete(home):
+    (home / "ledger.db").unlink()
+    (home / "ledger.head").unlink()
+
+
+def test_a_deleted_ledger_is_not_replaced_by_a_new_one(ledger, home, tmp_path):
+    """Nothing in the home tells of it: it has no runs, and its own note was deleted too."""
+    backup = (home / "ledger.db").read_bytes()
+    note = outside(tmp_path, ledger)
+    delete(home)
+    message = refused(home, "ledger-lost")
+    assert str(note) in message
+    assert "knows its entry 2" in message
+    assert not list(home.iterdir())
+    (home / "ledger.db").write_bytes(backup)
+    refused(home, "ledger-copied")
+    assert open_ledger(home, refuse=False).adopt(**WHO).behind == 0
+    open_ledger(home).approve("plan", **WHO)
+
+
+@pytest.mark.usefixtures("ledger")
+def test_an_empty_file_is_no_new_ledger_in_the_place_of_a_deleted_one(home):
+    delete(home)
+    (home / "ledger.db").touch()
+    refused(home, "ledger-lost")
+    assert (home / "ledger.db").stat().st_size == 0
+
+
+@pytest.mark.usefixtures("ledger")
+def test_a_ledger_that_was_deleted_after_its_home_was_renamed_is_missed(home, tmp_path):
+    home.rename(tmp_path / "moved")
+    delete(tmp_path / "moved")
+    refused(tmp_path / "moved", "ledger-lost")
+    open_ledger(home)
+
+
+@pytest.mark.usefixtures("ledger")
+def test_the_note_in_the_home_alone_reveals_a_deleted_ledger(home, tmp_path):
+    (home / "ledger.db").unlink()
+    shutil.rmtree(tmp_path / "state")
+    assert str(home / "ledger.head") in refused(home, "ledger-lost")
+
+
+def test_a_home_that_was_deleted_and_made_again_is_another_one(ledger, home):
+    with ledger._database.reading() as book:
+        if place_of(book.connection)["born"] is None:
+            pytest.skip("This file system has no times of birth.")
+    before = ledger.identity()
+    shutil.rmtree(home)
+    assert open_ledger(home).identity() != before
+
+
+@pytest.mark.usefixtures("ledger")
+def test_other_homes_and_other_files_are_not_concerned(home, tmp_path, monkeypatch):
+    delete(home)
+    open_ledger(tmp_path / "other")
+    monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{home / 'other.db'}")
+    open_ledger(home)
+
+
+@pytest.mark.parametrize("other", ["machine", "name", "folder", "folder_born", None])
+def test_a_site_is_a_machine_a_folder_and_a_name(tmp_path, other):
+    now = site_of(tmp_path / "ledger.db")
+    now |= {"machine": "m", "folder_born": "1.5"}
+    noted = {**now, **({other: "another"} if other else {})}
+    for same_url in (True, False):
+        assert is_same_site(noted, now, same_url=same_url) is (other is None)
+
+
+def test_without_a_time_of_birth_the_url_decides_too(tmp_path):
+    now = {**site_of(tmp_path / "ledger.db"), "folder_born": None}
+    assert is_same_site(now, now, same_url=True)
+    assert not is_same_site(now, now, same_url=False)
+    assert not is_same_site({}, now, same_url=True)  # a note of an earlier program
+    nowhere = site_of(tmp_path / "nowhere" / "ledger.db")
+    assert not is_same_site(nowhere, nowhere, same_url=True)
+
+
 # -- restored
 
 
@@ -284,7 +390,11 @@ def test_another_ledger_in_the_place_of_a_noted_one_can_be_adopted(home, tmp_pat
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'shared.db'}")
     open_town(open_ledger(home))
     first = open_ledger(home).identity()
-    (tmp_path / "shared.db").unlink()
+    with monkeypatch.context() as patch:
+        patch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'new.db'}")
+        patch.setenv("DP_RELEASE_STATE", str(tmp_path / "another"))
+        open_ledger(tmp_path / "another home")
+    (tmp_path / "new.db").rename(tmp_path / "shared.db")
     refused(home, "ledger-replaced")
     open_ledger(home, refuse=False).adopt(**WHO)
     adopted = open_ledger(home)
@@ -568,3 +678,22 @@ def test_two_homes_on_one_database_write_in_turns(shared, tmp_path, monkeypatch)
         other.approve(f"other-{number}", **WHO)
         shared.approve(f"this-{number}", **WHO)
     open_ledger(tmp_path / "other")
+
+
+def drop_tables(url):
+    engine = sa.create_engine(sa.make_url(url).set(drivername="postgresql+psycopg"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE entries, totals, leases, alembic_version CASCADE")
+    engine.dispose()
+
+
+@pytest.mark.usefixtures("shared")
+def test_tables_that_were_dropped_are_not_made_again_in_the_same_database(
+    home, postgres_url, postgres_server, monkeypatch
+):
+    drop_tables(postgres_url)
+    (home / "ledger.head").unlink()
+    assert "DP_RELEASE_LEDGER to another database" in refused(home, "ledger-lost")
+    refused(home, "ledger-lost")
+    monkeypatch.setenv("DP_RELEASE_LEDGER", postgres_server.create_database())
+    open_ledger(home)

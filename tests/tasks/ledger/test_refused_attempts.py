@@ -164,6 +164,62 @@ def test_no_more_attempts_are_begun_than_may_be_refused(ledger, plans, says):
         assert writer.examine(held)
 
 
+@pytest.mark.runbook("attempts-open")
+def test_the_attempts_that_block_an_account_are_named_and_each_can_be_ended(ledger, plans, says):
+    """Three releases of one night stop between `examine` and their first charge."""
+    for name in ("stopped", "fitting", "at-work"):
+        with ledger.lease(name, HOME) as writer:
+            held = writer.reserve(plans(name))
+            writer.examine(held)
+            if name == "fitting":
+                writer.bind_input(held, "input", b"k" * 32)
+                writer.judge(held, "fits")
+
+    def blocked(name):
+        with ledger.lease(name, HOME) as writer, pytest.raises(StageFailed) as failed:
+            writer.examine(writer.reserve(plans(name)))
+        says(failed.value)
+        return failed.value.message
+
+    def allowed():
+        return ledger.allow_retry("town", **WHO)
+
+    with ledger.lease("at-work", HOME):
+        message = blocked("morning")
+    assert "At work: 'at-work'; wait." in message
+    assert "Interrupted: 'stopped', 'fitting'; type `dp-release resume NAME`" in message
+    assert "`dp-release abandon NAME`, which counts as a refused attempt" in message
+    with pytest.raises(BadInput, match="Interrupted: 'stopped', 'fitting', 'at-work'; type"):
+        allowed()
+
+    # A release that has an attempt goes on with it, although the account takes no new one.
+    with ledger.lease("fitting", HOME) as writer:
+        held = writer.reserve(plans("fitting"))
+        assert not writer.examine(held)
+        writer.charge(held, "one_way-0", steps_of(plans("fitting"), "one_way"))
+    with ledger.lease("morning", HOME) as writer:
+        assert writer.examine(writer.reserve(plans("morning")))
+    assert "Interrupted: 'stopped', 'at-work', 'morning'; type" in blocked("evening")
+
+    with ledger.lease("stopped", HOME) as writer:
+        writer.settle(writer.reserve(plans("stopped")), "abandoned")
+    assert attempts(ledger) == (1, 1, 2)
+    assert "Interrupted: 'at-work', 'morning'; type" in blocked("evening")
+    assert allowed().recent == 0
+    assert attempts(ledger) == (1, 0, 2)
+    with ledger.lease("evening", HOME) as writer:
+        assert writer.examine(writer.reserve(plans("evening")))
+    for name in ("at-work", "morning", "evening"):
+        with ledger.lease(name, HOME) as writer:
+            writer.settle(writer.reserve(plans(name)), "abandoned")
+    assert attempts(ledger) == (4, 3, 0)
+    with pytest.raises(BudgetRefused):
+        ledger.check(plans("next"))
+    assert allowed().recent == 0
+    ledger.check(plans("next"))
+    ledger.verify()
+
+
 def test_nothing_is_charged_before_the_data_were_found_to_fit(ledger, plans):
     plan = plans("eager")
     with ledger.lease("eager", HOME) as writer:

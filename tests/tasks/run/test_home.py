@@ -98,13 +98,15 @@ def test_the_note_of_one_ledger_says_nothing_about_another(home, tmp_path, monke
     assert open_ledger(home).head().position == 1
 
 
-def test_another_ledger_at_the_place_of_a_noted_one_is_refused(home, tmp_path, monkeypatch):
+def test_a_ledger_in_another_folder_is_not_made_anew(home, tmp_path, monkeypatch):
     """A database that was made anew would give everybody a fresh budget."""
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'shared.db'}")
     open_town(open_ledger(home))
     (tmp_path / "shared.db").unlink()
-    with pytest.raises(LedgerCorrupt, match="not the ledger"):
-        open_ledger(home)
+    for _ in range(2):
+        with pytest.raises(LedgerCorrupt, match=r"shared\.db is gone"):
+            open_ledger(home)
+        assert not (tmp_path / "shared.db").exists()
 
 
 def test_each_ledger_of_a_home_keeps_its_own_note(home, tmp_path, monkeypatch):
