@@ -10,6 +10,7 @@ import hmac
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Literal
 
 from dp_core.errors import BadInput, DataRefused, ReleaseError, StageFailed
 from dp_core.spec.plan import Plan
@@ -97,7 +98,7 @@ class ReleaseWriter:
     def examine(self, reservation: Reservation) -> bool:
         """Record that the release opens its confidential data; call it before they are opened.
 
-        A release whose data were opened before goes on with that attempt.
+        A release whose data were opened before goes on with that attempt, unless it was refused.
 
         Returns:
             Whether this call began the attempt.
@@ -108,10 +109,10 @@ class ReleaseWriter:
         """
         with self._writing() as book:
             require_open(book, reservation)
-            if examination_of(book, reservation.position) is not None:
+            if examination_of(book, reservation.position) not in (None, "refused"):
                 return False
             check_new_attempt(book, reservation.account)
-            add(book, reservation, "examine", body={})
+            add(book, reservation, "examine", body=_again(book, reservation, "examine"))
             return True
 
     def judge(self, reservation: Reservation, verdict: Verdict) -> None:
@@ -123,7 +124,8 @@ class ReleaseWriter:
         """
         with self._writing() as book:
             if examination_of(book, reservation.position) == "open":
-                add(book, reservation, "verdict", body={"verdict": verdict})
+                again = _again(book, reservation, "verdict")
+                add(book, reservation, "verdict", body={"verdict": verdict, **again})
 
     def bind_input(self, reservation: Reservation, input_hash: str, key: bytes) -> None:
         """Bind a reservation permanently to its input and to this home.
@@ -134,11 +136,22 @@ class ReleaseWriter:
             key: The home's confidential key, which seals the entry.
 
         Raises:
-            BadInput: if the input changed.
+            BadInput: if the input changed; the ledger counts a refused attempt.
+            BudgetRefused: if refused attempts have stopped the account, whatever the input is.
             DataRefused: if another account has used the input.
             StageFailed: if the ledger's inputs are sealed with another key, or the release was
                 begun in another home.
         """
+        if not self._bind(reservation, input_hash, key):
+            raise BadInput(
+                f"The data of release {self.release!r} changed since it began. The ledger counts"
+                " a refused attempt; put the original file back and resume, or abandon the"
+                " release.",
+                row="data-changed",
+            )
+
+    def _bind(self, reservation: Reservation, input_hash: str, key: bytes) -> bool:
+        """Bind the input; return whether it is the one that was bound before, or the first."""
         with self._writing() as book:
             require_open(book, reservation)
             mine = book.latest(kinds=("input",), reservation=reservation.position)
@@ -152,8 +165,7 @@ class ReleaseWriter:
                     row="input-key-other",
                 )
             if mine is not None:
-                self._require_same(mine, input_hash)
-                return
+                return self._is_same(book, reservation, mine, input_hash)
             # All reservations of an input belong to one account, because the rules refuse others.
             earlier = book.latest(kinds=("input",), about=input_hash)
             if earlier is not None and earlier.receipt.account != reservation.account:
@@ -170,15 +182,28 @@ class ReleaseWriter:
                 "seal": seal(key, *promised, input_hash),
             }
             add(book, reservation, "input", about=input_hash, body=body)
+            return True
 
-    def _require_same(self, mine: Entry, input_hash: str) -> None:
+    def _is_same(
+        self, book: Transaction, reservation: Reservation, mine: Entry, input_hash: str
+    ) -> bool:
+        """Return whether an input is the bound one; if it is not, record a refused attempt.
+
+        Privacy:
+            Otherwise whoever may resume could compare any number of guessed files with the data. A
+            stopped account compares none, so a guess has no answer that is not counted.
+        """
+        is_open = examination_of(book, reservation.position) == "open"
+        if not is_open:
+            check_new_attempt(book, reservation.account)
         if not hmac.compare_digest(str(mine.about), input_hash):
-            raise BadInput(
-                f"The data of release {self.release!r} changed since it began;"
-                " put the original file back and resume, or abandon the release.",
-                row="data-changed",
-            )
+            if not is_open:
+                add(book, reservation, "examine", body=_again(book, reservation, "examine"))
+            again = _again(book, reservation, "verdict")
+            add(book, reservation, "verdict", body={"verdict": "refused", **again})
+            return False
         self._require_home(mine)
+        return True
 
     def _require_home(self, mine: Entry) -> None:
         if mine.body["home"] != self.lease.holder.home:
@@ -205,8 +230,9 @@ class ReleaseWriter:
         Raises:
             ValueError: if an event costs more than its step's budget.
             BudgetRefused: if a stage's budget does not allow it; nothing is recorded.
-            StageFailed: if the batch was charged for other steps, the input is not known, or the
-                release was begun in another home.
+            StageFailed: if the batch was charged for other steps, the input is not known, the
+                release was begun in another home, or it pays in `mixed` and the batch charged
+                before is not committed.
         """
         check_steps(reservation.currency, steps)
         with self._writing() as book:
@@ -226,6 +252,7 @@ class ReleaseWriter:
                         row="charged-otherwise",
                     )
                 return old
+            _require_drawn(book, reservation, batch)
             check_stages(book, reservation, steps)
             for step in steps:
                 add(
@@ -391,6 +418,35 @@ class ReleaseWriter:
             settled = read_reservation(book, reservation.release)
         assert settled is not None
         return settled
+
+
+def _again(
+    book: Transaction, reservation: Reservation, kind: Literal["examine", "verdict"]
+) -> dict[str, int]:
+    """Return the number of earlier entries of a kind of one release; nothing for the first."""
+    before = len(book.find(kinds=(kind,), reservation=reservation.position))
+    return {"again": before} if before else {}
+
+
+def _require_drawn(book: Transaction, reservation: Reservation, batch: str) -> None:
+    """Check that the batch charged last is committed, if the release pays in `mixed`.
+
+    Raises:
+        StageFailed: if it is not.
+
+    Privacy:
+        The proof in `dp_core.wall.accounting.covered_choices` needs the results to be drawn in the
+        order of their charges. If each batch is committed before the next one is charged, they are.
+    """
+    last = book.latest(kinds=("charge",), reservation=reservation.position)
+    if reservation.currency.kind != "mixed" or last is None:
+        return
+    if not book.has(f"commit/{reservation.position}/{last.about}"):
+        raise StageFailed(
+            f"{batch!r} of release {reservation.release!r} cannot be charged before the result of"
+            f" {last.about!r} is committed: a private choice on the Gaussian curve is covered only"
+            " if results are drawn in the order of their charges. Resume the release."
+        )
 
 
 @contextmanager

@@ -39,8 +39,13 @@ Privacy:
 
     *Order.* The induction goes through the events in the order in which they are drawn. The ledger
     checks what is left in the order of the charges. So a choice's question must not use a result
-    that was charged after it. Every method asks this way: what is charged together is drawn in the
-    order of its charges, and nothing is asked before what it uses was drawn.
+    that was charged after it. The protocol implies this. A question is fixed before its charge,
+    and a result is drawn after its own charge, so a result that is charged later does not exist
+    when the question is fixed. Steps that are charged together are all fixed before the first of
+    them is drawn. Only a result that is drawn again after a crash could be drawn later than its
+    charge. So the ledger refuses to charge a batch of such a release before the previous batch is
+    committed (`tasks.ledger.release_writer`), and a committed result is never drawn again. A draw
+    that is repeated is therefore always that of the last charge.
 
     With c = rho (1 + 1/COVER) what is left has to be COVER times c.
 """

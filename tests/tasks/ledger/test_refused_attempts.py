@@ -6,7 +6,7 @@ import pytest
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from tasks.ledger.ledger import Ledger
-from tests.ledgers import GAUSSIAN, HOME, measure, open_town, refuse, reserve, spend, steps_of
+from tests.ledgers import GAUSSIAN, HOME, KEY, measure, open_town, refuse, reserve, spend, steps_of
 from tests.specs import plan_of
 
 pytestmark = pytest.mark.any_database
@@ -287,3 +287,27 @@ def test_what_the_rules_of_attempts_forbid_is_not_added(ledger, plans):
     other = reserve(ledger, plans("other"))
     of = {"release": "other", "reservation": other.position}
     assert "too many attempts" in refused("examine", {}, **of)
+
+
+def test_a_file_that_replaces_the_bound_one_is_a_refused_attempt(ledger, plans):
+    plan = plans("first")
+    with ledger.lease("first", HOME) as writer:
+        held = measure(writer, plan, ("one_way",))
+        for number in range(3):
+            assert attempts(ledger) == (number, number, 0)
+            with pytest.raises(BadInput, match="changed since it began"):
+                writer.bind_input(held, f"guess {number}", KEY)
+        # A stopped account compares no file, neither a wrong guess nor the right one.
+        for file in ("guess 3", "input of first"):
+            with pytest.raises(BudgetRefused, match="allow-retry"):
+                writer.bind_input(held, file, KEY)
+        assert attempts(ledger) == (3, 3, 0)
+        ledger.allow_retry("town", **WHO)
+        assert writer.examine(held)
+        writer.bind_input(held, "input of first", KEY)
+        writer.judge(held, "fits")
+        writer.charge(held, "measure-0", steps_of(plan, "measure"))
+        writer.commit(held, "measure-0", "0" * 64)
+        writer.settle(held, "finished")
+    assert attempts(ledger) == (3, 0, 0)
+    ledger.verify(KEY)
