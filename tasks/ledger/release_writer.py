@@ -193,11 +193,11 @@ class ReleaseWriter:
             Otherwise whoever may resume could compare any number of guessed files with the data. A
             stopped account compares none, so a guess has no answer that is not counted.
         """
-        is_open = examination_of(book, reservation.position) == "open"
-        if not is_open:
+        state = examination_of(book, reservation.position)
+        if state not in ("open", "fits"):
             check_new_attempt(book, reservation.account)
         if not hmac.compare_digest(str(mine.about), input_hash):
-            if not is_open:
+            if state != "open":
                 add(book, reservation, "examine", body=_again(book, reservation, "examine"))
             again = _again(book, reservation, "verdict")
             add(book, reservation, "verdict", body={"verdict": "refused", **again})

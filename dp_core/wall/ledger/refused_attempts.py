@@ -114,7 +114,8 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
     was = examination_of(book, place)
     state: Examination
     if entry.kind == "examine":
-        state, open_now = "open", before.open + 1
+        # After `fits` the attempt of this release is open already.
+        state, open_now = "open", before.open + int(was != "fits")
     elif entry.kind == "verdict" and entry.body["verdict"] == "fits":
         state, open_now = "fits", before.open
     elif was not in ("open", "fits"):
@@ -146,9 +147,8 @@ def broken_by_attempts(entry: Entry, book: Book) -> str | None:
             stopped = attempts.recent and attempts.is_full
             return None if stopped else "allows attempts that nothing had stopped"
         case "examine":
-            return (
-                "opens data although too many attempts were refused" if attempts.is_full else None
-            )
+            stopped = attempts.is_full and state != "fits"
+            return "opens data although too many attempts were refused" if stopped else None
         case "verdict":
             if state != "open":
                 return "judges data that were not opened, or were judged"

@@ -311,3 +311,20 @@ def test_a_file_that_replaces_the_bound_one_is_a_refused_attempt(ledger, plans):
         writer.settle(held, "finished")
     assert attempts(ledger) == (3, 0, 0)
     ledger.verify(KEY)
+
+
+def test_before_the_first_charge_a_replaced_file_ends_the_attempt_that_was_open(ledger, plans):
+    for number in range(2):
+        refuse(ledger, plans(f"no-{number}"))
+    with ledger.lease("first", HOME) as writer:
+        held = writer.reserve(plans("first"))
+        writer.examine(held)
+        writer.bind_input(held, "input of first", KEY)
+        writer.judge(held, "fits")
+        # Its own open attempt does not stop it.
+        writer.bind_input(held, "input of first", KEY)
+        assert attempts(ledger) == (2, 2, 1)
+        with pytest.raises(BadInput, match="changed since it began"):
+            writer.bind_input(held, "guess", KEY)
+    assert attempts(ledger) == (3, 3, 0)
+    ledger.verify(KEY)
