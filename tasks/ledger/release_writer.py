@@ -23,7 +23,7 @@ from tasks.ledger import leases
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.input_seals import is_sealed, seal
-from tasks.ledger.reservation_check import check_new_attempt
+from tasks.ledger.reservation_check import check_attempts, check_new_attempt
 from tasks.ledger.reservation_entries import (
     add,
     add_settlement,
@@ -194,7 +194,10 @@ class ReleaseWriter:
             stopped account compares none, so a guess has no answer that is not counted.
         """
         state = examination_of(book, reservation.position)
-        if state not in ("open", "fits"):
+        if state == "charged":
+            # Attempts of other releases that are open must not keep it from going on at night.
+            check_attempts(book, reservation.account)
+        elif state not in ("open", "fits"):
             check_new_attempt(book, reservation.account)
         if not hmac.compare_digest(str(mine.about), input_hash):
             if state != "open":

@@ -147,7 +147,9 @@ def broken_by_attempts(entry: Entry, book: Book) -> str | None:
             stopped = attempts.recent and attempts.is_full
             return None if stopped else "allows attempts that nothing had stopped"
         case "examine":
-            stopped = attempts.is_full and state != "fits"
+            # A release that has charged is not kept from its data by the open attempts of others.
+            full = attempts.is_stopped if state == "charged" else attempts.is_full
+            stopped = full and state != "fits"
             return "opens data although too many attempts were refused" if stopped else None
         case "verdict":
             if state != "open":

@@ -328,3 +328,23 @@ def test_before_the_first_charge_a_replaced_file_ends_the_attempt_that_was_open(
             writer.bind_input(held, "guess", KEY)
     assert attempts(ledger) == (3, 3, 0)
     ledger.verify(KEY)
+
+
+def test_a_charged_release_goes_on_while_others_have_open_attempts(ledger, plans):
+    """Nobody is called at night because three others are at work; a wrong file still counts."""
+    plan = plans("first")
+    with ledger.lease("first", HOME) as writer:
+        held = writer.reserve(plan)
+        writer.examine(held)
+        writer.bind_input(held, "input of first", KEY)
+        writer.judge(held, "fits")
+        writer.charge(held, "one_way-0", steps_of(plan, "one_way"))
+    for number in range(3):
+        with ledger.lease(f"other-{number}", HOME) as other:
+            other.examine(other.reserve(plans(f"other-{number}")))
+    with ledger.lease("first", HOME) as writer:
+        writer.bind_input(held, "input of first", KEY)
+        with pytest.raises(BadInput, match="changed since it began"):
+            writer.bind_input(held, "guess", KEY)
+    assert attempts(ledger) == (1, 1, 3)
+    ledger.verify(KEY)
