@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import os
 import re
 import ssl
@@ -58,6 +59,32 @@ def test_every_part_has_as_few_rights_as_it_can():
         assert "privileged" not in service, name
         if service["restart"] != "no":
             assert service["healthcheck"]["test"], name
+
+
+def test_every_part_has_limits_and_its_log_an_end():
+    for name, service in COMPOSE["services"].items():
+        assert service["mem_limit"] == service["memswap_limit"], f"{name} could swap"
+        assert service["cpus"], name
+        assert 100 <= service["pids_limit"] <= 2000, name
+        assert service["logging"]["driver"] == "json-file", name
+        assert set(service["logging"]["options"]) == {"max-size", "max-file"}, name
+
+
+def test_compose_has_only_what_its_schema_knows():
+    from jsonschema import Draft7Validator
+
+    schema = json.loads((Path(__file__).parent / "schemas" / "compose-spec.json").read_text())
+    check = Draft7Validator(schema)
+    used = dict(re.findall(r"^([A-Z_]+)=(.*)", (FOLDER / "env.example").read_text(), re.MULTILINE))
+    text = re.sub(
+        r"(?<!\$)\$\{([A-Z_]+)\}",
+        lambda name: used[name[1]],
+        (FOLDER / "compose.yaml").read_text(),
+    )
+    filled = yaml.safe_load(text)
+    assert [error.message for error in check.iter_errors(filled)] == []
+    filled["services"]["server"]["mem_limits"] = "1g"
+    assert not check.is_valid(filled)
 
 
 def test_images_are_pinned_to_a_version():
