@@ -4,6 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
+# Which versions a new lock may change: nothing that the old one fixes, `--upgrade` for all, or
+# `--upgrade-package NAME`.
+UPGRADE ?=
+# One lock for Linux and macOS and each Python from 3.11 on, without the addresses of any index.
+LOCK = compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(UPGRADE)
 # Where the machine says not to keep compiled modules, every process would compile ours again.
 export PYTHONDONTWRITEBYTECODE :=
 # The first line of a docstring, and its commands with the lines that go on with them.
@@ -17,7 +22,7 @@ endef
 
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all test-quick audit check lint types imports trusted trusted-page docs format bench clean help
+.PHONY: demo test test-all test-quick audit check lint types imports trusted trusted-page docs format lock bench clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -26,7 +31,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dp-release needs Python 3.11 or newer; set PYTHON=/path/to/it")'
 	@echo "Creating the environment in $(VENV) (about a minute) ..."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@echo "Making Prefect's tables and compiling, once (half a minute) ..."
 	@$(BIN)/python -m flows.engine.compiled_loops & compiled=$$!; $(BIN)/python -m flows.engine.prefect_tables && wait $$compiled
@@ -68,7 +73,7 @@ trusted-page: $(READY)  ## rewrite docs/trusted-core.md, and the computed parts 
 	@$(BIN)/python -m tests.privacy_specification --write
 
 $(DOCS_READY): $(READY) docs/requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement docs/requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement docs/requirements.lock
 	@touch $(DOCS_READY)
 
 docs: $(DOCS_READY)  ## build the documentation's site into site/
@@ -78,6 +83,12 @@ docs: $(DOCS_READY)  ## build the documentation's site into site/
 format: $(READY)  ## rewrite the code in the project's style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+lock:  ## renew requirements.lock and docs/requirements.lock with the hashes of every file; UPGRADE=--upgrade
+	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \
+	$(PYTHON) -m venv "$$tools" && "$$tools/bin/pip" install --quiet --disable-pip-version-check uv==0.13.9 && \
+	"$$tools/bin/uv" --quiet pip $(LOCK) pyproject.toml --group dev --group build --output-file requirements.lock && \
+	"$$tools/bin/uv" --quiet pip $(LOCK) --group pyproject.toml:docs --constraint requirements.lock --output-file docs/requirements.lock
 
 bench: $(READY)  ## list the benchmarks: what each asks, and how to run it
 	@awk '$(COMMANDS)' $(filter-out benchmarks/common.py,$(wildcard benchmarks/*.py))

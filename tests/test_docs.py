@@ -148,11 +148,12 @@ def test_the_ledger_s_page_names_every_kind_of_entry_and_no_other():
 def test_the_page_of_sources_says_what_the_program_says():
     from flows.monitoring import log
     from tasks.inputs import database_connection, database_source
+    from tasks.support import connection_faults
 
     page = (DOCS / "sources.md").read_text(encoding="utf-8")
     code = "".join(
         re.sub(r'"\s+f?"', "", Path(str(module.__file__)).read_text(encoding="utf-8"))
-        for module in (database_source, database_connection)
+        for module in (database_source, database_connection, connection_faults)
     )
     messages = re.split(r"^### ", page, flags=re.MULTILINE)[-1].split("\n## ")[0]
     rows = [line.split("|")[1] for line in messages.splitlines() if line.startswith("| ")][1:]

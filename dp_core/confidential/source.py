@@ -18,16 +18,14 @@ import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
+from dp_core.confidential.data_files import Kind, find_data_files
 from dp_core.confidential.source_files import (
-    Kind,
     bad_csv,
     check_csv,
     check_parquet,
     damaged,
     footer,
     is_text,
-    kind_of,
-    matching_files,
     open_text,
 )
 from dp_core.errors import BadInput, DataRefused
@@ -188,14 +186,7 @@ def open_source(
             truncated or unreadable, lacks or repeats a column or has one that is in neither list,
             or if there is no row (then a `DataRefused`). No message shows a value.
     """
-    files = matching_files(pattern, folder)
-    kinds = {path: kind_of(path) for path in files}
-    if len(set(kinds.values())) > 1:
-        raise BadInput(
-            f"The data pattern {pattern!r} matches CSV and Parquet files;"
-            " name files of one kind only."
-        )
-    kind = kinds[files[0]]
+    files, kind = find_data_files(pattern, folder)
     some = False
     for path in files:
         if path.stat().st_size == 0:

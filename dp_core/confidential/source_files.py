@@ -1,4 +1,4 @@
-"""Finds the data files and checks them before a row is read. Confidential side.
+"""Checks the data files before a row is read. Confidential side.
 
 Only headers, footers and the first record are read. A library's message about a bad file may quote
 its rows, so it goes into `internal`, never into a message.
@@ -7,61 +7,19 @@ its rows, so it goes into `internal`, never into a message.
 from __future__ import annotations
 
 import csv
-import glob
 import gzip
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Literal, NoReturn, TextIO, TypeAlias, cast
+from typing import NoReturn, TextIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_core.errors import BadInput
 
-Kind: TypeAlias = Literal["csv", "parquet"]
-
 NAMED = 5
 """Number of columns that a message names."""
-SUFFIXES: dict[str, Kind] = {
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-
-
-def matching_files(pattern: str, folder: Path) -> list[Path]:
-    """Return the files of a path or glob, sorted; refuse folders, and a pattern without a match."""
-    exact = folder / pattern  # an absolute pattern replaces the folder
-    if exact.exists():
-        files = [exact]
-    else:
-        files = [Path(name) for name in sorted(glob.glob(str(exact), recursive=True))]
-    if not files:
-        raise BadInput(
-            f"No data file matches {pattern!r}; check the path, which is relative to the folder of"
-            " the spec.",
-            row="data-not-found",
-        )
-    for path in files:
-        if path.is_dir():
-            raise BadInput(
-                f"The data path {path.name!r} is a folder; name a file, or a glob"
-                f" such as {path.name + '/*.parquet'!r}."
-            )
-    return files
-
-
-def kind_of(path: Path) -> Kind:
-    """Return the kind of a file by its name; `check_csv` and `check_parquet` check the content."""
-    for suffix, kind in SUFFIXES.items():
-        if path.name.lower().endswith(suffix):
-            return kind
-    raise BadInput(
-        f"The data file {path.name} is not of a known kind; its name must end in"
-        f" {', '.join(SUFFIXES)}."
-    )
 
 
 def check_parquet(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bool:

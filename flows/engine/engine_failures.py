@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 
 from dp_core.errors import ReleaseError, StageFailed
+from flows.engine.configured_server import server_fault
 from flows.engine.own_server import PATIENCE, ServerSlow
 from tasks.run.home import home, open_ledger
 from tasks.support.run_folder import RunFolder, where_kept
@@ -47,6 +48,13 @@ def stopped_outside(release: str, error: Exception) -> StageFailed:
             f" set {PATIENCE} to more seconds; the detail {where_kept(file)}."
             f" Nothing is lost: {next_step}",
             row="server-slow",
+        )
+    fault = server_fault()
+    if fault is not None:
+        return StageFailed(
+            f"{fault} The release stopped; the detail {where_kept(file)}. Nothing is lost:"
+            f" {next_step}",
+            row="server-unreachable",
         )
     return StageFailed(
         f"The release stopped outside its stages ({type(error).__name__}); the detail"

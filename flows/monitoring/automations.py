@@ -11,6 +11,7 @@ from uuid import UUID
 
 from dp_core.errors import BadInput, StageFailed
 from flows.answers.answer import Answer
+from flows.engine.configured_server import require_server, shown_url
 
 WEBHOOK = "DP_RELEASE_ALERT_WEBHOOK"
 """Environment variable: URL that alerts are posted to. An option would show in process lists."""
@@ -85,13 +86,14 @@ def apply(path: Path) -> AppliedAutomations:
 
     Raises:
         BadInput: if the file or the block is invalid, or `PREFECT_API_URL` is not set.
-        StageFailed: if the server does not accept the automations.
+        StageFailed: if the server cannot be reached, or does not accept the automations.
     """
     if not os.environ.get("PREFECT_API_URL"):
         raise BadInput(
             "No Prefect server is named; set PREFECT_API_URL, such as http://127.0.0.1:4200/api."
         )
     wanted = read_automations(path)
+    require_server()
     import httpx
     from prefect.events.schemas.automations import AutomationCore
     from prefect.exceptions import ObjectNotFound
@@ -117,8 +119,8 @@ def apply(path: Path) -> AppliedAutomations:
         ) from None
     except (httpx.HTTPError, OSError, RuntimeError) as error:
         raise StageFailed(
-            f"The Prefect server at {os.environ['PREFECT_API_URL']} did not take the automations"
-            f" ({type(error).__name__}). Check that it runs, then apply them again."
+            f"The Prefect server at {shown_url(os.environ['PREFECT_API_URL'])} did not take the"
+            f" automations ({type(error).__name__}). Check that it runs, then apply them again."
         ) from None
     told = WEBHOOK if os.environ.get(WEBHOOK) else BLOCK if os.environ.get(BLOCK) else None
     return AppliedAutomations(made, changed, told)

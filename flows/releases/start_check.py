@@ -1,13 +1,15 @@
-"""Checks whether a release may start or continue, without Prefect and without the data."""
+"""Checks whether a release may start or continue, without Prefect and without opening the data."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from dp_core.bundle.writer import check_destination
+from dp_core.confidential.data_files import find_data_files
 from dp_core.errors import BadInput, Held, LedgerCorrupt
+from dp_core.spec.data_location import DatabaseTable, store_of
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.reading.spec_file import load_spec
+from dp_core.spec.release_spec import ReleaseSpec
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, open_ledger
@@ -27,7 +29,8 @@ def check_start(plan: Plan, out: Path) -> None:
         out: Folder of the bundle.
 
     Raises:
-        BadInput: if the output folder cannot be used, or the name is used.
+        BadInput: if the output folder cannot be used, the name is used, or a new release names data
+            files that are not there or are of no known kind.
         BudgetRefused: if an account does not allow the release.
         Held: if the release awaits approval.
         Unpublished: if its own thresholds ended it.
@@ -40,8 +43,13 @@ def check_start(plan: Plan, out: Path) -> None:
         _refuse_waiting(ledger, reservation, plan)
         refuse_failed(home(), reservation, plan)
     if reservation is None or not is_publishing(reservation, plan):
-        check_destination(out)
         ledger.check(plan)
+        if reservation is None or reservation.outcome == "returned":
+            _check_data_files(plan.spec)
+        # Imported here: a wrong path is reported before pyarrow and the report are loaded.
+        from dp_core.bundle.writer import check_destination
+
+        check_destination(out)
         return
     folder = RunFolder(home(), name, reservation.link)
     if folder.done("publish") is not None and folder.done("tidy") is not None:
@@ -50,6 +58,22 @@ def check_start(plan: Plan, out: Path) -> None:
             " A release is made once: choose a new name under `release` for another.",
             row="finished-already",
         )
+
+
+def _check_data_files(spec: ReleaseSpec) -> None:
+    """Raise unless the local data files are there and their names tell a known kind.
+
+    A release under way is not checked: it may no longer need its data.
+
+    Raises:
+        BadInput: if `find_data_files` raises it.
+
+    Privacy:
+        Only names are looked at, before an attempt on the data is recorded. A path that names
+        nothing is not an attempt.
+    """
+    if not isinstance(spec.data, DatabaseTable) and store_of(spec.data) is None:
+        find_data_files(spec.data, spec.folder)
 
 
 def plan_of_release(spec: Path, release: str | None) -> Plan:

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from dp_core.errors import BadInput, ReleaseError, SchemaViolation, StageFailed
 from dp_core.spec.data_location import DatabaseTable
+from tasks.support.connection_faults import connection_fault
 
 Result = TypeVar("Result")
 
@@ -23,22 +24,6 @@ CONNECT_SECONDS = 10
 """Seconds to wait for a connection."""
 LEVELS = {"postgresql": "REPEATABLE READ", "mysql": "REPEATABLE READ", "mariadb": "REPEATABLE READ"}
 """Isolation level at which all reads see the same moment; SERIALIZABLE for other databases."""
-
-_WHY = (
-    ("password authentication failed", "refuses the user or the password"),
-    ("no password supplied", "wants a password"),
-    ("access denied", "refuses the user or the password"),
-    ("no pg_hba.conf entry", "lets nobody in from this machine"),
-    ("does not exist", "knows no such user or database"),
-    ("unknown database", "knows no such database"),
-    ("name or service not known", "is on a host that is not found"),
-    ("could not translate host name", "is on a host that is not found"),
-    ("failed to resolve host", "is on a host that is not found"),
-    ("too many", "has no connection left"),
-    ("file is not a database", "is a file that is no database"),
-    ("unable to open database file", "is a file that is not there, or may not be read"),
-)
-"""Parts of drivers' messages, and what the program says instead."""
 
 
 def reading(place: DatabaseTable, work: Callable[[sa.Connection], Result]) -> Result:
@@ -158,8 +143,8 @@ def _begun(connection: sa.Connection) -> sa.Connection:
 
 
 def _unreachable(variable: str, error: Exception) -> BadInput:
-    text = str(getattr(error, "orig", None) or error).lower()
-    why = next((told for said, told in _WHY if said in text), "does not answer")
+    fault = connection_fault(error)
+    why = "does not answer" if fault is None else fault.says
     return BadInput(
         f"The database that {variable} names {why}; check the URL in it, the database and the"
         " network. Nothing was read or spent.",

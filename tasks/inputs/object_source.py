@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
+from dp_core.confidential.data_files import kind_of
 from dp_core.confidential.source import Source, open_source
-from dp_core.confidential.source_files import kind_of
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, ReleaseError, StageFailed
 from dp_core.spec.data_location import STORES, read_object_url, store_of

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import os
 import re
 import shlex
@@ -14,14 +16,26 @@ import dask
 import pytest
 import yaml
 from dask.config import collect_env
+from jsonschema import Draft202012Validator
 
 from tests.deployments.site import local
 from tests.processes import ROOT, settings
 
 FOLDER = ROOT / "deployments" / "cluster"
-PARTS = list(yaml.safe_load_all((FOLDER / "kubernetes.yaml").read_text()))
-PODS = [part["spec"]["template"]["spec"] for part in PARTS if "template" in part.get("spec", {})]
+FILES = ("kubernetes.yaml", "kubernetes-prefect.yaml")
+PARTS = [part for name in FILES for part in yaml.safe_load_all((FOLDER / name).read_text())]
+
+
+def job(part):
+    """Return the spec that a Deployment, Job or CronJob makes pods by."""
+    return part["spec"].get("jobTemplate", part)["spec"]
+
+
+WORKLOADS = [part for part in PARTS if part["kind"] in ("Deployment", "Job", "CronJob")]
+TEMPLATES = [job(part)["template"] for part in WORKLOADS]
+PODS = [template["spec"] for template in TEMPLATES]
 CONTAINERS = [container for pod in PODS for container in pod["containers"]]
+CONTAINERS_BY_NAME = {container["name"]: container for container in CONTAINERS}
 COMPOSE = yaml.safe_load((ROOT / "deployments" / "compose.yaml").read_text())
 
 
@@ -75,7 +89,7 @@ def test_every_file_makes_the_same_settings_which_dask_has():
     for name in asked:
         key = name.removeprefix("DASK_").lower().replace("__", ".")
         assert dask.config.get(key, "none") != "none", name
-    (config,) = of_kind("ConfigMap")
+    (config,) = [each for each in of_kind("ConfigMap") if each["metadata"]["name"] == "dask"]
     assert asked.items() <= config["data"].items()
     safe = {name: value for name, value in asked.items() if "TTL" not in name}
     assert safe.items() <= COMPOSE["x-dask"].items()
@@ -90,10 +104,11 @@ def test_the_installation_in_one_place_makes_them_too(tmp_path, monkeypatch):
 
 
 def test_every_pod_has_as_few_rights_as_it_can():
-    assert len(CONTAINERS) == 3
+    assert len(CONTAINERS) == 6
     for pod in PODS:
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["runAsUser"] == 10001
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["automountServiceAccountToken"] is False
         mounted = {mount["name"] for each in pod["containers"] for mount in each["volumeMounts"]}
         assert mounted == {volume["name"] for volume in pod["volumes"]}
@@ -106,14 +121,126 @@ def test_every_pod_has_as_few_rights_as_it_can():
         assert re.fullmatch(r"dp-release:\d+\.\d+\.\d+", each["image"])
 
 
+KUBERNETES = json.loads((Path(__file__).parent / "schemas" / "kubernetes-1.37.json").read_text())
+
+
+def faults(part):
+    """Return what Kubernetes would refuse; an unknown field is refused too."""
+    name = KUBERNETES["kinds"][f"{part['apiVersion']}/{part['kind']}"]
+    schema = {"$ref": f"#/$defs/{name}", "$defs": KUBERNETES["$defs"]}
+    return [error.message for error in Draft202012Validator(schema).iter_errors(part)]
+
+
+@pytest.mark.parametrize(
+    "part", PARTS, ids=lambda part: f"{part['kind']}-{part['metadata']['name']}"
+)
+def test_kubernetes_takes_the_files(part):
+    assert faults(part) == []
+    assert part["metadata"]["namespace"] == "dp-release"
+
+
+def test_kubernetes_would_refuse_a_mistake():
+    (part,) = of_kind("Job")
+    wrong = copy.deepcopy(part)
+    wrong["spec"]["backofLimit"] = 1
+    assert faults(wrong)
+    wrong = copy.deepcopy(part)
+    wrong["spec"]["template"]["spec"]["containers"][0]["securityContext"]["privilege"] = False
+    assert faults(wrong)
+
+
+def test_kubernetes_takes_the_claims_of_the_page():
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    claims = list(yaml.safe_load_all(re.search(r"<<'END'\n(.*?)\nEND", page, re.DOTALL)[1]))
+    assert len(claims) == 3
+    for claim in claims:
+        assert faults(claim) == []
+
+
+def test_an_evicted_release_goes_on_and_a_refused_one_is_not_repeated():
+    from dp_core import errors
+
+    (release,) = of_kind("Job")
+    spec = release["spec"]
+    ignored, failed = spec["podFailurePolicy"]["rules"]
+    assert ignored["action"] == "Ignore"
+    assert ignored["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
+    assert failed["action"] == "FailJob"
+    assert spec["backoffLimit"] >= 1
+    # Kubernetes asks for this with a policy of failures.
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+    kinds = [each for each in vars(errors).values() if isinstance(each, type)]
+    codes = {each.exit_code for each in kinds if issubclass(each, errors.ReleaseError)}
+    resumable = {errors.StageFailed.exit_code}
+    assert set(failed["onExitCodes"]["values"]) == codes - resumable
+    # The same command resumes a release that stopped.
+    assert CONTAINERS_BY_NAME["release"]["args"][:2] == ["dp-release", "run"]
+
+
+def test_what_a_rule_names_is_a_container_of_its_pod():
+    for part in WORKLOADS:
+        names = {each["name"] for each in job(part)["template"]["spec"]["containers"]}
+        for rule in job(part).get("podFailurePolicy", {}).get("rules", []):
+            assert rule.get("onExitCodes", {}).get("containerName", min(names)) in names
+
+
+def test_every_part_that_stays_is_probed_and_its_name_selects_it():
+    for part in of_kind("Deployment"):
+        spec = part["spec"]
+        assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
+        (container,) = spec["template"]["spec"]["containers"]
+        ports = {each["containerPort"] for each in container["ports"]}
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            (how,) = container[probe].keys() & {"tcpSocket", "httpGet"}
+            assert container[probe][how]["port"] in ports, part["metadata"]["name"]
+
+
+def test_only_what_needs_it_may_speak_with_the_outside():
+    inside, outside = of_kind("NetworkPolicy")
+    assert inside["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    own = {"podSelector": {"matchLabels": {"app": "dp-release"}}}
+    assert inside["spec"]["ingress"] == [{"from": [own]}]
+    peers, names = inside["spec"]["egress"]
+    assert peers == {"to": [own]}
+    assert {each["port"] for each in names["ports"]} == {53}
+    (chosen,) = outside["spec"]["podSelector"]["matchExpressions"]
+    labels = {template["metadata"]["labels"]["part"] for template in TEMPLATES}
+    assert set(chosen["values"]) == labels - {"scheduler", "dask-worker"}
+    for rule in outside["spec"]["egress"]:
+        assert all(each["ipBlock"]["cidr"].endswith("/32") for each in rule["to"])
+        assert rule["ports"]
+    for template in TEMPLATES:
+        assert template["metadata"]["labels"]["app"] == "dp-release"
+
+
+def test_the_cron_jobs_run_commands_that_there_are_and_never_twice_at_once():
+    from flows.cli.main import cli
+
+    for part in of_kind("CronJob"):
+        (container,) = job(part)["template"]["spec"]["containers"]
+        program, command, *words = container["args"]
+        assert program == "dp-release"
+        cli.commands[command].make_context(command, words)
+        assert part["spec"]["concurrencyPolicy"] == "Forbid"
+        assert job(part)["activeDeadlineSeconds"]
+
+
+def test_the_worker_s_settings_are_those_of_compose():
+    (prefect,) = [each for each in of_kind("ConfigMap") if each["metadata"]["name"] == "prefect"]
+    same = {name: value for name, value in COMPOSE["x-client"].items() if "/" not in value}
+    assert same.items() <= prefect["data"].items()
+    assert CONTAINERS_BY_NAME["worker"]["args"] == [
+        *COMPOSE["services"]["worker"]["command"],
+    ]
+
+
 def test_parts_find_one_another_and_the_home_is_at_one_path():
-    (service,), (policy,) = of_kind("Service"), of_kind("NetworkPolicy")
+    (service,) = of_kind("Service")
     (scheduler,) = [pod for pod in PODS if pod["containers"][0]["name"] == "scheduler"]
     address = f"tls://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
     assert f"{address}" in next(c["args"] for c in CONTAINERS if c["name"] == "dask-worker")
     assert f"{address}" in next(c["args"] for c in CONTAINERS if c["name"] == "release")
     assert scheduler["containers"][0]["ports"] == [{"containerPort": 8786}]
-    assert policy["spec"]["policyTypes"] == ["Ingress"]
     homes = {
         each["name"]: (mount["mountPath"], mount.get("readOnly", False))
         for each in CONTAINERS
@@ -123,7 +250,8 @@ def test_parts_find_one_another_and_the_home_is_at_one_path():
     home = re.search(
         r"DP_RELEASE_HOME=(\S+)", (ROOT / "deployments" / "image" / "Dockerfile").read_text()
     )[1]
-    assert homes == {"dask-worker": (home, True), "release": (home, False)}
+    assert homes.pop("dask-worker") == (home, True)
+    assert homes == dict.fromkeys(("release", "worker", "nightly", "sweep"), (home, False))
 
 
 def test_the_page_makes_the_secrets_and_claims_that_the_file_names():

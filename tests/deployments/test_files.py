@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import os
 import re
 import ssl
@@ -60,6 +61,32 @@ def test_every_part_has_as_few_rights_as_it_can():
             assert service["healthcheck"]["test"], name
 
 
+def test_every_part_has_limits_and_its_log_an_end():
+    for name, service in COMPOSE["services"].items():
+        assert service["mem_limit"] == service["memswap_limit"], f"{name} could swap"
+        assert service["cpus"], name
+        assert 100 <= service["pids_limit"] <= 2000, name
+        assert service["logging"]["driver"] == "json-file", name
+        assert set(service["logging"]["options"]) == {"max-size", "max-file"}, name
+
+
+def test_compose_has_only_what_its_schema_knows():
+    from jsonschema import Draft7Validator
+
+    schema = json.loads((Path(__file__).parent / "schemas" / "compose-spec.json").read_text())
+    check = Draft7Validator(schema)
+    used = dict(re.findall(r"^([A-Z_]+)=(.*)", (FOLDER / "env.example").read_text(), re.MULTILINE))
+    text = re.sub(
+        r"(?<!\$)\$\{([A-Z_]+)\}",
+        lambda name: used[name[1]],
+        (FOLDER / "compose.yaml").read_text(),
+    )
+    filled = yaml.safe_load(text)
+    assert [error.message for error in check.iter_errors(filled)] == []
+    filled["services"]["server"]["mem_limits"] = "1g"
+    assert not check.is_valid(filled)
+
+
 def test_images_are_pinned_to_a_version():
     images = {service["image"] for service in COMPOSE["services"].values()}
     assert images == {"postgres:15.14-bookworm", "${DP_RELEASE_IMAGE}"}
@@ -95,7 +122,70 @@ def test_the_image_copies_what_there_is_and_is_no_roots():
         assert (ROOT / source).exists(), source
     assert {"dp_core", "tasks", "flows", "requirements.lock"} <= set(sources)
     assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE)
-    assert "--no-deps --requirement /build/requirements.lock" in DOCKERFILE
+    assert "--no-deps --require-hashes --requirement /build/requirements.lock" in DOCKERFILE
+
+
+def locked(path):
+    """Return the requirements of a lock with the hashes of their files."""
+    from packaging.requirements import Requirement
+
+    found = {}
+    for entry in re.split(r"\n(?=\S)", (ROOT / path).read_text().strip()):
+        requirement, *hashes = re.split(r" \\\n {4}--hash=sha256:", entry)
+        assert all(re.fullmatch("[0-9a-f]{64}", each) for each in hashes), entry
+        asked = Requirement(requirement)
+        assert asked.name not in found, entry
+        found[asked.name] = (asked, hashes)
+    return found
+
+
+def version(asked):
+    (fixed,) = asked.specifier
+    assert fixed.operator == "=="
+    return fixed.version
+
+
+LOCKS = ("requirements.lock", "docs/requirements.lock")
+
+
+@pytest.mark.parametrize("path", LOCKS)
+def test_a_lock_fixes_every_file_and_names_no_host(path):
+    entries = locked(path)
+    assert len(entries) > 30
+    for asked, hashes in entries.values():
+        assert hashes, asked
+        assert asked.url is None
+        assert version(asked)
+    text = (ROOT / path).read_text()
+    assert "//" not in text
+    assert "index" not in text
+
+
+def test_the_locks_hold_what_pyproject_asks_for_and_agree():
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    groups = project["dependency-groups"]
+    main, docs = map(locked, LOCKS)
+    for path, lock, wanted in (
+        (LOCKS[0], main, [*project["project"]["dependencies"], *groups["dev"], *groups["build"]]),
+        (LOCKS[1], docs, groups["docs"]),
+    ):
+        for asked in map(Requirement, wanted):
+            name = canonicalize_name(asked.name)
+            assert asked.specifier.contains(version(lock[name][0])), f"{asked}: run `make lock`"
+            assert lock[name][0].marker is None, path
+    for name in main.keys() & docs.keys():
+        assert main[name] == docs[name], name
+
+
+def test_everything_is_installed_with_hashes():
+    makefile = (ROOT / "Makefile").read_text()
+    for text, expected in ((makefile, 2), (DOCKERFILE, 1)):
+        lines = [line for line in text.splitlines() if re.search(r"--requirement \S+\.lock", line)]
+        assert len(lines) == expected
+        assert all(" --no-deps --require-hashes " in line for line in lines)
 
 
 def test_the_image_is_built_with_what_the_lock_brings():
@@ -103,11 +193,9 @@ def test_the_image_is_built_with_what_the_lock_brings():
     from packaging.requirements import Requirement
 
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    lock = dict(
-        line.split("==") for line in (ROOT / "requirements.lock").read_text().splitlines() if line
-    )
+    lock = locked("requirements.lock")
     for each in map(Requirement, wanted):
-        assert each.specifier.contains(lock[each.name]), each
+        assert each.specifier.contains(version(lock[each.name][0])), each
     installs = [line for line in DOCKERFILE.splitlines() if "pip install" in line]
     assert ["--requirement" in line for line in installs] == [True, False]
     assert "--no-deps --no-build-isolation /build" in installs[1]

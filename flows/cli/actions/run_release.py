@@ -43,7 +43,7 @@ def make(
 
     log.direct(log_file, log_format)
     started = time.monotonic()
-    # Faults of spec, schema, output, budget and disk are found at once, without Prefect.
+    # Faults of spec, schema, paths, budget, disk and servers are found at once, without Prefect.
     plan = _opening(spec, out, release)
     made = plan.spec.release
     reservation = open_ledger(home()).reservation(made)
@@ -100,6 +100,7 @@ def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:
 
 def _opening(spec: Path, out: Path, release: str | None) -> Plan:
     """Return the plan of a release that may begin; log a refusal."""
+    from flows.engine.configured_server import require_server
     from flows.engine.settings import require_room
     from flows.monitoring import log
     from flows.monitoring.outcome import outcome_of
@@ -109,6 +110,7 @@ def _opening(spec: Path, out: Path, release: str | None) -> Plan:
         plan = plan_of_release(spec, release)
         check_start(plan, out)
         require_room(home())
+        require_server()
         return plan
     except ReleaseError as error:
         name = release or spec.name

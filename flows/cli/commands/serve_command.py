@@ -24,6 +24,7 @@ def serve(template: Path, cron: str, zone: str, out_root: Path, dask: str | None
     unfinished releases, and verifies ledger and bundles every night.
     """
     from flows.cli.actions.serving import check_schedule, run_until_stopped, served
+    from flows.engine.configured_server import require_server
     from flows.engine.settings import prepare
 
     prepare(this_home())  # before Prefect is imported
@@ -33,6 +34,7 @@ def serve(template: Path, cron: str, zone: str, out_root: Path, dask: str | None
             "PREFECT_API_URL is not set; run `prefect server start`, and set it, for example, to"
             " http://127.0.0.1:4200/api."
         )
+    require_server()
     deployments = served(template, cron=cron, zone=zone, out_root=out_root, dask=dask)
     click.echo(f"Serving {', '.join(each.full_name for each in deployments)}; stop with Ctrl-C.")
     run_until_stopped(deployments)

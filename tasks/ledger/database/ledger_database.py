@@ -25,6 +25,7 @@ from dp_core.wall.ledger.signatures import Signer
 from tasks.ledger.database.ledger_place import place_of
 from tasks.ledger.database.ledger_tables import METADATA
 from tasks.ledger.database.transaction import Transaction
+from tasks.support.connection_faults import connection_fault
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -408,9 +409,18 @@ def _unopened(url: str, error: Exception) -> StageFailed:
             f"The disk is full: the ledger at {_shown(url)} cannot be opened. Free some space.",
             row="disk-full",
         )
+    if sa.make_url(url).get_backend_name() != "sqlite" and isinstance(error, sa.exc.DBAPIError):
+        fault = connection_fault(error)
+        says = "does not accept connections" if fault is None else fault.says
+        remedy = "check the database server and the network" if fault is None else fault.remedy
+        return StageFailed(
+            f"The ledger's database at {_shown(url)} {says}. This command spent nothing: {remedy}"
+            " (DP_RELEASE_LEDGER has the URL), then run or resume again.",
+            row="ledger-unreachable",
+        )
     return StageFailed(
         f"The ledger at {_shown(url)} cannot be opened or is not a ledger; check DP_RELEASE_HOME"
-        " and DP_RELEASE_LEDGER, and that the disk is writable or the database server runs.",
+        " and DP_RELEASE_LEDGER, and that the disk is writable.",
         row="ledger-not-opened",
     )
 

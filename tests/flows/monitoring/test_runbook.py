@@ -184,6 +184,29 @@ def test_a_failure_around_the_stages(project, command, monkeypatch, says):
     assert "a value" not in message
 
 
+@row("server-unreachable")
+def test_a_server_that_is_not_up(project, command, monkeypatch, says):
+    monkeypatch.setenv("PREFECT_API_URL", "http://ada:zqxsecret@127.0.0.1:9/api?key=zqxsecret")
+    answer = command("run", project.spec, "--out", project.out)
+    assert answer.code == 4
+    says(answer.err)
+    assert "http://127.0.0.1:9/api" in answer.err
+    assert "zqxsecret" not in answer.err
+    assert not (project.home / "runs").exists()
+
+
+@row("server-unreachable")
+def test_a_server_that_goes_away_during_a_release(project, command, monkeypatch, says):
+    def gone(*_arguments, **_options):
+        monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+        raise RuntimeError("Prefect gave up.")
+
+    monkeypatch.setattr("flows.release.make_release", gone)
+    message = run(project, command)
+    says(message)
+    assert "dp-release resume town" in message
+
+
 @row("server-slow")
 def test_a_server_of_prefect_s_own_that_is_slow(project, command, monkeypatch, says):
     from prefect.server.api.server import SubprocessASGIServer  # takes seconds to import
@@ -502,6 +525,10 @@ def test_data_of_another_account(project, command, says):
 def test_data_that_are_not_there(project, command, says):
     (project.folder / "town.csv").unlink()
     says(run(project, command))
+    # No attempt on the data was recorded: the path was checked before.
+    assert not (project.home / "runs").exists()
+    account = command("ledger", "show", "town", "--json").json
+    assert (account["refused_attempts"], account["open_attempts"]) == (0, 0)
 
 
 HEADER = ",".join(COLUMNS).encode()
@@ -692,9 +719,20 @@ def change(project, statement):
         connection.exec_driver_sql(statement)
 
 
-@row("ledger-not-opened")
+@row("ledger-unreachable")
 def test_a_database_that_is_not_there(project, command, monkeypatch, says):
-    monkeypatch.setenv("DP_RELEASE_LEDGER", "postgresql://nobody@127.0.0.1:9/ledger")
+    monkeypatch.setenv("DP_RELEASE_LEDGER", "postgresql://nobody:zqxsecret@127.0.0.1:9/ledger")
+    answer = command("run", project.spec, "--out", project.out)
+    assert answer.code == 4
+    says(answer.err)
+    assert "nobody:***@127.0.0.1:9" in answer.err
+    assert "zqxsecret" not in answer.err
+    assert not (project.home / "prefect").exists()
+
+
+@row("ledger-not-opened")
+def test_a_file_that_is_no_ledger(project, command, says):
+    (project.home / "ledger.db").write_text("This is a letter and not a database." * 100)
     says(run(project, command))
 
 

@@ -231,8 +231,10 @@ def one_sentence_or_two(error):
 )
 def test_a_server_that_does_not_run_is_one_sentence_without_the_password(url):
     pytest.importorskip("psycopg")
-    with pytest.raises(StageFailed, match="the database server runs") as failed:
+    with pytest.raises(StageFailed) as failed:
         Ledger(url)
+    assert failed.value.row == "ledger-unreachable"
+    assert "start the database server" in failed.value.message
     assert "secret" not in one_sentence(failed.value)
     assert failed.value.__cause__ is None
 
@@ -245,12 +247,24 @@ def test_a_wrong_password_is_one_sentence_without_it(postgres_server, postgres_u
         rules.write_text("local all careful scram-sha-256\n" + before)
         execute(postgres_url, "SELECT pg_reload_conf()")
         place = postgres_url.partition("@")[2]
-        with pytest.raises(StageFailed, match="cannot be opened") as failed:
+        with pytest.raises(StageFailed, match="refuses the user or the password") as failed:
             Ledger(f"postgresql://careful:secret@{place}")
+        assert failed.value.row == "ledger-unreachable"
         assert "secret" not in one_sentence(failed.value)
     finally:
         rules.write_text(before)
         execute(postgres_url, "SELECT pg_reload_conf()", "DROP ROLE careful")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [({"database": "nosuch"}, "no such database"), ({"username": "nosuch"}, "no such user")],
+)
+def test_a_database_or_user_that_is_not_there_is_named_as_the_cause(postgres_url, wrong, says):
+    url = sa.make_url(postgres_url).set(**wrong)
+    with pytest.raises(StageFailed, match=says) as failed:
+        Ledger(url.render_as_string(hide_password=False))
+    assert failed.value.row == "ledger-unreachable"
 
 
 def test_a_ledger_whose_server_went_away_is_one_sentence_and_comes_back(

@@ -1,0 +1,165 @@
+"""Asks whether the server that PREFECT_API_URL names answers, before Prefect is imported.
+
+Prefect itself would try for a quarter of a minute, and then report no cause.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from urllib.parse import unquote, urlsplit
+
+from dp_core.errors import BadInput, StageFailed
+
+PATIENCE_S = 10.0
+"""Seconds to wait for a connection."""
+
+_NAME = "PREFECT_API_URL"
+_CERTIFICATE = "PREFECT_API_SSL_CERT_FILE"
+_UNVERIFIED = "PREFECT_API_TLS_INSECURE_SKIP_VERIFY"
+_KEY = "PREFECT_API_KEY"
+_AUTH = "PREFECT_API_AUTH_STRING"
+_HEADERS = "PREFECT_CLIENT_CUSTOM_HEADERS"
+
+
+def require_server() -> None:
+    """Raise unless the server of PREFECT_API_URL answers; do nothing if the variable is not set.
+
+    Raises:
+        BadInput: if the variable holds no URL.
+        StageFailed: if the server cannot be reached, refuses the credentials, or is not Prefect's.
+    """
+    url = os.environ.get(_NAME)
+    if url and shown_url(url) is None:
+        # privacy: any part of an invalid URL may be a password.
+        raise BadInput(
+            f"{_NAME} does not hold the URL of a Prefect server; write one such as"
+            " http://127.0.0.1:4200/api, or unset it to use a temporary server.",
+            row="server-unreachable",
+        )
+    fault = server_fault()
+    if fault is not None:
+        raise StageFailed(
+            f"{fault} This command spent nothing; then run or resume again.",
+            row="server-unreachable",
+        )
+
+
+def server_fault() -> str | None:
+    """Return why the server of PREFECT_API_URL cannot be used, and what to do, as a sentence.
+
+    Returns:
+        The sentence, which has the URL without user, password and query; None if the server
+        answers, answers slowly, or none is named.
+    """
+    url = os.environ.get(_NAME, "").rstrip("/")
+    where = shown_url(url)
+    found = None if where is None else _cause(url)
+    if found is None:
+        return None
+    says, remedy = found
+    return f"Prefect's server at {where} {says}: {remedy}."
+
+
+def shown_url(url: str) -> str | None:
+    """Return a URL of HTTP without user, password, query and fragment; None if it is not one.
+
+    >>> shown_url("https://ada:secret@prefect.example:4200/api?key=1")
+    'https://prefect.example:4200/api'
+    >>> shown_url("127.0.0.1:4200/api") is None
+    True
+    """
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return None
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{port}{parts.path}"
+
+
+def _cause(url: str) -> tuple[str, str] | None:
+    """Return what is wrong with the server at a URL and what to do; None if nothing is."""
+    try:
+        status, body = _asked(url)
+    except ssl.SSLCertVerificationError:
+        return (
+            "has a certificate that this machine does not trust",
+            f"let {_CERTIFICATE} name the certificate of its authority",
+        )
+    except ssl.SSLError:
+        return "does not speak TLS as asked", f"correct http or https in {_NAME}"
+    except (http.client.HTTPException, ConnectionResetError):
+        return "does not speak HTTP", f"correct http or https, and the port, in {_NAME}"
+    except ConnectionRefusedError:
+        return (
+            "refuses the connection, because nothing listens there",
+            f"start it, correct {_NAME}, or unset it to use a temporary server",
+        )
+    except TimeoutError:
+        return "cannot be reached", f"check the network, its firewall and {_NAME}"
+    except socket.gaierror:
+        return "is on a host that is not found", f"correct the host in {_NAME}"
+    except OSError:
+        return "cannot be reached", f"check the network and {_NAME}"
+    if status is None:
+        return None  # it is slow; Prefect waits longer
+    if status >= 500:
+        return f"is not ready (HTTP {status})", "look at its log, and wait until it has started"
+    # What Prefect's cloud, or a gate that wants headers of its own, answers here is not known.
+    if os.environ.get(_KEY) or os.environ.get(_HEADERS):
+        return None
+    if status in (401, 403):
+        return "refuses the user or the password", f"correct {_AUTH} (user:password)"
+    if status != http.client.OK or not _is_version(body):
+        return (
+            "answers, but not as Prefect's API",
+            f"correct {_NAME}, which usually ends in /api",
+        )
+    return None
+
+
+def _asked(url: str) -> tuple[int | None, bytes]:
+    """Return status and body of the server's version page; the status is None if it is slow.
+
+    Raises:
+        OSError: if no connection can be made.
+        http.client.HTTPException: if the answer is not HTTP.
+    """
+    context = ssl.create_default_context(cafile=os.environ.get(_CERTIFICATE) or None)
+    if os.environ.get(_UNVERIFIED, "").lower() in ("1", "true", "yes", "on"):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    request = urllib.request.Request(f"{shown_url(url)}/version")
+    parts = urlsplit(url)
+    of_url = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+    if os.environ.get(_KEY):
+        request.add_header("Authorization", f"Bearer {os.environ[_KEY]}")
+    elif auth := os.environ.get(_AUTH) or of_url:
+        text = base64.b64encode(auth.encode()).decode("ascii")
+        request.add_header("Authorization", f"Basic {text}")
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S, context=context) as answer:
+            return answer.status, answer.read(1024)
+    except urllib.error.HTTPError as error:
+        return error.code, b""
+    except urllib.error.URLError as error:
+        # It wraps what happened before the request was sent.
+        raise (error.reason if isinstance(error.reason, OSError) else error) from None
+    except TimeoutError:
+        return None, b""
+
+
+def _is_version(body: bytes) -> bool:
+    try:
+        return isinstance(json.loads(body), str)
+    except ValueError:
+        return False
