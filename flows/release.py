@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,12 +33,16 @@ from tasks.stages.check_quality import check_quality
 from tasks.stages.choose_domain import choose_domain
 from tasks.stages.count_marginals import count_marginals
 from tasks.stages.discretize import discretize
+from tasks.stages.gates.gate_task import Waiting
+from tasks.stages.gates.grant import grant
+from tasks.stages.gates.reserve import reserve
+from tasks.stages.gates.settle import settle
 from tasks.stages.identify import identify
 from tasks.stages.measure_marginals import measure_basics, measure_marginals
-from tasks.stages.publication_approval import require_approval, require_unchanged
 from tasks.stages.publish import publish, tidy
 from tasks.stages.reconstruct import reconstruct
 from tasks.stages.select_marginals import select_marginals
+from tasks.stages.stage_task import StageResult
 from tasks.stages.synthesize import synthesize
 from tasks.stages.validate_schema import validate_schema
 from tasks.support.dask_cluster import dask_client
@@ -149,8 +154,8 @@ def release(
     return None
 
 
-Perform = Callable[[Task[[Any], None], Any], None]
-"""Runs one stage of a run; by default by calling it as a task of the current flow."""
+Perform = Callable[..., Any]
+"""Runs one task of a run with its arguments, and returns its result; by default by calling it."""
 
 
 def carry_out(
@@ -173,28 +178,22 @@ def carry_out(
         dask: Address of a Dask scheduler; by default threads of this process do the counting.
         keep_confidential: Keep the confidential codes and counts when the release is finished;
             False by default.
-        perform: Runs one stage; by default as a task of the current flow.
+        perform: Runs one task; by default as a task of the current flow.
 
     Raises:
         ReleaseError: what stopped the release.
     """
-    where = home()
     log.check()
     plan = plan or make_plan(load_spec(spec))
-    check_start(plan, out)
-    ledger = open_ledger(where)
-    # Take the lease before making or returning a reservation: another process may be working on
-    # this release.
-    with (
-        ledger.lease(plan.spec.release, home_id(where)) as writer,
-        dask_client(dask) as client,
-    ):
-        run = open_run(plan, spec, out, ledger, writer, keep_confidential=keep_confidential)
-        run.client = client
+    with ExitStack() as until_the_end:
+        opening = Opening(plan, spec, out, until_the_end, keep_confidential=keep_confidential)
+        reserved = _answer(perform(reserve, opening))
+        run = opening.run
+        run.client = until_the_end.enter_context(dask_client(dask))
         run.committed = partial(log.committed, run)
         log.opened(run)
         try:
-            make_release(run, log.watched(perform))
+            make_release(run, reserved, log.watched(perform))
         except BadInput as error:
             if run.began_attempt and not isinstance(error, DataRefused):
                 # Of an attempt that another process began, it is not known what was seen.
@@ -207,36 +206,114 @@ def carry_out(
     return run
 
 
-def make_release(run: ConfidentialRun, perform: Perform = Task.__call__) -> None:
+def make_release(
+    run: ConfidentialRun, reserved: StageResult, perform: Perform = Task.__call__
+) -> None:
     """Run every stage that is not done yet, then publish if that is allowed.
+
+    Each task takes the results of those that it waits for, so Prefect's graph shows them. A grant
+    of the ledger stands before each stage that looks at the data.
 
     Args:
         run: The run, with its lease and reservation.
-        perform: Runs one stage; by default as a task of the current flow.
+        reserved: The result of the ledger's task `reserve`.
+        perform: Runs one task; by default as a task of the current flow.
 
     Raises:
         Held: if the release awaits approval.
         Unpublished: if its own thresholds ended it.
-        ReleaseError: if a stage failed.
+        ReleaseError: if a task failed.
     """
+
+    def look(stage: Task[..., StageResult], *after: StageResult) -> StageResult:
+        """Run a stage that looks at the data, after the ledger has granted it."""
+        granted = None
+        if run.folder.done(stage.name) is None:
+            granted = perform(grant, run, stage.name, *after)
+        return perform(stage, run, granted, *after)
+
+    checked = reserved
     if run.writer.gate(run.reservation).held is None:
         forget_lost(run)
+        bound = reserved
         if needs_data(run):
             # Identify the input again: earlier stages must have used the same input.
             run.folder.forget("identify")
-            perform(identify, run)
-        for stage in STAGES[:-1]:
-            if run.has(stage.name):
-                perform(stage, run)
-            if stage is discretize:
-                run.judge("fits")
-        require_approval(run)
-    elif run.folder.done("publish") is None:
-        # privacy: a person may have looked at the sets, so they are published unchanged or not at
-        # all. They are not checked after publication, because then they are being deleted.
-        require_unchanged(run)
-    perform(publish, run)
+            bound = perform(identify, run, reserved)
+        validated = perform(validate_schema, run, bound)
+        coded = perform(discretize, run, validated)
+        run.judge("fits")
+        if run.has("domain"):
+            coded = look(choose_domain, coded)
+        counted = look(count_marginals, coded)
+        basics = look(measure_basics, counted)
+        selected = look(select_marginals, counted, basics)
+        measured = look(measure_marginals, counted, basics, selected)
+        fitted = perform(reconstruct, run, basics, measured)
+        sets = perform(synthesize, run, fitted)
+        checked = look(check_quality, measured, sets)
+    settled = _answer(perform(settle, run, checked))
+    perform(publish, run, settled)
     tidy(run)
+
+
+def _answer(given: StageResult | Waiting) -> StageResult:
+    """Return the result of a gate; raise its error if the release waits for a person."""
+    if isinstance(given, Waiting):
+        raise given.error
+    return given
+
+
+@dataclass(eq=False, repr=False)
+class Opening:
+    """A release that is about to be opened under its lease; the task `reserve` opens it.
+
+    Attributes:
+        plan: Plan of the release.
+        spec: Path of its spec.
+        out: Folder of the bundle.
+        until_the_end: Gives up the lease when the flow ends.
+        keep_confidential: Keep the confidential codes and counts when the release is finished.
+    """
+
+    plan: Plan
+    spec: Path
+    out: Path
+    until_the_end: ExitStack
+    keep_confidential: bool = False
+    _run: ConfidentialRun | None = field(default=None, init=False)
+
+    @property
+    def folder(self) -> RunFolder:
+        """The release's folder, which may not exist yet."""
+        return RunFolder(home(), self.plan.spec.release)
+
+    @property
+    def run(self) -> ConfidentialRun:
+        """The run, once it is open."""
+        assert self._run is not None
+        return self._run
+
+    def open(self) -> None:
+        """Take the lease, reserve the cost, and open the run.
+
+        Raises:
+            ReleaseError: if the release may not start or continue.
+        """
+        check_start(self.plan, self.out)
+        ledger, where = open_ledger(home()), home()
+        # Take the lease before making or returning a reservation: another process may be working on
+        # this release.
+        lease = ledger.lease(self.plan.spec.release, home_id(where))
+        writer = self.until_the_end.enter_context(lease)
+        self._run = open_run(
+            self.plan,
+            self.spec,
+            self.out,
+            ledger,
+            writer,
+            keep_confidential=self.keep_confidential,
+        )
 
 
 def open_run(

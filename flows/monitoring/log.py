@@ -36,6 +36,9 @@ FORMATS = ("text", "json")
 VERSION = 1
 STANDARD_ERROR = "-"
 
+LEDGER = "ledger: "
+"""Beginning of the names of the ledger's tasks (`tasks.stages.gates.gate_task.PREFIX`)."""
+
 Ending = Literal["done", "failed", "interrupted"]
 
 
@@ -122,26 +125,23 @@ def committed(run: Run, charges: Sequence[Charge]) -> None:
         )
 
 
-def watched(
-    perform: Callable[[Task[[Any], None], Any], None],
-) -> Callable[[Task[[Any], None], Any], None]:
+def watched(perform: Callable[..., Any]) -> Callable[..., Any]:
     """Return `perform` with log lines at the start and end of each stage.
 
-    A stage that was done earlier is not logged.
+    A stage that was done earlier is not logged, and neither are the ledger's tasks.
 
     Args:
-        perform: Runs a stage.
+        perform: Runs a task with the run and its further arguments.
     """
 
-    def noted(task: Task[[Any], None], run: Run) -> None:
-        if run.folder.done(task.name) is not None:
-            perform(task, run)
-            return
+    def noted(task: Task[..., Any], run: Run, *given: object) -> Any:
+        if task.name.startswith(LEDGER) or run.folder.done(task.name) is not None:
+            return perform(task, run, *given)
         started = time.monotonic()
         _write("stage-begun", run.spec.release, stage=task.name)
         ending: Ending = "interrupted"
         try:
-            perform(task, run)
+            answer = perform(task, run, *given)
             ending = "done"
         except Exception:
             ending = "failed"
@@ -151,6 +151,7 @@ def watched(
             _write(
                 "stage-ended", run.spec.release, stage=task.name, outcome=ending, seconds=seconds
             )
+        return answer
 
     return noted
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 from prefect import Task
@@ -33,8 +34,6 @@ from flows.monitoring.artifact_pages import account_page, accuracy_rows, outcome
 from flows.monitoring.outcome import Outcome
 from tasks.run.release_run import Run
 
-StageTask = Task[[Any], None]
-
 
 class ReleaseArtifacts:
     """The artifacts of one flow run: progress, stages, account, accuracy and outcome."""
@@ -50,25 +49,34 @@ class ReleaseArtifacts:
         self._made: dict[str, UUID] = {}
         self._run: Run | None = None
 
-    def perform(self, task: StageTask, run: Run) -> None:
-        """Run a stage as a task of the flow, then show whether it is done or failed.
+    def perform(self, task: Task[..., Any], subject: object, *given: object) -> Any:
+        """Run a task of the flow, then show whether the stage is done or failed.
 
         Args:
-            task: The stage.
-            run: The run.
+            task: A stage, or a task of the ledger.
+            subject: The run; for the task that opens it, the opening.
+            given: Further arguments, from which Prefect draws its graph.
+
+        Returns:
+            The task's result.
         """
+        # Without `quote` Prefect searches the whole argument for its own results, down to the last
+        # number. The task receives the argument itself.
+        call = partial(task, quote(subject), *given)
+        if not isinstance(subject, Run):
+            return call()
+        run = subject
         if self._run is None:
             self._run = run
             self._stages = tuple(stage for stage in self._stages if run.has(stage))
             self._show(run, ended=None)
         try:
-            # Without `quote` Prefect searches the whole argument for its own results, down to the
-            # last number. The task receives the argument itself.
-            task(cast(Run, quote(run)))
+            answer = call()
         except Exception:
             self._show(run, failed=task.name)
             raise
         self._show(run, ended=task.name)
+        return answer
 
     def end(self, outcome: Outcome) -> None:
         """Show the outcome of the run, and a link to its bundle if it was published."""

@@ -37,6 +37,7 @@ from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.ledger.receipts import result_hash
 from dp_core.wall.ledger.session import Draw, Grant, Step
+from dp_core.wall.ledger.stage_grant import StageGrant
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Charge, Reservation
 from tasks.ledger.stored_result import (
@@ -58,6 +59,7 @@ class LedgerSession:
         reservation: Reservation of the release.
         relation: Neighbouring relation that every event is calibrated to.
         folder: Folder of the noisy results.
+        grant: The ledger's grant for the stage that asks; a charge outside it is refused.
         committed: Called with the charges after their results are stored and committed. By default
             nothing.
     """
@@ -66,6 +68,7 @@ class LedgerSession:
     reservation: Reservation
     relation: Relation
     folder: Path
+    grant: StageGrant
     committed: Callable[[Sequence[Charge]], None] = lambda _charges: None
 
     @property
@@ -79,7 +82,7 @@ class LedgerSession:
         """Return the noisy results of steps that are drawn together; see `Session`.
 
         Raises:
-            BudgetRefused: if a stage's budget does not allow a new batch.
+            BudgetRefused: if the grant or a stage's budget does not allow a new batch.
             LedgerCorrupt: if a result exists but the ledger has no charge for it.
             StageFailed: if a result is damaged or missing, or another process took over.
         """
@@ -96,6 +99,9 @@ class LedgerSession:
                 " Restore the newest copy of the ledger; the result is never drawn again.",
                 row="result-without-charge",
             )
+        if not known:
+            # Results of earlier stages are read back under any grant.
+            self.grant.require(steps)
         charges = self.writer.charge(self.reservation, batch, steps)
         grants = tuple(
             Grant(charge.number, step) for charge, step in zip(charges, steps, strict=True)

@@ -10,15 +10,17 @@ import hmac
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from fractions import Fraction
 from typing import Literal
 
-from dp_core.errors import BadInput, DataRefused, ReleaseError, StageFailed
+from dp_core.errors import BadInput, BudgetRefused, DataRefused, ReleaseError, StageFailed
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.approval import ENDS, Cause, Decision, Gate, gate_of
 from dp_core.wall.ledger.entries import Entry, charge_key
 from dp_core.wall.ledger.refused_attempts import Verdict, examination_of
 from dp_core.wall.ledger.running_totals import use
 from dp_core.wall.ledger.session import Step, check_steps
+from dp_core.wall.ledger.stage_grant import PAYS, StageGrant
 from tasks.ledger import leases
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction
@@ -218,6 +220,57 @@ class ReleaseWriter:
                 row="other-home",
             )
 
+    def grant(self, reservation: Reservation, plan: str, stage: str) -> StageGrant:
+        """Return the permission of a stage to look at the data; nothing is recorded.
+
+        Args:
+            reservation: The release's reservation.
+            plan: Hash of the plan that the stage carries out.
+            stage: Stage of the pipeline; one of `PAYS`.
+
+        Raises:
+            BudgetRefused: if the stage's charges exceed what its plan reserved.
+            StageFailed: if another process took over, the reservation is closed or was made for
+                another plan, or the release is not bound to its input or to this home.
+        """
+        with self._database.reading() as book:
+            leases.require(book, self.lease)
+            require_open(book, reservation)
+            if reservation.plan != plan:
+                raise StageFailed(
+                    f"Stage {stage!r} of release {self.release!r} carries out plan {plan}, but"
+                    f" {reservation.plan} was reserved; nothing was charged."
+                )
+            self._bound_input(book, reservation)
+            used = use(book, reservation.position)
+            left = {
+                share: reservation.costs.get(share, Fraction(0)) - used.of(share)
+                for share in PAYS[stage]
+            }
+        over = [share for share, rest in left.items() if rest < 0]
+        if over:
+            raise BudgetRefused(
+                f"Release {self.release!r} has charged more for {over[0]!r} than its plan reserved;"
+                f" stage {stage!r} gets no grant."
+            )
+        return StageGrant(
+            stage, self.release, reservation.link, reservation.plan, self.lease.fence, left
+        )
+
+    def _bound_input(self, book: Transaction, reservation: Reservation) -> Entry:
+        """Return the entry that binds a reservation to its input and to this home.
+
+        Raises:
+            StageFailed: if there is none, or it names another home.
+        """
+        mine = book.latest(kinds=("input",), reservation=reservation.position)
+        if mine is None:
+            raise StageFailed(
+                f"Release {self.release!r} is not bound to its input yet; nothing was charged."
+            )
+        self._require_home(mine)
+        return mine
+
     def charge(
         self, reservation: Reservation, batch: str, steps: Sequence[Step]
     ) -> tuple[Charge, ...]:
@@ -240,12 +293,7 @@ class ReleaseWriter:
         check_steps(reservation.currency, steps)
         with self._writing() as book:
             require_open(book, reservation)
-            mine = book.latest(kinds=("input",), reservation=reservation.position)
-            if mine is None:
-                raise StageFailed(
-                    f"Release {self.release!r} is not bound to its input yet; nothing was charged."
-                )
-            self._require_home(mine)
+            mine = self._bound_input(book, reservation)
             old = read_charges(book, reservation, batch)
             if old:
                 if [identity_of(charge) for charge in old] != [planned(step) for step in steps]:

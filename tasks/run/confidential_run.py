@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dp_core.confidential.source import Source
     from dp_core.schema.definition import Schema
     from dp_core.wall.curator import Curator
+    from dp_core.wall.ledger.stage_grant import StageGrant
     from tasks.counting.dask_counter import DaskCounter
 
 
@@ -72,33 +73,44 @@ class ConfidentialRun(Run):
 
         return DaskCounter(self.store, self.schema.domain, self.client)
 
-    @cached_property
-    def session(self) -> LedgerSession:
-        """Session of the ledger that pays for each question to the curator."""
+    def session(self, grant: StageGrant) -> LedgerSession:
+        """Return the ledger's session, which pays for each question that the grant covers.
+
+        Args:
+            grant: The ledger's grant for the stage that asks.
+        """
         return LedgerSession(
             self.writer,
             self.reservation,
             self.spec.privacy.relation,
             self.folder.noisy,
+            grant,
             self._tell_committed,
         )
 
-    @cached_property
-    def curator(self) -> Curator:
-        """The curator, which answers questions about the confidential data with noise."""
-        return self._curator(self.counter, self.schema)
+    def curator(self, grant: StageGrant) -> Curator:
+        """Return the curator, which answers questions about the confidential data with noise.
 
-    def domain_curator(self) -> Curator:
-        """Return the curator of the stage `domain`, which uses the stored codes."""
+        Args:
+            grant: The ledger's grant for the stage that asks.
+        """
+        return self._curator(self.counter, self.schema, grant)
+
+    def domain_curator(self, grant: StageGrant) -> Curator:
+        """Return the curator of the stage `domain`, which uses the stored codes.
+
+        Args:
+            grant: The ledger's grant for that stage.
+        """
         from tasks.counting.dask_counter import DaskCounter
 
         stored = self.schema.stored
-        return self._curator(DaskCounter(self.stored, stored.domain, self.client), stored)
+        return self._curator(DaskCounter(self.stored, stored.domain, self.client), stored, grant)
 
-    def _curator(self, counter: DaskCounter, schema: Schema) -> Curator:
+    def _curator(self, counter: DaskCounter, schema: Schema, grant: StageGrant) -> Curator:
         from dp_core.wall.curator import Curator
 
-        return Curator(schema.domain, counter, self.session)
+        return Curator(schema.domain, counter, self.session(grant))
 
     def _tell_committed(self, charges: Sequence[Charge]) -> None:
         self.committed(charges)

@@ -15,13 +15,14 @@ from dp_core.schema.grid import Coarsening
 from dp_core.spec.quality_checks import countable, public_figures, reference_counts
 from dp_core.tables.marginal import Counter
 from dp_core.wall.coarse_counter import CoarseCounter
+from dp_core.wall.ledger.stage_grant import StageGrant
 from dp_core.wall.quality_figures import Charged
 from dp_core.wall.statistics import TableChecks
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.internal_inference import write_comparison
 from tasks.run.release_run import Run
 from tasks.stages.reconstruct import read_released
-from tasks.stages.stage_task import stage
+from tasks.stages.stage_task import granted_stage
 from tasks.stages.synthesize import synthetic_codes, synthetic_file
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from dp_core.metrics.marginal_error import Tally
 
 
-@stage("check")
-def check_quality(run: ConfidentialRun) -> Mapping[str, object]:
+@granted_stage("check")
+def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, object]:
     """Compare the sets with the noisy tables and with the confidential file.
 
     Returns:
@@ -52,7 +53,7 @@ def check_quality(run: ConfidentialRun) -> Mapping[str, object]:
         [value for fit in judged for value in fit.expected_tvd],
         len(judged),
     )
-    charged = ask_checks(run, tallies, number)
+    charged = ask_checks(run, grant, tallies, number)
     counters: list[Counter] = [
         run.counter,
         *(
@@ -138,11 +139,14 @@ def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def ask_checks(run: ConfidentialRun, tallies: Sequence[Tally], records: int) -> tuple[Charged, ...]:
+def ask_checks(
+    run: ConfidentialRun, grant: StageGrant, tallies: Sequence[Tally], records: int
+) -> tuple[Charged, ...]:
     """Return the charged figures of a release; empty if its plan has none.
 
     Args:
         run: The run; its sets must be finished.
+        grant: The ledger's grant for the stage.
         tallies: Counts of each set, in the schema's own codes.
         records: Number of records of the file: public or noisy.
 
@@ -156,11 +160,11 @@ def ask_checks(run: ConfidentialRun, tallies: Sequence[Tally], records: int) -> 
     tables, cost = run.spec.checks, run.plan.costs["checks"]
     if not tables or not cost:
         return ()
-    curator = run.curator
+    curator = run.curator(grant)
     if run.schema.coarse is not None:
         # Use the schema's bins instead of grid positions; each row is in one cell of each table.
         coarsening = Coarsening(run.schema)
         counter = CoarseCounter(run.counter, coarsening)
-        curator = Curator(coarsening.domain, counter, run.session)
+        curator = Curator(coarsening.domain, counter, run.session(grant))
     references = reference_counts(tallies, tables, records)
     return curator.check("distances", TableChecks(tables, references), cost)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dp_core.spec import procedure
+from dp_core.wall.ledger.stage_grant import StageGrant
 from dp_core.wall.released import Totals
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.release_run import Run
-from tasks.stages.stage_task import stage
+from tasks.stages.stage_task import granted_stage
 
 DOMAIN = "domain.parquet"
 
 
-@stage("domain")
-def choose_domain(run: ConfidentialRun) -> Mapping[str, object]:
+@granted_stage("domain")
+def choose_domain(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, object]:
     """Measure noisy counts for the private bins and levels, and choose them.
 
     After a crash, committed results are read back: that costs nothing, and the choice is the same.
@@ -22,7 +23,7 @@ def choose_domain(run: ConfidentialRun) -> Mapping[str, object]:
     from dp_core.bundle.files.marginals_file import write_marginals
     from dp_core.spec.chosen_domain import choose
 
-    released = procedure.choose_domain(run.planned, run.domain_curator())
+    released = procedure.choose_domain(run.planned, run.domain_curator(grant))
     schema = run.planned.spec.schema
     write_marginals(run.folder.public / DOMAIN, released, schema)
     choices = choose(schema, released)

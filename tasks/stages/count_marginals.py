@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
+from dp_core.wall.ledger.stage_grant import StageGrant
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.measure_marginals import certain_cliques
-from tasks.stages.stage_task import stage
+from tasks.stages.stage_task import granted_stage
 
 
-@stage("count")
-def count_marginals(run: ConfidentialRun) -> None:
+@granted_stage("count")
+def count_marginals(run: ConfidentialRun, _grant: StageGrant) -> None:
     """Count, in one pass, the tables that are needed whatever the selection chooses.
 
     After a crash they are counted again, which costs no privacy.

@@ -16,17 +16,19 @@ from dp_core.spec.procedure import measure_basics as measured_basics
 from dp_core.spec.procedure import measure_selected, replicates
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.stage_grant import StageGrant
 from dp_core.wall.released import Measurement, Released
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.release_run import Run
 from tasks.stages.choose_domain import read_domain
-from tasks.stages.stage_task import stage
+from tasks.stages.stage_task import granted_stage
 from tasks.support.run_folder import write_atomically
 
 SELECTION, ROUNDS, MARGINALS = "selection.json", "rounds.parquet", "marginals.parquet"
 
 
-def basics(run: ConfidentialRun) -> tuple[Measurement, ...]:
+def basics(run: ConfidentialRun, curator: Curator) -> tuple[Measurement, ...]:
     """Return the noisy number of rows and the one-way tables, if the plan pays for them.
 
     Committed results are read back, so a second call costs nothing.
@@ -34,27 +36,28 @@ def basics(run: ConfidentialRun) -> tuple[Measurement, ...]:
     return tuple(
         found
         for replicate in replicates(run.plan)
-        for found in measured_basics(run.plan, run.curator, replicate)
+        for found in measured_basics(run.plan, curator, replicate)
     )
 
 
-@stage("basics")
-def measure_basics(run: ConfidentialRun) -> Mapping[str, object]:
+@granted_stage("basics")
+def measure_basics(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, object]:
     """Measure the number of rows and the one-way tables."""
-    basics(run)
-    return {"rows": run.curator.public_rows()}
+    curator = run.curator(grant)
+    basics(run, curator)
+    return {"rows": curator.public_rows()}
 
 
-@stage("measure")
-def measure_marginals(run: ConfidentialRun) -> None:
+@granted_stage("measure")
+def measure_marginals(run: ConfidentialRun, grant: StageGrant) -> None:
     """Measure the selected tables, and write all noisy tables to the run's public folder."""
     from dp_core.bundle.files.marginals_file import write_marginals
 
-    selections = read_selections(run)
-    found: list[Released] = [*read_domain(run), *basics(run)]
+    selections, curator = read_selections(run), run.curator(grant)
+    found: list[Released] = [*read_domain(run), *basics(run, curator)]
     numbers = replicates(run.plan)
     for position, replicate in enumerate(numbers):
-        found += measure_selected(run.plan, run.curator, selections, replicate)
+        found += measure_selected(run.plan, curator, selections, replicate)
         run.progress("measure", (position + 1) / len(numbers))
     write_marginals(run.folder.public / MARGINALS, found, run.spec.schema)
 

@@ -1,4 +1,4 @@
-"""The stage `publish`: settles the release in the ledger, then writes the bundle."""
+"""The stage `publish`: writes the bundle of a settled release."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tasks.ledger.stored_result import require_as_committed
+from dp_core.errors import StageFailed
 from tasks.run.release_cleanup import remove_unpublished
 from tasks.run.release_run import Run
 from tasks.stages.check_quality import records, tally_sets
@@ -19,10 +19,10 @@ from tasks.stages.synthesize import synthetic_file
 
 @stage("publish")
 def publish(run: Run) -> None:
-    """Settle the release and write the bundle, which must verify before it gets its final name.
+    """Write the bundle, which must verify before it gets its final name.
 
     Raises:
-        StageFailed: if the bundle does not verify.
+        StageFailed: if the release is not settled, or the bundle does not verify.
     """
     from dp_core.bundle.published import Published
     from dp_core.bundle.verification.claims import read_charge
@@ -31,10 +31,8 @@ def publish(run: Run) -> None:
 
     spec = run.spec
     settled = run.ledger.reservation(spec.release)
-    assert settled is not None
-    require_as_committed(run.folder.noisy, settled, run.ledger.charges(settled))
-    if settled.outcome is None:
-        settled = run.writer.settle(settled, "finished")
+    if settled is None or settled.outcome is None:
+        raise StageFailed(f"Release {spec.release!r} is not settled, so it is not published.")
     receipts = run.ledger.receipts(settled)
     sizes = run.fact("synthesize", "rows")
     assert isinstance(sizes, list)
@@ -122,7 +120,6 @@ def published_checks(run: Run) -> Mapping[str, Any]:
 
 def _must_verify(bundle: Path) -> None:
     from dp_core.bundle.verification.verify import verify
-    from dp_core.errors import StageFailed
 
     failed = [check for check in verify(bundle).checks if not check.passed]
     if failed:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dp_core.spec.procedure import select
+from dp_core.wall.ledger.stage_grant import StageGrant
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.measure_marginals import basics, write_selections
-from tasks.stages.stage_task import stage
+from tasks.stages.stage_task import granted_stage
 
 
-@stage("select")
-def select_marginals(run: ConfidentialRun) -> None:
+@granted_stage("select")
+def select_marginals(run: ConfidentialRun, grant: StageGrant) -> None:
     """Choose the tables to measure with the selection's share of the budget.
 
     A selection that works in rounds also measures its tables here.
     """
-    known = () if run.spec.selector.planned(run.spec.schema.domain) else basics(run)
-    write_selections(run, select(run.plan, run.curator, known))
+    curator = run.curator(grant)
+    known = () if run.spec.selector.planned(run.spec.schema.domain) else basics(run, curator)
+    write_selections(run, select(run.plan, curator, known))

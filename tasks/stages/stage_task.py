@@ -4,28 +4,54 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 
+from dp_core.documents.canonical import digest
 from dp_core.errors import DataRefused, ReleaseError, SchemaViolation, StageFailed
+from dp_core.wall.ledger.stage_grant import PAYS, StageGrant
 from tasks.run.release_run import Run
 from tasks.support.run_folder import disk_errors, where_kept
 
 RunT = TypeVar("RunT", bound=Run)
 """`Run`, or `ConfidentialRun` for a stage that reads the data."""
 
+Facts: TypeAlias = "Mapping[str, object] | None"
+"""Public facts that a stage stores for later stages; None for none."""
 
-def stage(
-    name: str,
-) -> Callable[[Callable[[RunT], Mapping[str, object] | None]], Task[[RunT], None]]:
+
+class StageResult:
+    """The public result of a task: that it is done. Later tasks take it as an argument.
+
+    Prefect draws an edge between two tasks if one takes what the other returned. The results
+    themselves are files in the run's folder. This is no dataclass, because Prefect would look for
+    edges in its fields, too, and take equal names for results of other tasks.
+
+    Attributes:
+        stage: Name of the task.
+        facts: SHA-256 of the public facts that it stored.
+    """
+
+    def __init__(self, stage: str, facts: Mapping[str, object]) -> None:
+        """Name the task, and hash its public facts."""
+        self.stage = stage
+        self.facts = digest(dict(facts))
+
+    def __repr__(self) -> str:
+        return f"StageResult({self.stage!r}, facts={self.facts[:12]})"
+
+
+def stage(name: str) -> Callable[[Callable[[RunT], Facts]], Task[..., StageResult]]:
     """Return a decorator that makes a Prefect task of a stage.
 
-    The task does nothing if the stage is already done. It returns nothing: results are files in the
-    run's folder. Prefect does not cache, persist, retry or log it, because the ledger decides how a
-    release continues after a failure.
+    The task takes the run and the results of the tasks that it waits for. It does nothing if the
+    stage is already done. Its results are files in the run's folder, and it returns a `StageResult`
+    only. Prefect does not cache, persist, retry or log it, because the ledger decides how a release
+    continues after a failure.
 
     Args:
         name: Public name of the stage.
@@ -36,40 +62,81 @@ def stage(
         internal folder.
     """
 
-    def decorate(
-        work: Callable[[RunT], Mapping[str, object] | None],
-    ) -> Task[[RunT], None]:
-        def perform(run: RunT) -> None:
-            if run.folder.done(name) is not None:
-                return
-            run.progress(name, 0.0)
-            failure = _attempt(name, work, run)
-            if failure is not None:
-                raise failure
-            run.progress(name, 1.0)
+    def decorate(work: Callable[[RunT], Facts]) -> Task[..., StageResult]:
+        def perform(run: RunT, *after: object) -> StageResult:  # noqa: ARG001 (edges of the graph)
+            return _once(name, run, partial(work, run))
 
-        perform.__doc__ = work.__doc__
-        return task(
-            name=name,
-            task_run_name=name,
-            persist_result=False,
-            cache_policy=NO_CACHE,
-            retries=0,
-            log_prints=False,
-        )(perform)
+        return _task(name, perform, work.__doc__)
 
     return decorate
 
 
-def _attempt(
-    name: str, work: Callable[[RunT], Mapping[str, object] | None], run: RunT
-) -> ReleaseError | None:
+def granted_stage(
+    name: str,
+) -> Callable[[Callable[[RunT, StageGrant], Facts]], Task[..., StageResult]]:
+    """Return a decorator that makes a Prefect task of a stage that needs a grant of the ledger.
+
+    As `stage`, but the task also takes the grant, after the run. Without a grant for this stage of
+    this reservation it fails before its work begins, unless the stage is already done.
+
+    Args:
+        name: Public name of the stage; one of `dp_core.wall.ledger.stage_grant.PAYS`.
+    """
+    if name not in PAYS:
+        raise ValueError(f"The ledger gives no grants for stage {name!r}.")
+
+    def decorate(work: Callable[[RunT, StageGrant], Facts]) -> Task[..., StageResult]:
+        def perform(
+            run: RunT,
+            grant: StageGrant | None,
+            *after: object,  # noqa: ARG001 (edges of the graph)
+        ) -> StageResult:
+            def granted() -> Facts:
+                mine = (name, run.reservation.link)
+                if grant is None or (grant.stage, grant.reservation) != mine:
+                    raise StageFailed(
+                        f"Stage {name!r} of release {run.spec.release!r} was begun without the"
+                        " ledger's grant for it; nothing was read or charged."
+                    )
+                return work(run, grant)
+
+            return _once(name, run, granted)
+
+        return _task(name, perform, work.__doc__)
+
+    return decorate
+
+
+def _task(name: str, perform: Callable[..., Any], doc: str | None) -> Task[..., Any]:
+    perform.__doc__ = doc
+    return task(
+        name=name,
+        task_run_name=name,
+        persist_result=False,
+        cache_policy=NO_CACHE,
+        retries=0,
+        log_prints=False,
+    )(perform)
+
+
+def _once(name: str, run: Run, work: Callable[[], Facts]) -> StageResult:
+    """Do a stage's work unless it is done; return its public result."""
+    if run.folder.done(name) is None:
+        run.progress(name, 0.0)
+        failure = _attempt(name, work, run)
+        if failure is not None:
+            raise failure
+        run.progress(name, 1.0)
+    return StageResult(name, run.folder.done(name) or {})
+
+
+def _attempt(name: str, work: Callable[[], Facts], run: Run) -> ReleaseError | None:
     """Run the stage; return its error, if any, as a new one that holds no data."""
     try:
         # A process that lost its lease must not read the data again.
         run.writer.require()
         with disk_errors(f"stage {name!r}"):
-            run.folder.finish(name, work(run))
+            run.folder.finish(name, work())
     except DataRefused as error:
         return _refusal(name, run, error)
     except ReleaseError as error:

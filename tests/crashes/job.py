@@ -203,7 +203,7 @@ def work(place: Place) -> None:
     else:
         _open_account()
     try:
-        carry_out(spec, out, perform=lambda stage, run: stage.fn(run))
+        carry_out(spec, out, perform=lambda task, *given: task.fn(*given))
     except Held:
         _decide(place, open_ledger(home()))
     except Unpublished:

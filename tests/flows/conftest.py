@@ -145,9 +145,9 @@ class Project:
         return carry_out(self.spec, out or self.out, perform=perform or plainly)
 
 
-def plainly(stage: Any, run: Any) -> None:
-    """Do a stage as a plain function."""
-    stage.fn(run)
+def plainly(task: Any, *given: Any) -> Any:
+    """Call a task as a plain function."""
+    return task.fn(*given)
 
 
 def make_project(folder: Path, home: Path, **usual: str) -> Project:

@@ -63,7 +63,7 @@ Transaction.append = append
 ledger_session._draw_and_store = draw
 
 def without_engine(spec, out, dask=None, keep_confidential=False):
-    release.carry_out(Path(spec), Path(out), perform=lambda stage, run: stage.fn(run))
+    release.carry_out(Path(spec), Path(out), perform=lambda task, *given: task.fn(*given))
 
 release.release = without_engine
 cli.main()

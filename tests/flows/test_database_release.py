@@ -76,10 +76,10 @@ def test_a_release_of_a_table_is_that_of_the_file(town, tmp_path):
 def stopping_at(name):
     """Return what performs the stages up to one, and fails there for an outside reason."""
 
-    def perform(stage, run):
+    def perform(stage, run, *given):
         if stage.name == name:
             raise StageFailed("outside")
-        plainly(stage, run)
+        return plainly(stage, run, *given)
 
     return perform
 
@@ -266,11 +266,12 @@ def test_a_reading_that_is_killed_begins_again_at_no_cost(town):
     assert not ledger.charges(ledger.reservation("town"))
     assert not ledger.entries(kinds=("input",))
 
-    def looking(stage, run):
-        plainly(stage, run)
+    def looking(stage, run, *given):
+        answer = plainly(stage, run, *given)
         if stage.name == "identify":
             names = {path.name for path in run.folder.confidential.iterdir()}
             assert names == {"input", "snapshot"}
+        return answer
 
     project.release(perform=looking)
     assert verify(project.out).passed

@@ -50,8 +50,9 @@ def begun(project):
 
 
 def curator_of(run, counter):
+    grant = run.writer.grant(run.reservation, run.plan.hash, "basics")
     ledger_session = LedgerSession(
-        run.writer, run.reservation, Relation("add-remove"), run.folder.noisy
+        run.writer, run.reservation, Relation("add-remove"), run.folder.noisy, grant
     )
     return Curator(run.spec.schema.domain, counter, ledger_session)
 
@@ -117,13 +118,11 @@ def test_the_charge_is_durable_before_the_data_are_counted(begun, project):
 def test_a_crash_between_deduction_and_result_loses_neither(project):
     """Elsewhere the budget is deducted and the answer lost, or the user is locked for ever."""
 
-    def dies(stage, run):
+    def dies(stage, run, *given):
         if stage.name != "measure":
-            plainly(stage, run)
-            return
-        curator = run.__dict__["curator"] = curator_of(run, Untouchable())
-        assert curator is run.curator
-        stage.fn(run)
+            return plainly(stage, run, *given)
+        run.__dict__["counter"] = Untouchable()
+        return stage.fn(run, *given)
 
     with pytest.raises(StageFailed):
         project.release(perform=dies)
@@ -258,10 +257,10 @@ def test_what_was_reserved_and_never_used_comes_back(project):
     """Elsewhere two locked states are never returned."""
     from flows.cli.actions.abandonment import abandon
 
-    def stops(stage, run):
+    def stops(stage, run, *given):
         if stage.name == "discretize":
             raise StageFailed("outside")
-        plainly(stage, run)
+        return plainly(stage, run, *given)
 
     with pytest.raises(StageFailed):
         project.release(perform=stops)

@@ -34,24 +34,24 @@ def test_codes_of_one_input_are_never_counted_for_another_account(project):
     (project.folder / "village.csv").write_text(as_csv(village))
     project.open_account("village", terms=Terms("basic", Fraction(5), Fraction("1e-5")))
 
-    def late(stage, run):
+    def late(stage, run, *given):
         if stage.name != "discretize":
-            plainly(stage, run)
-            return
+            return plainly(stage, run, *given)
         end_the_lease(project)
 
-        def meanwhile(other, other_run):
-            plainly(other, other_run)
+        def meanwhile(other, other_run, *given):
+            answer = plainly(other, other_run, *given)
             if other.name == "discretize":
                 # Its work was begun before it was taken over, and goes on to its end.
                 write_codes(run.source, run.spec.schema, run.codes, lambda _done: None)
+            return answer
 
         project.write_spec(
             data="village.csv", account="village", privacy="{epsilon: 5, delta: 1e-6}"
         )
         project.release(perform=meanwhile)
         with pytest.raises(StageFailed, match="took over"):
-            plainly(stage, run)
+            plainly(stage, run, *given)
         raise StageFailed("refused")
 
     with pytest.raises(StageFailed, match="refused"):
@@ -71,14 +71,15 @@ def forgotten(project):
     """A charged and stored result that the ledger, restored from a backup, knows nothing of."""
     file, backups = project.home / "ledger.db", {}
 
-    def stops(stage, run):
+    def stops(stage, run, *given):
         if stage.name == "basics":
             backups["before any charge"] = file.read_bytes()
         if stage.name == "measure":
             backups["before the last"] = file.read_bytes()
-        plainly(stage, run)
+        answer = plainly(stage, run, *given)
         if stage.name == "measure":
             raise StageFailed("outside")
+        return answer
 
     with pytest.raises(StageFailed, match="outside"):
         project.release(perform=stops)
@@ -110,10 +111,11 @@ def test_a_ledger_that_forgot_a_charge_ends_no_release(project, forgotten, backu
 
 
 def test_a_result_that_another_ledger_paid_for_stops_the_release(project, monkeypatch, tmp_path):
-    def stops(stage, run):
-        plainly(stage, run)
+    def stops(stage, run, *given):
+        answer = plainly(stage, run, *given)
         if stage.name == "basics":
             raise StageFailed("outside")
+        return answer
 
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'other.db'}")
     project.open_account(terms=Terms("basic", Fraction(50), Fraction("1e-5")))

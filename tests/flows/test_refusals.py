@@ -188,10 +188,10 @@ def test_a_verdict_that_cannot_be_recorded_does_not_make_the_data_unreadable(
 
 
 def test_another_spec_after_a_kill_leaves_the_attempt_refused(project):
-    def perform(stage, run):
+    def perform(stage, run, *given):
         if stage.name == "discretize":
             raise KeyboardInterrupt
-        plainly(stage, run)
+        return plainly(stage, run, *given)
 
     with pytest.raises(KeyboardInterrupt):
         project.release(perform=perform)
@@ -204,10 +204,10 @@ def test_another_spec_after_a_kill_leaves_the_attempt_refused(project):
 def test_a_series_of_schemas_that_fit_is_counted(project, command):
     """Formerly only the last question of a series that finds a largest value was counted."""
 
-    def perform(stage, run):
+    def perform(stage, run, *given):
         if stage.name == "count":
             raise KeyboardInterrupt
-        plainly(stage, run)
+        return plainly(stage, run, *given)
 
     for number in range(3):
         project.write_spec(f"synthesize: {{sets: {number + 1}}}\n")  # for a rule that fits
@@ -298,10 +298,10 @@ def test_clip_does_not_avoid_that_validation_stops_a_release_and_missing_levels_
     class Enough(Exception):
         pass
 
-    def perform(stage, run):
+    def perform(stage, run, *given):
         if stage.name == "count":
             raise Enough
-        plainly(stage, run)
+        return plainly(stage, run, *given)
 
     with pytest.raises(Enough):
         project.release(perform=perform)

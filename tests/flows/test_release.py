@@ -282,10 +282,10 @@ def test_bad_data_gives_the_reservation_back_and_the_name_can_be_used_again(proj
 
 
 def stop_before(stage_name):
-    def perform(stage, run):
+    def perform(stage, run, *given):
         if stage.name == stage_name:
             raise KeyboardInterrupt
-        plainly(stage, run)
+        return plainly(stage, run, *given)
 
     return perform
 

@@ -145,9 +145,9 @@ def withdraw(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> 
     return reservation
 
 
-def _plainly(stage: Task[[Any], None], run: Run) -> None:
-    """Run a stage without Prefect; the stages are short, and the ledger records the decision."""
-    stage.fn(run)
+def _plainly(task: Task[..., Any], *given: object) -> Any:
+    """Run a task without Prefect; the tasks are short, and the ledger records the decision."""
+    return task.fn(*given)
 
 
 def _require_held(ledger: Ledger, reservation: Reservation) -> None:

@@ -91,10 +91,10 @@ def test_a_failed_stage_is_logged_without_what_failed(project, logged, monkeypat
 
 @pytest.mark.usefixtures("quick")
 def test_an_interruption_is_logged_as_one(project, logged):
-    def perform(stage, run):
+    def perform(stage, run, *given):
         if stage.name == "count":
             raise KeyboardInterrupt
-        plainly(stage, run)
+        return plainly(stage, run, *given)
 
     with pytest.raises(KeyboardInterrupt):
         project.release(perform=perform)
@@ -144,11 +144,11 @@ def test_a_log_that_cannot_be_written_is_refused_before_anything_begins(
 
 @pytest.mark.usefixtures("quick", "logged")
 def test_a_log_that_fails_later_stops_nothing(project, tmp_path):
-    def perform(stage, run):
+    def perform(stage, run, *given):
         if stage.name == "count":
             (tmp_path / "release.log").unlink()
             (tmp_path / "release.log").mkdir()
-        plainly(stage, run)
+        return plainly(stage, run, *given)
 
     project.release(perform=perform)
     assert project.out.is_dir()

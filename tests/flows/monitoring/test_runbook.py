@@ -123,10 +123,10 @@ class Stop(Exception):
 def stop_before(project, stage):
     """Let the release do what comes before a stage."""
 
-    def perform(task, at):
+    def perform(task, at, *given):
         if task.name == stage:
             raise Stop
-        plainly(task, at)
+        return plainly(task, at, *given)
 
     with pytest.raises(Stop):
         project.release(perform=perform)
@@ -230,10 +230,10 @@ def test_a_server_of_prefect_s_own_that_is_slow(project, command, monkeypatch, s
 
 @row("result-of-stage-gone")
 def test_a_stage_whose_result_is_gone(project, says):
-    def perform(task, at):
+    def perform(task, at, *given):
         if task.name == "synthesize":
             at.folder.forget("reconstruct")
-        plainly(task, at)
+        return plainly(task, at, *given)
 
     with pytest.raises(StageFailed) as failed:
         project.release(perform=perform)
@@ -242,10 +242,10 @@ def test_a_stage_whose_result_is_gone(project, says):
 
 @row("set-gone")
 def test_a_set_that_is_gone(project, says):
-    def perform(task, at):
+    def perform(task, at, *given):
         if task.name == "publish":
             shutil.rmtree(at.folder.public / "synthetic")
-        plainly(task, at)
+        return plainly(task, at, *given)
 
     with pytest.raises(StageFailed) as failed:
         project.release(perform=perform)
@@ -254,11 +254,11 @@ def test_a_set_that_is_gone(project, says):
 
 @row("codes-damaged")
 def test_codes_that_are_damaged(project, says):
-    def perform(task, at):
+    def perform(task, at, *given):
         if task.name == "count":
             for path in at.codes.rglob("*.json"):
                 path.write_bytes(b"{")
-        plainly(task, at)
+        return plainly(task, at, *given)
 
     with pytest.raises(StageFailed) as failed:
         project.release(perform=perform)
@@ -321,10 +321,10 @@ def test_a_release_that_another_process_works_on(project, command, says):
 
 @row("taken-over")
 def test_a_release_that_another_process_took_over(project, says):
-    def perform(task, at):
+    def perform(task, at, *given):
         if task.name == "count":
             set_lease(f"sqlite:///{project.home / 'ledger.db'}", fence=99)
-        plainly(task, at)
+        return plainly(task, at, *given)
 
     with pytest.raises(StageFailed) as failed:
         project.release(perform=perform)
@@ -340,10 +340,10 @@ def test_a_release_of_another_home(project, command, says):
 
 @row("reservation-gone")
 def test_a_release_that_was_abandoned_meanwhile(project, says):
-    def perform(task, at):
+    def perform(task, at, *given):
         if task.name == "basics":
             at.writer.settle(at.reservation, "abandoned")
-        plainly(task, at)
+        return plainly(task, at, *given)
 
     with pytest.raises(StageFailed) as failed:
         project.release(perform=perform)

@@ -57,13 +57,12 @@ def work_done(monkeypatch):
 def failing(stage_name, error, *, after):
     """Do stages plainly, but let one fail before or after its work."""
 
-    def perform(stage, run):
+    def perform(stage, run, *given):
         if stage.name != stage_name:
-            plainly(stage, run)
-            return
+            return plainly(stage, run, *given)
         if after:
             # The work is done and everything it wrote is there, but not the mark that says so.
-            stage.fn(run)
+            stage.fn(run, *given)
             run.folder.forget(stage_name)
         raise error
 
@@ -155,10 +154,10 @@ from pathlib import Path
 from flows.release import carry_out
 from tasks.ledger import ledger_session
 
-def perform(stage, run):
+def perform(stage, run, *given):
     if stage.name == {stage!r}:
         {trap}
-    stage.fn(run)
+    return stage.fn(run, *given)
 
 carry_out(Path({spec!r}), Path({out!r}), perform=perform)
 """
@@ -366,11 +365,10 @@ def test_confidential_files_that_an_interruption_left_are_deleted_by_resume(
 
 
 def test_a_crash_between_settling_and_the_bundle_is_mended_by_resume(project):
-    def perform(stage, run):
+    def perform(stage, run, *given):
         if stage.name == "publish":
-            run.writer.settle(run.reservation, "finished")
             raise KeyboardInterrupt
-        plainly(stage, run)
+        return plainly(stage, run, *given)
 
     with pytest.raises(KeyboardInterrupt):
         project.release(perform=perform)

@@ -45,10 +45,10 @@ class Schedule:
         monkeypatch.setattr(unattended, "prepare", lambda _home: None)
 
     def make(self, spec, out, dask):
-        def perform(stage, run):
+        def perform(stage, run, *given):
             if stage.name == self.fails:
                 raise StageFailed(f"Stage {stage.name!r} failed.")
-            plainly(stage, run)
+            return plainly(stage, run, *given)
 
         carry_out(Path(spec), Path(out), dask=dask, perform=perform)
 

@@ -78,7 +78,8 @@ def plan(tmp_path):
 def session(writer, plan, tmp_path):
     reservation = writer.reserve(plan)
     writer.bind_input(reservation, "the hash of the input", KEY)
-    return LedgerSession(writer, reservation, Relation("add-remove"), tmp_path / "noisy")
+    grant = writer.grant(reservation, plan.hash, "basics")
+    return LedgerSession(writer, reservation, Relation("add-remove"), tmp_path / "noisy", grant)
 
 
 @pytest.fixture
@@ -181,6 +182,8 @@ def test_interactions_of_a_crash_are_given_back_and_beside_them_the_tables(
     """Beside a table of the same columns, stage and set: other steps, and a result of their own."""
     domain = plan.spec.schema.domain
     codes = np.stack([np.arange(60) % size for size in domain.sizes]).astype(np.uint16)
+    grant = session.writer.grant(session.reservation, plan.hash, "measure")
+    session = replace(session, grant=grant)
     curator = Curator(domain, MemoryCounter(Dataset(domain, codes)), session)
     cliques, costs = [("a", "b"), ("b", "c")], [session.reservation.costs["measure"] / 4] * 2
     tables = curator.measure("measure", cliques, costs)

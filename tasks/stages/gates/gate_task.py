@@ -1,0 +1,105 @@
+"""The decorator of the ledger's tasks: their names, and errors without data."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from prefect import Task, task
+from prefect.cache_policies import NO_CACHE
+
+from dp_core.errors import AwaitsApproval, Held, ReleaseError, StageFailed, Unpublished
+from tasks.support.run_folder import RunFolder, where_kept
+
+PREFIX = "ledger: "
+"""Beginning of the names of the ledger's tasks, in Prefect."""
+
+SubjectT = TypeVar("SubjectT", bound="WithFolder")
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+
+
+class WithFolder(Protocol):
+    """A run, or a release that is about to be opened."""
+
+    @property
+    def folder(self) -> RunFolder:
+        """The release's folder; the detail of an unexpected error goes there."""
+
+
+class Waiting:
+    """The answer of a gate that did not fail: the release waits for a person, or has ended.
+
+    Attributes:
+        error: The reason, without data; the flow raises it.
+    """
+
+    def __init__(self, error: ReleaseError) -> None:
+        self.error = error
+
+
+def gate(
+    name: str, run_name: str | None = None
+) -> Callable[
+    [Callable[Concatenate[SubjectT, P], ResultT]],
+    Task[Concatenate[SubjectT, P], ResultT | Waiting],
+]:
+    """Return a decorator that makes a Prefect task of a decision of the ledger.
+
+    The task fails if the ledger refuses. If the release waits for a person, or its own thresholds
+    ended it, the task succeeds and returns `Waiting`. Prefect does not cache, persist or retry it.
+
+    Args:
+        name: What the ledger does; the name of the task after `PREFIX`.
+        run_name: Template of the name of the task run after `PREFIX`, with the task's parameters;
+            None for `name`.
+
+    Privacy:
+        As for a stage, every error leaves the task as a new `ReleaseError` without cause, context
+        or data.
+    """
+
+    def decorate(
+        work: Callable[Concatenate[SubjectT, P], ResultT],
+    ) -> Task[Concatenate[SubjectT, P], ResultT | Waiting]:
+        def attempt(
+            subject: SubjectT, *given: P.args, **named: P.kwargs
+        ) -> ResultT | Waiting | ReleaseError:
+            folder = subject.folder
+            try:
+                return work(subject, *given, **named)
+            except (Held, AwaitsApproval, Unpublished) as waiting:
+                return Waiting(waiting.without_detail())
+            except ReleaseError as error:
+                if error.internal:
+                    folder.keep_detail(error.internal)
+                return error.without_detail()
+            except Exception as error:
+                kept = folder.keep_detail(traceback.format_exc())
+                return StageFailed(
+                    f"The ledger's task {name!r} of release {folder.release!r} failed"
+                    f" ({type(error).__name__}); the detail {where_kept(kept)}. Repair the cause,"
+                    f" then continue with `dp-release resume {folder.release}`.",
+                    row="stage-failed",
+                )
+
+        @wraps(work)
+        def perform(subject: SubjectT, *given: P.args, **named: P.kwargs) -> ResultT | Waiting:
+            answer = attempt(subject, *given, **named)
+            if isinstance(answer, ReleaseError):
+                raise answer
+            return answer
+
+        options: dict[str, Any] = {
+            "name": PREFIX + name,
+            "task_run_name": PREFIX + (run_name or name),
+            "persist_result": False,
+            "cache_policy": NO_CACHE,
+            "retries": 0,
+            "log_prints": False,
+        }
+        return task(**options)(perform)
+
+    return decorate
