@@ -127,6 +127,7 @@ class Installation:
             # The same as of a release by command, but for what a part may say in its own log.
             **DEFAULTS,
             "PREFECT_LOGGING_LEVEL": "WARNING",
+            "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING",
             "PREFECT_HOME": str(self.folder / "prefect"),
             "PREFECT_API_DATABASE_CONNECTION_URL": (
                 f"sqlite+aiosqlite:///{self.folder / 'prefect' / 'prefect.db'}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -10,22 +10,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prefect import State, Task, flow
+from prefect import State, Task, flow, tags
 from prefect.states import Completed
 
 from dp_core.errors import BadInput, DataRefused, SchemaViolation, StageFailed
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.reading.spec_file import load_spec
 from flows.engine.engine_failures import without_data
-from flows.monitoring import log
+from flows.monitoring import log, run_log
 from flows.monitoring.announcement import tell
 from flows.monitoring.outcome import outcome_of
 from flows.monitoring.prefect_artifacts import ReleaseArtifacts
 from flows.monitoring.prefect_events import tell_release
+from flows.monitoring.prefect_runs import end_dead_runs, tag_flow_run, tags_of
 from flows.releases.lost_results import forget_lost, needs_data
 from flows.releases.start_check import check_start, is_publishing, require_known_results
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
+from tasks.ledger.reservations import Charge
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.home import home, home_id, open_ledger
 from tasks.run.release_run import Progress, Run, silent
@@ -143,8 +145,12 @@ def release(
             perform=artifacts.perform,
         )
 
-    failure = without_data(asked.release, work)
+    run_log.show_lines()
+    tag_flow_run(asked)
+    with tags(*tags_of(asked)):
+        failure = without_data(asked.release, work)
     outcome = outcome_of(asked.release, failure)
+    run_log.ended(outcome.sentence)
     artifacts.end(outcome)
     tell(outcome, release=asked.release, account=asked.account)
     if outcome.is_failure and failure is not None:
@@ -190,7 +196,7 @@ def carry_out(
         reserved = _answer(perform(reserve, opening))
         run = opening.run
         run.client = until_the_end.enter_context(dask_client(dask))
-        run.committed = partial(log.committed, run)
+        run.committed = partial(_tell_committed, run)
         log.opened(run)
         try:
             make_release(run, reserved, log.watched(perform))
@@ -255,6 +261,11 @@ def make_release(
     settled = _answer(perform(settle, run, checked))
     perform(publish, run, settled)
     tidy(run)
+
+
+def _tell_committed(run: ConfidentialRun, charges: Sequence[Charge]) -> None:
+    log.committed(run, charges)
+    run_log.committed(run, charges)
 
 
 def _answer(given: StageResult | Waiting) -> StageResult:
@@ -373,6 +384,7 @@ def open_run(
     folder = RunFolder(where, plan.spec.release, reservation.link)
     if folder.exists():
         tell_release("resumed", reservation.release, reservation.account)
+        end_dead_runs(reservation.release)
     folder.begin(spec=spec_path.absolute(), out=out.absolute())
     return ConfidentialRun(
         planned=plan,

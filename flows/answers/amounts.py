@@ -43,6 +43,15 @@ class AccountAbove(Answer):
     left: PrivacyAmount = field(metadata=INLINE)
 
 
+def unit_of(currency: str) -> str:
+    """Return the unit of a release's costs.
+
+    Args:
+        currency: Kind of the release's currency.
+    """
+    return "epsilon" if currency == "pure" else "rho" if currency == "zcdp" else "mu²/2"
+
+
 def amount_of(terms: Terms, of: Amount) -> PrivacyAmount:
     """Return an amount of an account with these terms."""
     if terms.is_basic:

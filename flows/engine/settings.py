@@ -28,11 +28,18 @@ QUIET = {
     "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "30s",
 }
 
+OTHER_LOGS = "PREFECT_LOGGING_EXTRA_LOGGERS"
+"""Variable that makes Prefect keep the logs of other libraries; it must not be set.
+
+privacy: the log of a run holds Prefect's own lines and ours, but other libraries may log what they
+read.
+"""
+
 DEFAULTS = {
     # The local server's first start migrates its database, which can take long on a busy machine.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
-    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     "PREFECT_CLI_PROMPT": "false",
 }
 
@@ -62,11 +69,13 @@ def prepare(home: Path, *, verbose: bool = False) -> None:
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     os.environ.update(QUIET)
+    os.environ.pop(OTHER_LOGS, None)
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
     os.environ.setdefault("PREFECT_HOME", str(home / "prefect"))
     if verbose:
         os.environ["PREFECT_LOGGING_LEVEL"] = "INFO"
+        os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "INFO"
     for packages in SPARED:
         packages.install()
 

@@ -30,8 +30,11 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.utilities.annotations import quote
 
 from dp_core.spec.plan import Plan
+from dp_core.wall.ledger.stage_grant import StageGrant
+from flows.monitoring import run_log
 from flows.monitoring.artifact_pages import account_page, accuracy_rows, outcome_page, stage_rows
 from flows.monitoring.outcome import Outcome
+from flows.monitoring.prefect_runs import heed_requests
 from tasks.run.release_run import Run
 
 
@@ -63,18 +66,25 @@ class ReleaseArtifacts:
         # Without `quote` Prefect searches the whole argument for its own results, down to the last
         # number. The task receives the argument itself.
         call = partial(task, quote(subject), *given)
+        heed_requests()
         if not isinstance(subject, Run):
             return call()
         run = subject
         if self._run is None:
             self._run = run
             self._stages = tuple(stage for stage in self._stages if run.has(stage))
+            run_log.opened(run)
             self._show(run, ended=None)
+        done = run.folder.done(task.name) is not None
         try:
             answer = call()
         except Exception:
             self._show(run, failed=task.name)
             raise
+        if isinstance(answer, StageGrant):
+            run_log.granted(run, answer)
+        elif task.name in self._stages and not done:
+            run_log.stage_done(run, task.name)
         self._show(run, ended=task.name)
         return answer
 

@@ -17,7 +17,7 @@ from prefect.runtime import flow_run
 from prefect.states import State
 
 from dp_core.errors import BadInput, ReleaseError, StageFailed
-from flows.engine.settings import DEFAULTS, QUIET, prepare
+from flows.engine.settings import OTHER_LOGS, QUIET, prepare
 from flows.releases.attempts import Attempts, Begun
 from tasks.run.home import home
 from tasks.support.run_folder import where_kept
@@ -56,7 +56,7 @@ def unattended(flow: str, work: Work) -> State[Any] | None:
 
 
 def require_quiet(home: Path) -> None:
-    """Refuse to start if Prefect would store results or logs, or send usage data.
+    """Refuse to start if Prefect would store results or other logs, or send usage data.
 
     Then make the settings that can still be made.
 
@@ -67,8 +67,10 @@ def require_quiet(home: Path) -> None:
         BadInput: if a setting is wrong; the message names it.
 
     Privacy:
-        Stored results and logs can be read by many people, and could hold what a task returns or
-        raises. Prefect reads its settings when it is imported, so here they can only be checked.
+        Many people can read what Prefect stores. Results could hold what a task returns, and the
+        logs of other libraries what they read. The log of a run holds Prefect's lines and those of
+        `flows.monitoring.run_log`: public values, and errors without data. Prefect reads its
+        settings when it is imported, so here they can only be checked.
     """
     from prefect.settings import get_current_settings
 
@@ -85,11 +87,15 @@ def require_quiet(home: Path) -> None:
             "PREFECT_TASKS_DEFAULT_PERSIST_RESULT",
             settings.tasks.default_persist_result,
         ),
-        ("keep logs of runs", "PREFECT_LOGGING_TO_API_ENABLED", settings.logging.to_api.enabled),
+        (
+            "keep the logs of other libraries",
+            OTHER_LOGS,
+            settings.logging.extra_loggers,
+        ),
         ("send usage data", "DO_NOT_TRACK", tells),
     ):
         if wrong:
-            value = {**QUIET, **DEFAULTS}[name]
+            value = QUIET.get(name, "nothing")
             raise BadInput(
                 f"Prefect is set to {what} ({name}); set it to {value} for the worker and its runs,"
                 " then run this again.",

@@ -239,14 +239,11 @@ def test_every_file_makes_the_settings_that_the_flows_ask_for(tmp_path, monkeypa
     for name in (*QUIET, *DEFAULTS):
         monkeypatch.delenv(name, raising=False)
     asked = {name: value for name, value in QUIET.items() if name.startswith(("PREFECT", "DO_NOT"))}
-    to_api = {"PREFECT_LOGGING_TO_API_ENABLED": DEFAULTS["PREFECT_LOGGING_TO_API_ENABLED"]}
     for each in PREFECT["deployments"]:
-        assert (asked | to_api).items() <= each["work_pool"]["job_variables"]["env"].items()
-    assert (QUIET | to_api).items() <= local().Installation(tmp_path).environment().items()
+        assert asked.items() <= each["work_pool"]["job_variables"]["env"].items()
+    assert QUIET.items() <= local().Installation(tmp_path).environment().items()
     image = dict(re.findall(r"^(?:ENV| ) +([A-Z_]+)=(\S+)", DOCKERFILE, re.MULTILINE))
     assert asked.items() <= image.items()
-    for name in ("worker", "deploy"):
-        assert to_api.items() <= COMPOSE["services"][name]["environment"].items()
 
 
 def test_the_form_explains_every_parameter():

@@ -10,6 +10,7 @@ from rich.console import Console
 from dp_core.schema.privacy import unit_words
 from dp_core.spec.presets import PRESETS
 from flows.answers import release_answers as answers
+from flows.answers.amounts import unit_of
 from flows.cli.terminal.view_parts import (
     amount_words,
     fact,
@@ -56,7 +57,7 @@ def plan(console: Console, plan: PlanAnswer) -> None:
         if most > 1:
             words += f" The noise on counts is {most} times that needed to protect one row."
         fact(console, "Protects", words)
-    stages = table_of("stage", "share", f"cost ({_unit(plan.currency)})", "for")
+    stages = table_of("stage", "share", f"cost ({unit_of(plan.currency)})", "for")
     for stage in plan.stages:
         cost = number(stage.cost)
         stages.add_row(stage.stage, str(stage.share), cost, stage.what)
@@ -342,10 +343,6 @@ def withdrawn(console: Console, answer: answers.EndedRelease) -> None:
         f" stays used, and {left}. Its sets are deleted; its internal report remains and can be"
         " read with `dp-release look`.",
     )
-
-
-def _unit(currency: str) -> str:
-    return "epsilon" if currency == "pure" else "rho" if currency == "zcdp" else "mu²/2"
 
 
 def _size(memory: int) -> str:

@@ -198,7 +198,7 @@ def test_a_killed_process_loses_and_repeats_nothing(project, fork_server, tmp_pa
     assert not list(project.folder.glob(".*"))
 
 
-@pytest.mark.parametrize("name", ["select", "publish"])
+@pytest.mark.parametrize("name", ["select", "ledger: settle"])
 def test_another_plan_is_refused_once_something_was_charged(project, name):
     with pytest.raises(StageFailed):
         project.release(perform=failing(name, StageFailed("outside"), after=False))

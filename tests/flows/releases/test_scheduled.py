@@ -228,7 +228,7 @@ def test_counts_are_not_sent_in_clear(schedule):
     [
         pytest.param("PREFECT_RESULTS_PERSIST_BY_DEFAULT", True, marks=row("results-stored")),
         pytest.param("PREFECT_TASKS_DEFAULT_PERSIST_RESULT", True, marks=row("results-stored")),
-        pytest.param("PREFECT_LOGGING_TO_API_ENABLED", True, marks=row("results-stored")),
+        pytest.param("PREFECT_LOGGING_EXTRA_LOGGERS", "dask", marks=row("results-stored")),
         pytest.param("DO_NOT_TRACK", "", marks=row("results-stored")),
     ],
 )

@@ -82,6 +82,12 @@ def session(writer, plan, tmp_path):
     return LedgerSession(writer, reservation, Relation("add-remove"), tmp_path / "noisy", grant)
 
 
+def granted(session, stage):
+    """Return the session of another stage of the same release."""
+    plan = session.reservation.plan
+    return replace(session, grant=session.writer.grant(session.reservation, plan, stage))
+
+
 @pytest.fixture
 def take_over(ledger, session, tmp_path):
     """Begin a session of another holder, who takes the one before it for dead."""
@@ -182,8 +188,7 @@ def test_interactions_of_a_crash_are_given_back_and_beside_them_the_tables(
     """Beside a table of the same columns, stage and set: other steps, and a result of their own."""
     domain = plan.spec.schema.domain
     codes = np.stack([np.arange(60) % size for size in domain.sizes]).astype(np.uint16)
-    grant = session.writer.grant(session.reservation, plan.hash, "measure")
-    session = replace(session, grant=grant)
+    session = granted(session, "measure")
     curator = Curator(domain, MemoryCounter(Dataset(domain, codes)), session)
     cliques, costs = [("a", "b"), ("b", "c")], [session.reservation.costs["measure"] / 4] * 2
     tables = curator.measure("measure", cliques, costs)
@@ -356,7 +361,8 @@ def test_a_whole_release_with_a_crash_in_every_stage_spends_exactly_its_plan(
     session, plan, monkeypatch
 ):
     noise = Noise()
-    for stage in ("one_way", "measure"):
+    for stage, name in (("one_way", "basics"), ("measure", "measure")):
+        session = granted(session, name)
         steps = [
             Step(
                 stage,
@@ -368,9 +374,9 @@ def test_a_whole_release_with_a_crash_in_every_stage_spends_exactly_its_plan(
             for table in plan.tables
             if table.stage == stage
         ]
-        for crash, owner, name, *_ in (POINTS[1], POINTS[6]):
+        for crash, owner, method, *_ in (POINTS[1], POINTS[6]):
             with monkeypatch.context() as patch:
-                crash(patch, owner, name)
+                crash(patch, owner, method)
                 with pytest.raises(Crash):
                     session.perform(f"{stage}-0", steps, noise)
         session.perform(f"{stage}-0", steps, noise)
@@ -544,6 +550,7 @@ def test_a_holder_that_was_taken_over_is_refused_and_its_late_result_erased_unre
 ):
     """It slept during its draw, and another drew, stored and committed meanwhile."""
     ours, theirs = Noise(), Noise(start=500)
+    measuring = granted(session, "measure")
 
     def slow(grants):
         with take_over() as other:
@@ -554,7 +561,7 @@ def test_a_holder_that_was_taken_over_is_refused_and_its_late_result_erased_unre
         session.perform(BATCH, steps, slow)
     assert (len(ours.drawn), len(theirs.drawn)) == (1, 1)
     with pytest.raises(StageFailed, match="Another process took over release 'first'"):
-        session.perform("measure-0", [replace(steps[0], stage="measure")], ours)
+        measuring.perform("measure-0", [replace(steps[0], stage="measure")], ours)
     assert len(ours.drawn) == 1
     assert_one_result(ledger, session, steps, take_over, theirs.drawn[0])
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput, BudgetRefused, SchemaViolation, StageFailed
 from tasks.stages.stage_task import stage
 from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
@@ -188,10 +189,13 @@ def test_a_finished_stage_is_marked_with_its_facts_and_then_skipped(run):
         calls.append(run)
         return {"rows": 12}
 
-    assert work.fn(run) is None
+    first = work.fn(run)
     assert run.folder.done("basics") == {"rows": 12}
     assert run.shown == [("basics", 0.0), ("basics", 1.0)]
-    assert work.fn(run) is None
+    again = work.fn(run)
+    assert (
+        (first.stage, first.facts) == (again.stage, again.facts) == ("basics", digest({"rows": 12}))
+    )
     assert len(calls) == 1
     assert work.name == "basics"
 

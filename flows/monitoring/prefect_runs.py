@@ -1,0 +1,93 @@
+"""The runs of a release in Prefect: their tags, dead attempts, and requests to pause or cancel.
+
+Prefect leaves the runs of a process that was killed in the state RUNNING. The holder of a release's
+lease knows that every other attempt at the release is dead, so it may end them.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from uuid import UUID
+
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
+from prefect.context import FlowRunContext
+from prefect.exceptions import Abort, Pause
+from prefect.runtime import deployment as this_deployment
+from prefect.runtime import flow_run as this_run
+from prefect.runtime import task_run as this_task
+from prefect.states import Cancelled, Crashed, State
+
+from dp_core.spec.release_spec import ReleaseSpec
+
+_MOST = 200
+"""Runs of one kind that are ended at once."""
+
+
+def tags_of(spec: ReleaseSpec) -> tuple[str, ...]:
+    """Return the tags of all runs of a release in Prefect."""
+    return (_tag(spec.release), f"account:{spec.account}", f"method:{spec.method}")
+
+
+def tag_flow_run(spec: ReleaseSpec) -> None:
+    """Add the release's tags to the current flow run; it keeps those of its deployment."""
+    with suppress(Exception), get_client(sync_client=True) as client:
+        tags = {*this_run.tags, *tags_of(spec)}
+        client.update_flow_run(UUID(this_run.id), tags=sorted(tags))
+
+
+def end_dead_runs(release: str) -> None:
+    """Set the unfinished runs of earlier attempts at a release to Crashed.
+
+    Call it under the lease of the release, before any stage is begun. Outside a flow run it does
+    nothing. If Prefect cannot be asked, the runs stay as they are, and the release goes on.
+
+    Args:
+        release: Name of the release.
+    """
+    if FlowRunContext.get() is None:
+        return
+    dead: State[None] = Crashed(message="Its process ended without reporting a result.")
+    state = {"type": {"any_": ["RUNNING", "PENDING"]}}
+    mine = {"tags": {"all_": [_tag(release)]}, "state": state}
+    with suppress(Exception), get_client(sync_client=True) as client:
+        tasks = TaskRunFilter.model_validate(mine)
+        for task in client.read_task_runs(task_run_filter=tasks, limit=_MOST):
+            if str(task.id) != this_task.id:
+                client.set_task_run_state(task.id, dead, force=True)
+        runs = FlowRunFilter.model_validate(mine)
+        for run in client.read_flow_runs(flow_run_filter=runs, limit=_MOST):
+            if str(run.id) != this_run.id:
+                client.set_flow_run_state(run.id, dead, force=True)
+
+
+def heed_requests() -> None:
+    """Stop between two tasks if a person paused or cancelled the run in Prefect's pages.
+
+    Prefect itself stops only a run that a worker has started, and only for a cancellation.
+
+    Raises:
+        Pause: if the run is paused; a worker continues it after Resume.
+        Abort: if the run is being cancelled, and is now cancelled.
+    """
+    if not (os.environ.get("PREFECT_API_URL") or this_deployment.id):
+        return  # the temporary server of one command has no pages
+    state = None
+    with suppress(Exception), get_client(sync_client=True) as client:
+        state = client.read_flow_run(UUID(this_run.id)).state
+        if state is not None and state.is_cancelling() and this_deployment.id is None:
+            state = Cancelled(message="A person cancelled the run.")
+            client.set_flow_run_state(UUID(this_run.id), state, force=True)
+    if state is None:
+        return
+    if state.is_paused():
+        raise Pause(state=state)
+    if state.is_cancelled():
+        stop = Abort("A person cancelled the run.")
+        stop.state = state  # type: ignore[attr-defined]  # Prefect's engine reads it
+        raise stop
+
+
+def _tag(release: str) -> str:
+    return f"release:{release}"

@@ -1,0 +1,95 @@
+"""Writes lines to Prefect's log of a run: what `dp-release status` shows, from public values only.
+
+Everybody who can open Prefect's pages can read these lines. They state neither durations nor
+numbers of attempts. `flows.monitoring.log` writes the log for staff, which states both.
+
+A line that cannot be written does not stop a release.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from flows.answers.amounts import unit_of
+
+if TYPE_CHECKING:
+    from dp_core.wall.ledger.stage_grant import StageGrant
+    from tasks.ledger.reservations import Charge
+    from tasks.run.release_run import Run
+
+_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
+"""Prefect's loggers of flow runs and of task runs."""
+
+
+def show_lines() -> None:
+    """Let Prefect keep lines of level INFO of runs, even if its other loggers are less talkative.
+
+    Whether a line also goes to the terminal is the level of Prefect's console handler.
+    """
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        if logger.getEffectiveLevel() > logging.INFO:
+            logger.setLevel(logging.INFO)
+
+
+def opened(run: Run) -> None:
+    """Say what is made, and from which account it is paid."""
+    spec, privacy = run.spec, run.spec.privacy
+    _say(
+        f"Release {spec.release}: method {spec.method}, epsilon {float(privacy.epsilon):g}, delta"
+        f" {float(privacy.delta):g}, {privacy.neighbours}, unit {privacy.unit}. Account"
+        f" {spec.account} pays; {_amount(run, run.plan.currency.limit)} is reserved. Plan"
+        f" {run.plan.hash}."
+    )
+
+
+def granted(run: Run, grant: StageGrant) -> None:
+    """Say what the ledger allows a stage to charge."""
+    shares = ", ".join(
+        f"{_amount(run, left)} of {share}" for share, left in grant.left.items() if left
+    )
+    _say(
+        f"Stage {grant.stage} may look at the data" + (f" and charge {shares}." if shares else ".")
+    )
+
+
+def stage_done(run: Run, stage: str) -> None:
+    """Say that a stage is done."""
+    _say(f"Stage {stage} of release {run.spec.release} is done.")
+
+
+def committed(run: Run, charges: Sequence[Charge]) -> None:
+    """Say which charges have their results stored."""
+    first, last = charges[0].number, charges[-1].number
+    receipts = f"receipt {first}" if first == last else f"receipts {first} to {last}"
+    cost = sum((charge.cost for charge in charges), Fraction(0))
+    words = {charge.step: None for charge in charges}
+    named = ", ".join([*words][:_NAMED]) + (", ..." if len(words) > _NAMED else "")
+    _say(f"Charged {_amount(run, cost)} for {charges[0].stage} ({receipts}): {named}.")
+
+
+def ended(sentence: str) -> None:
+    """Say how the run ended."""
+    _say(sentence)
+
+
+_NAMED = 6
+"""Steps that a line names."""
+
+
+def _amount(run: Run, cost: Fraction) -> str:
+    """Return a cost as text, with its part of the release's budget."""
+    currency = run.plan.currency
+    part = 100 * float(cost / currency.limit)
+    return f"{float(cost):.4g} {unit_of(currency.kind)} ({part:.3g} % of the release)"
+
+
+def _say(line: str) -> None:
+    with suppress(Exception):
+        from prefect.logging import get_run_logger
+
+        get_run_logger().info(line)
