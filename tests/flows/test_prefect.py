@@ -8,7 +8,9 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -44,7 +46,7 @@ expectations.Suite = Suite
 
 attempt = stage_task._attempt
 def failing(name, work, run):
-    def broken(run):
+    def broken():
         raise ValueError("{canary}")
     return attempt(name, broken if name == {fails!r} and not ended else work, run)
 stage_task._attempt = failing
@@ -112,6 +114,61 @@ def holding(folder, word):
     ]
 
 
+GRAPH = """\
+ledger: reserve
+identify <- ledger: reserve
+validate <- identify
+discretize <- validate
+count <- discretize
+basics <- count
+ledger: grant select <- basics, count
+select <- basics, count, ledger: grant select
+ledger: grant measure <- basics, count, select
+measure <- basics, count, ledger: grant measure, select
+reconstruct <- basics, measure
+synthesize <- reconstruct
+ledger: grant check <- measure, synthesize
+check <- ledger: grant check, measure, synthesize
+ledger: settle <- check
+publish <- ledger: settle
+"""
+"""The tasks of a release that goes on from the stage `select`, and what each waits for. A stage
+that is done needs no grant."""
+
+
+def assert_graph(database, spec):
+    """Prefect has the second run's tasks with their edges, states, tags and log."""
+    with sqlite3.connect(database) as connection:
+        run, tags = connection.execute(
+            "SELECT id, tags FROM flow_run WHERE name = ? ORDER BY created DESC",
+            [f"release {spec}"],
+        ).fetchone()
+        rows = connection.execute(
+            "SELECT id, name, task_inputs, tags, state_type FROM task_run WHERE flow_run_id = ?"
+            " ORDER BY start_time",
+            [run],
+        ).fetchall()
+        lines = connection.execute(
+            "SELECT message FROM log WHERE flow_run_id = ? ORDER BY timestamp", [run]
+        ).fetchall()
+    names = {identifier: name for identifier, name, *_ in rows}
+    drawn = []
+    for _, name, inputs, tagged, state in rows:
+        assert sorted(json.loads(tagged)) == sorted(json.loads(tags))
+        assert state == "COMPLETED", name
+        of = sorted({names[each["id"]] for given in json.loads(inputs).values() for each in given})
+        drawn.append(f"{name} <- {', '.join(of)}" if of else name)
+    assert drawn == GRAPH.splitlines()
+    assert {*json.loads(tags)} == {"release:town", "account:town", "method:auto"}
+    said = [line for (line,) in lines]
+    assert len(said) >= 20
+    assert any(line.startswith("Release town: method auto, epsilon 1") for line in said)
+    assert "Stage count of release town is done." not in said  # it was done before
+    assert any(line.startswith("Stage measure may look at the data and charge ") for line in said)
+    assert sum(line.startswith("Charged ") for line in said) >= 2
+    assert "Release 'town' is published." in said
+
+
 @pytest.mark.slow
 def test_a_failed_stage_and_its_resumption_leave_public_values_only(place, monkeypatch):
     monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
@@ -154,6 +211,7 @@ def test_a_failed_stage_and_its_resumption_leave_public_values_only(place, monke
         ).fetchall()
     assert [state for _, state in runs] == ["FAILED", "COMPLETED"]
     assert {"validate", "select", "publish"} <= {name for (name,) in tasks}
+    assert_graph(database, project.spec.name)
     # Of each run: how far it is, its stages with what they may spend, the account, how it ended.
     shown = ["release-progress", "release-stages", "account-budget"]
     ended = ["release-accuracy", "release-outcome", "release-bundle"]
@@ -176,18 +234,155 @@ def test_a_failed_stage_and_its_resumption_leave_public_values_only(place, monke
     assert len(stored) <= 1
 
 
-@pytest.mark.slow
-def test_the_flow_runs_in_the_test_harness(tmp_path, monkeypatch, with_prefects_tables):
+@pytest.fixture(scope="module")
+def harness(tmp_path_factory, with_prefects_tables):
+    """Prefect's own server for tests, with empty tables."""
     from prefect.testing import utilities
 
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect")))
+        # Where the harness makes a database for this test.
+        tables = with_prefects_tables(Path(tempfile.mkdtemp()), "prefect-test.db")
+        patch.setattr(utilities, "mkdtemp", lambda: str(tables))
+        with utilities.prefect_test_harness(server_startup_timeout=120):
+            yield
+
+
+@pytest.fixture
+def town(harness, tmp_path, monkeypatch):  # noqa: ARG001
+    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "home"))
+    return make_project(tmp_path / "work", tmp_path / "home")
+
+
+def by_prefect(project):
+    """Make the release as a flow of Prefect; return the state of its run."""
     from flows.release import release
 
-    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
-    project = make_project(tmp_path / "work", tmp_path / "home")
-    # Where the harness makes a database for this test.
-    tables = with_prefects_tables(Path(tempfile.mkdtemp()), "prefect-test.db")
-    monkeypatch.setattr(utilities, "mkdtemp", lambda: str(tables))
-    with utilities.prefect_test_harness(server_startup_timeout=120):
-        release(spec=str(project.spec), out=str(project.out))
+    return release(spec=str(project.spec), out=str(project.out), return_state=True)
+
+
+def runs_of(state):
+    """Return the run with this state, and its tasks by name, once the server has all of them."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter
+
+    run = state.state_details.flow_run_id
+    mine = FlowRunFilter.model_validate({"id": {"any_": [run]}})
+    with get_client(sync_client=True) as client:
+        until = time.monotonic() + 30
+        while True:
+            tasks = client.read_task_runs(flow_run_filter=mine)
+            # Task runs reach the server as events, after their flow has ended.
+            if all(task.state and task.state.is_final() for task in tasks) or (
+                time.monotonic() > until
+            ):
+                return client.read_flow_run(run), {task.name: task for task in tasks}
+            time.sleep(0.1)
+
+
+@pytest.mark.slow
+def test_the_flow_runs_in_the_test_harness(town):
+    state = by_prefect(town)
+    assert state.is_completed()
+    assert verify(town.out).passed
+
+
+@pytest.mark.slow
+def test_a_refusal_of_the_ledger_is_a_failed_task_of_the_ledger(town):
+    town.write_spec(privacy="{epsilon: 100, delta: 1e-6}")
+    state = by_prefect(town)
+    run, tasks = runs_of(state)
+    assert run.state.is_failed()
+    assert [*tasks] == ["ledger: reserve"]
+    assert tasks["ledger: reserve"].state.is_failed()
+    assert "epsilon" in tasks["ledger: reserve"].state.message
+    assert town.kinds() == ["ledger", "open"]
+
+
+@pytest.mark.slow
+def test_no_run_of_a_dead_attempt_stays_running(town):
+    """The next attempt, which has the lease, ends what a killed process left in Prefect."""
+    from prefect import flow, tags, task
+    from prefect.client.orchestration import get_client
+    from prefect.states import Running
+
+    def fails(task, *given):
+        if task.name == "count":
+            raise KeyboardInterrupt
+        return task.fn(*given)
+
+    with pytest.raises(KeyboardInterrupt):
+        town.release(perform=fails)
+
+    @task
+    def left():
+        pass
+
+    @flow
+    def killed():
+        with tags("release:town"):
+            return left(return_state=True)
+
+    state = killed()
+    with get_client(sync_client=True) as client, tags("release:town"):
+        other = client.create_flow_run(killed, tags=["release:town"], state=Running())
+        alone = client.create_task_run(left, other.id, "0", state=Running())
+        client.set_task_run_state(alone.id, Running(), force=True)
+        stranger = client.create_flow_run(killed, tags=["release:city"], state=Running())
+        assert by_prefect(town).is_completed()
+        assert client.read_flow_run(other.id).state.is_crashed()
+        assert client.read_task_run(alone.id).state.is_crashed()
+        assert client.read_flow_run(stranger.id).state.is_running()
+    assert state.is_completed()
+    assert verify(town.out).passed
+
+
+@pytest.mark.slow
+def test_a_run_that_is_paused_in_the_pages_stops_before_its_next_task_and_goes_on(
+    town, monkeypatch
+):
+    stopped_by(town, monkeypatch, pause=True)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cancelled_in_the_pages_stops_before_its_next_task_and_goes_on(
+    town, monkeypatch
+):
+    stopped_by(town, monkeypatch, pause=False)
+
+
+def stopped_by(project, monkeypatch, *, pause):
+    """Press the button while a stage is at work, as the pages do through Prefect's API."""
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import Abort
+    from prefect.exceptions import Pause as Paused
+    from prefect.runtime import flow_run
+    from prefect.states import Cancelling, Suspended
+
+    from flows import release as module
+    from tasks.stages import stage_task
+
+    attempt, pressed = stage_task._attempt, []
+
+    def press(name, work, run):
+        if name == "count" and not pressed:
+            asked = Suspended(timeout_seconds=300) if pause else Cancelling()
+            with get_client(sync_client=True) as client:
+                client.set_flow_run_state(UUID(flow_run.id), asked, force=True)
+            pressed.append(flow_run.id)
+        return attempt(name, work, run)
+
+    monkeypatch.setattr(stage_task, "_attempt", press)
+    monkeypatch.setenv("PREFECT_API_URL", "a server with pages")
+    with pytest.raises(Paused if pause else Abort):
+        module.release(spec=str(project.spec), out=str(project.out))
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(UUID(pressed[0])).state
+    assert state.is_paused() if pause else state.is_cancelled()
+    # The lease is free, the stage that was at work is done, and the next has not begun.
+    folder = project.run_folder / "public"
+    assert project.ledger().holder("town") is None
+    assert "charge" not in project.kinds()
+    assert not (folder / "noisy").exists()
+    assert by_prefect(project).is_completed()
     assert verify(project.out).passed

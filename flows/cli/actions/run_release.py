@@ -57,6 +57,8 @@ def make(
     shown = StageProgress(quiet=as_json or log.is_on_terminal())
     with contextlib.closing(shown) as progress:
         progress.wait("Start Prefect", "its own server takes some seconds")
+        from prefect.exceptions import Pause, PrefectSignal
+
         from flows.answers.release_answers import published_release
         from flows.release import called_with
         from flows.release import release as flow
@@ -69,6 +71,9 @@ def make(
                 flow(spec=str(spec), out=str(out), **options)
             except (Held, Unpublished):
                 raise
+            except PrefectSignal as stop:
+                progress.close()
+                raise click.Abort from Stopped(made, paused=isinstance(stop, Pause))
             except ReleaseError as error:
                 progress.close()
                 # privacy: the person at a terminal runs the release and may see the file. Output
@@ -85,6 +90,17 @@ def make(
             # The flow run succeeded, but the release waits for a person.
             raise outcomes[-1].waits
     return published_release(home(), open_ledger(), plan, out, seconds=time.monotonic() - started)
+
+
+class Stopped(KeyboardInterrupt):
+    """A person paused or cancelled the run in Prefect's pages."""
+
+    def __init__(self, release: str, *, paused: bool) -> None:
+        how = "paused" if paused else "cancelled"
+        self.message = (
+            f"A person {how} release {release!r} in Prefect's pages; nothing is lost. `dp-release"
+            f" resume {release}` continues it."
+        )
 
 
 def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:

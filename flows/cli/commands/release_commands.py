@@ -95,14 +95,19 @@ def run(spec: Path, out: Path, **options: Any) -> answers.PublishedRelease:
 
 @cli.command()
 @click.argument("release")
+@click.option("--from", "stage", metavar="STAGE", help="Make a finished stage again from here.")
 @run_options
 @answering("release_views.published")
-def resume(release: str, **options: Any) -> answers.PublishedRelease:
+def resume(release: str, stage: str | None, **options: Any) -> answers.PublishedRelease:
     """Continue from the stage that failed; nothing is paid twice."""
     from flows.cli.actions.run_release import make
     from tasks.support.run_folder import RunFolder
 
     spec, out = RunFolder(this_home(), check_release(release)).remembered()
+    if stage is not None:
+        from flows.releases.stage_repetition import forget_from
+
+        forget_from(this_home(), existing_ledger(), release, stage)
     return make(spec, out, as_json=json_wanted(), release=release, **options)
 
 

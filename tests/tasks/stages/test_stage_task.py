@@ -9,7 +9,8 @@ import pytest
 
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput, BudgetRefused, SchemaViolation, StageFailed
-from tasks.stages.stage_task import stage
+from dp_core.wall.ledger.stage_grant import StageGrant
+from tasks.stages.stage_task import granted_stage, stage
 from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
 
 CANARY = "salary-of-row-4711"
@@ -233,3 +234,36 @@ def test_prefect_keeps_caches_and_repeats_nothing_of_a_stage():
     assert work.retries == 0
     assert work.log_prints is False
     assert work.cache_policy.compute_key(None, {}, {}) is None
+
+
+def grant_for(name, reservation="r" * 64):
+    return StageGrant(name, "first", reservation, "p" * 64, 1, {})
+
+
+@pytest.mark.parametrize(
+    "grant",
+    [None, grant_for("select"), grant_for("measure", "another reservation")],
+    ids=["none", "of another stage", "of another reservation"],
+)
+def test_a_stage_that_looks_at_the_data_does_not_begin_without_its_grant(run, grant):
+    calls = []
+
+    @granted_stage("measure")
+    def work(run, _grant):
+        calls.append(run)
+
+    run.reservation = SimpleNamespace(link="r" * 64)
+    with pytest.raises(StageFailed, match="without the ledger's grant"):
+        work.fn(run, grant)
+    assert calls == []
+    assert run.folder.done("measure") is None
+    work.fn(run, grant_for("measure"))
+    assert calls == [run]
+    # A finished stage does not look again, so it needs no grant.
+    work.fn(run, None)
+    assert calls == [run]
+
+
+def test_only_stages_that_the_ledger_knows_can_be_granted():
+    with pytest.raises(ValueError, match="no grants for stage 'synthesize'"):
+        granted_stage("synthesize")

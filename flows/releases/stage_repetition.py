@@ -1,0 +1,63 @@
+"""Makes a finished stage again from stored public results, at no cost: `resume --from`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dp_core.errors import BadInput, similar
+from tasks.ledger.ledger import Ledger
+from tasks.run.home import home_id
+from tasks.support.run_folder import RunFolder
+
+REPEATABLE = ("reconstruct", "synthesize")
+"""Stages that read stored public results only, so that they can be made again."""
+_AFTER = ("reconstruct", "synthesize", "check")
+"""These stages and the one that follows them, in order; each uses what the one before it made."""
+
+
+def forget_from(home: Path, ledger: Ledger, release: str, stage: str) -> None:
+    """Mark a finished stage, and those that use its result, as not done.
+
+    The plan fixes the seed, so the stages make the same result again, unless the cause of a
+    difference was removed, such as a damaged file. Nothing is charged or drawn again: a charged
+    check asks the same question and reads its stored answer.
+
+    Args:
+        home: The home.
+        ledger: Ledger of the home.
+        release: Name of the release.
+        stage: Stage to make again; one of `REPEATABLE`.
+
+    Raises:
+        BadInput: if the stage cannot be made again, is not finished, or the release awaits approval
+            or has ended: nobody makes again what was looked at or published.
+        StageFailed: if another process works on the release.
+    """
+    if stage not in REPEATABLE:
+        raise BadInput(
+            f"--from takes {' or '.join(REPEATABLE)}, which read stored results only, not"
+            f" {stage!r}.{similar(stage, REPEATABLE)}"
+        )
+    reservation = ledger.reservation(release)
+    if reservation is None or reservation.outcome is not None:
+        how = "has no open reservation" if reservation is None else f"is {reservation.outcome}"
+        raise BadInput(
+            f"Release {release!r} {how}, so no stage of it is made again; `dp-release status"
+            f" {release}` shows how it ended."
+        )
+    with ledger.lease(release, home_id(home)) as writer:
+        if writer.gate(reservation).held is not None:
+            raise BadInput(
+                f"Release {release!r} awaits approval, so no stage of it is made again: a person"
+                f" may have looked at it. Decide with `dp-release publish {release}` or `dp-release"
+                f" withdraw {release}`.",
+                row="held",
+            )
+        folder = RunFolder(home, release, reservation.link)
+        if folder.done(stage) is None:
+            raise BadInput(
+                f"Stage {stage!r} of release {release!r} is not finished yet; `dp-release resume"
+                f" {release}` without --from runs it."
+            )
+        for later in reversed(_AFTER[_AFTER.index(stage) :]):
+            folder.forget(later)

@@ -1,0 +1,116 @@
+"""`resume --from`: a finished public stage is made again from what is stored, and costs nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from dp_core.bundle.verification.verify import verify
+from dp_core.errors import BadInput, Held, StageFailed
+from flows.releases.stage_repetition import REPEATABLE, forget_from
+from tasks.support.run_folder import RunFolder
+from tests.flows.releases.test_resume import assert_complete, failing, noisy
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+@pytest.fixture
+def project(gaussian_project):
+    return gaussian_project
+
+
+@pytest.fixture
+def checked(project):
+    """A release that stopped after its last stage before the settlement."""
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing("ledger: settle", StageFailed("outside"), after=False))
+    return project
+
+
+def again(project, stage, release="town"):
+    forget_from(project.home, project.ledger(), release, stage)
+
+
+@pytest.mark.parametrize("stage", REPEATABLE)
+def test_a_finished_stage_is_made_again_with_the_same_result_at_no_cost(checked, stage):
+    sets = checked.run_folder / "public/synthetic"
+    before = {path.name: path.read_bytes() for path in sets.glob("*.parquet")}
+    kinds, results, made = checked.kinds(), noisy(checked), []
+    (sets / "set-1.parquet").write_bytes(b"damaged")
+    again(checked, stage)
+
+    def seen(task, *given):
+        answer = task.fn(*given)
+        if task.name == "synthesize":
+            made.append({path.name: path.read_bytes() for path in sets.glob("*.parquet")})
+        return answer
+
+    checked.release(perform=seen)
+    assert made == [before]
+    assert_complete(checked)
+    assert noisy(checked) == results
+    assert checked.kinds()[: len(kinds)] == kinds
+    assert "charge" not in checked.kinds()[len(kinds) :]
+
+
+def test_an_interruption_while_stages_are_forgotten_leaves_a_release_that_goes_on(
+    checked, monkeypatch
+):
+    forget = RunFolder.forget
+
+    def dies(folder, stage):
+        if stage == "reconstruct":
+            raise KeyboardInterrupt
+        forget(folder, stage)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "forget", dies)
+        with pytest.raises(KeyboardInterrupt):
+            again(checked, "reconstruct")
+    checked.release()
+    assert_complete(checked)
+
+
+@pytest.mark.parametrize(
+    ("stage", "says"),
+    [
+        ("measure", "--from takes reconstruct or synthesize, which read stored results only"),
+        ("reconstuct", "Did you mean 'reconstruct'"),
+    ],
+)
+def test_a_stage_that_reads_the_data_is_not_made_again(checked, stage, says):
+    with pytest.raises(BadInput, match=says):
+        again(checked, stage)
+
+
+def test_a_stage_that_is_not_finished_is_not_made_again(project):
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing("reconstruct", StageFailed("outside"), after=False))
+    with pytest.raises(BadInput, match="is not finished yet; `dp-release resume town`"):
+        again(project, "reconstruct")
+
+
+def test_nothing_of_a_published_release_is_made_again(project):
+    project.release()
+    bundle = {path: path.read_bytes() for path in project.out.rglob("*") if path.is_file()}
+    with pytest.raises(BadInput, match="'town' is finished, so no stage of it is made again"):
+        again(project, "synthesize")
+    with pytest.raises(BadInput, match="'city' has no open reservation"):
+        again(project, "synthesize", "city")
+    assert verify(project.out).passed
+    assert {path: path.read_bytes() for path in bundle} == bundle
+
+
+def test_nothing_of_a_release_that_awaits_approval_is_made_again(project):
+    project.write_spec("publish: after-approval\n")
+    with pytest.raises(Held):
+        project.release()
+    with pytest.raises(BadInput, match="awaits approval, so no stage of it is made again"):
+        again(project, "synthesize")
+
+
+def test_the_command_takes_the_stage(checked, command):
+    answer = command("resume", "town", "--from", "measure")
+    assert answer.code == 2
+    assert "--from takes reconstruct or synthesize" in answer.err
+    assert command("resume", "town", "--from", "reconstruct").code == 0
+    assert_complete(checked)
