@@ -386,8 +386,8 @@ def test_a_value_of_the_data_appears_nowhere_after_a_failure_that_holds_it(
     attempt = stage_module._attempt
 
     def failing(stage, work, run):
-        def broken(run):
-            work(run)
+        def broken():
+            work()
             try:
                 raise KeyError(CANARY_TEXT)
             except KeyError:
