@@ -324,9 +324,11 @@ def test_no_run_of_a_dead_attempt_stays_running(town):
             return left(return_state=True)
 
     state = killed()
-    with get_client(sync_client=True) as client, tags("release:town"):
+    with get_client(sync_client=True) as client:
         other = client.create_flow_run(killed, tags=["release:town"], state=Running())
-        alone = client.create_task_run(left, other.id, "0", state=Running())
+        alone = client.create_task_run(
+            left, other.id, "0", state=Running(), extra_tags=["release:town"]
+        )
         client.set_task_run_state(alone.id, Running(), force=True)
         stranger = client.create_flow_run(killed, tags=["release:city"], state=Running())
         assert by_prefect(town).is_completed()
