@@ -192,7 +192,7 @@ def test_no_release_can_reach_the_audit():
         "flows.releases.start_check",  # says whether each has a charge, before a budget is returned
         "flows.cli.actions.abandonment",  # states whether a result may have been seen
         "flows.cli.actions.publication_decisions",
-        "tasks.stages.publish",
+        "tasks.stages.gates.settle",
         "tasks.stages.publication_approval",
         "tasks.stages.stage_task",  # replaces errors that hold data
         "flows.engine.engine_failures",

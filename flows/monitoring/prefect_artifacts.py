@@ -30,7 +30,7 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.utilities.annotations import quote
 
 from dp_core.spec.plan import Plan
-from dp_core.wall.ledger.stage_grant import StageGrant
+from dp_core.wall.stage_grant import StageGrant
 from flows.monitoring import run_log
 from flows.monitoring.artifact_pages import account_page, accuracy_rows, outcome_page, stage_rows
 from flows.monitoring.outcome import Outcome

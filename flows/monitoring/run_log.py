@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from flows.answers.amounts import unit_of
 
 if TYPE_CHECKING:
-    from dp_core.wall.ledger.stage_grant import StageGrant
+    from dp_core.wall.stage_grant import StageGrant
     from tasks.ledger.reservations import Charge
     from tasks.run.release_run import Run
 

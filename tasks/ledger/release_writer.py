@@ -20,7 +20,7 @@ from dp_core.wall.ledger.entries import Entry, charge_key
 from dp_core.wall.ledger.refused_attempts import Verdict, examination_of
 from dp_core.wall.ledger.running_totals import use
 from dp_core.wall.ledger.session import Step, check_steps
-from dp_core.wall.ledger.stage_grant import PAYS, StageGrant
+from dp_core.wall.stage_grant import PAYS, StageGrant
 from tasks.ledger import leases
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dp_core.confidential.source import Source
     from dp_core.schema.definition import Schema
     from dp_core.wall.curator import Curator
-    from dp_core.wall.ledger.stage_grant import StageGrant
+    from dp_core.wall.stage_grant import StageGrant
     from tasks.counting.dask_counter import DaskCounter
 
 

@@ -15,8 +15,8 @@ from dp_core.schema.grid import Coarsening
 from dp_core.spec.quality_checks import countable, public_figures, reference_counts
 from dp_core.tables.marginal import Counter
 from dp_core.wall.coarse_counter import CoarseCounter
-from dp_core.wall.ledger.stage_grant import StageGrant
 from dp_core.wall.quality_figures import Charged
+from dp_core.wall.stage_grant import StageGrant
 from dp_core.wall.statistics import TableChecks
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.internal_inference import write_comparison

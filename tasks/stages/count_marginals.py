@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from dp_core.wall.ledger.stage_grant import StageGrant
+from dp_core.wall.stage_grant import StageGrant
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.measure_marginals import certain_cliques
 from tasks.stages.stage_task import granted_stage

@@ -17,8 +17,8 @@ from dp_core.spec.procedure import measure_selected, replicates
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
 from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.stage_grant import StageGrant
 from dp_core.wall.released import Measurement, Released
+from dp_core.wall.stage_grant import StageGrant
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.release_run import Run
 from tasks.stages.choose_domain import read_domain

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dp_core.spec.procedure import select
-from dp_core.wall.ledger.stage_grant import StageGrant
+from dp_core.wall.stage_grant import StageGrant
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.measure_marginals import basics, write_selections
 from tasks.stages.stage_task import granted_stage

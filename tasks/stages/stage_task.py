@@ -13,7 +13,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dp_core.documents.canonical import digest
 from dp_core.errors import DataRefused, ReleaseError, SchemaViolation, StageFailed
-from dp_core.wall.ledger.stage_grant import PAYS, StageGrant
+from dp_core.wall.stage_grant import PAYS, StageGrant
 from tasks.run.release_run import Run
 from tasks.support.run_folder import disk_errors, where_kept
 
@@ -80,7 +80,7 @@ def granted_stage(
     this reservation it fails before its work begins, unless the stage is already done.
 
     Args:
-        name: Public name of the stage; one of `dp_core.wall.ledger.stage_grant.PAYS`.
+        name: Public name of the stage; one of `dp_core.wall.stage_grant.PAYS`.
     """
     if name not in PAYS:
         raise ValueError(f"The ledger gives no grants for stage {name!r}.")

@@ -81,7 +81,8 @@ def frozen(monkeypatch):
     monkeypatch.setattr(curator.perturbed_draws, "draw", drawn)
     monkeypatch.setattr(curator.drawn_cells, "draw", of_cells)
     for module in (ledger_database, ledger_anchor):
-        monkeypatch.setattr(module, "place_of", lambda _connection: PLACE)
+        monkeypatch.setattr(module, "place_of", lambda _connection: dict(PLACE))
+    monkeypatch.setattr(ledger_anchor, "site_of", lambda _file: {})
     monkeypatch.setattr(rows_module, "now", lambda: "2026-11-20T12:00:00+00:00")
     monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=1))
     make_entry, entry_link = rows_module.make_entry, entries.entry_link

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dp_core.wall.ledger.stage_grant import StageGrant
+from dp_core.wall.stage_grant import StageGrant
 from tasks.run.release_run import Run
 from tasks.stages.gates.gate_task import gate
 

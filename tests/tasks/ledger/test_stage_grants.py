@@ -13,7 +13,7 @@ from dp_core.errors import BudgetRefused, StageFailed
 from dp_core.schema.privacy import PAYING_STAGES, Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.stage_grant import PAYS
+from dp_core.wall.stage_grant import PAYS
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.ledger_session import LedgerSession
 from tests.ledgers import HOME, begin, open_town, set_lease, step, steps_of
