@@ -342,7 +342,7 @@ class Matrix:
 
 def _refused(ended: Ended) -> list[str]:
     """Return why going on failed; where nothing was left to do, it says so and that is right."""
-    over = ("is finished; its bundle is in", "is over (finished)", "that release is withdrawn")
+    over = ("is finished; its bundle is in", "has ended (finished)", "that release is withdrawn")
     if ended.failed is None or any(words in ended.failed for words in over):
         return []
     return [ended.failed]
