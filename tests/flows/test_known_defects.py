@@ -36,7 +36,7 @@ def begun(project):
     """A release that is bound to its input, has charged nothing, and is still held."""
     from dp_core.spec.plan import make_plan
     from dp_core.spec.reading.spec_file import load_spec
-    from flows.release import open_run
+    from flows.releases.opening import open_run
     from tasks.run.home import home_id
     from tasks.stages.identify import identify
 

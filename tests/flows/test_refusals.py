@@ -225,10 +225,10 @@ def test_a_series_of_schemas_that_fit_is_counted(project, command):
 def test_a_night_of_interrupted_releases_is_ended_release_by_release(project, command):
     """Nobody's data refused anything, and yet the account takes no new attempt."""
 
-    def perform(stage, run):
+    def perform(stage, run, *given):
         if stage.name == "count":
             raise KeyboardInterrupt
-        plainly(stage, run)
+        return plainly(stage, run, *given)
 
     def spec(name):
         project.write_spec(release=name, privacy="{epsilon: 0.1, delta: 1e-7}")

@@ -1,0 +1,169 @@
+"""Opens the run of a release under its lease, and returns a reservation that paid for nothing."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dp_core.errors import StageFailed
+from dp_core.spec.plan import Plan
+from flows.monitoring.prefect_events import tell_release
+from flows.monitoring.prefect_runs import end_dead_runs
+from flows.releases.start_check import check_start, is_publishing, require_known_results
+from tasks.ledger.ledger import Ledger
+from tasks.ledger.release_writer import ReleaseWriter
+from tasks.run.confidential_run import ConfidentialRun
+from tasks.run.home import home, home_id, open_ledger
+from tasks.run.release_run import Progress, Run, silent
+from tasks.support.run_folder import RunFolder
+
+
+@dataclass(eq=False, repr=False)
+class Opening:
+    """A release that is about to be opened under its lease; the task `reserve` opens it.
+
+    Attributes:
+        plan: Plan of the release.
+        spec: Path of its spec.
+        out: Folder of the bundle.
+        until_the_end: Gives up the lease when the flow ends.
+        keep_confidential: Keep the confidential codes and counts when the release is finished;
+            False by default.
+        progress: Called with a stage's name and the part of it that is done; by default nothing.
+    """
+
+    plan: Plan
+    spec: Path
+    out: Path
+    until_the_end: ExitStack
+    keep_confidential: bool = False
+    progress: Progress = silent
+    _run: ConfidentialRun | None = field(default=None, init=False)
+
+    @property
+    def folder(self) -> RunFolder:
+        """The release's folder, which may not exist yet."""
+        return RunFolder(home(), self.plan.spec.release)
+
+    @property
+    def run(self) -> ConfidentialRun:
+        """The run, once it is open."""
+        assert self._run is not None
+        return self._run
+
+    def open(self) -> None:
+        """Take the lease, reserve the cost, and open the run.
+
+        Raises:
+            ReleaseError: if the release may not start or continue.
+        """
+        check_start(self.plan, self.out)
+        ledger, where = open_ledger(home()), home()
+        # Take the lease before making or returning a reservation: another process may be working on
+        # this release.
+        lease = ledger.lease(self.plan.spec.release, home_id(where))
+        writer = self.until_the_end.enter_context(lease)
+        self._run = open_run(
+            self.plan,
+            self.spec,
+            self.out,
+            ledger,
+            writer,
+            keep_confidential=self.keep_confidential,
+            progress=self.progress,
+        )
+
+
+def open_run(
+    plan: Plan,
+    spec_path: Path,
+    out: Path,
+    ledger: Ledger,
+    writer: ReleaseWriter,
+    *,
+    keep_confidential: bool = False,
+    progress: Progress = silent,
+) -> ConfidentialRun:
+    """Return a run with its reservation; if the release is refused, nothing is written.
+
+    Args:
+        plan: Plan of the release.
+        spec_path: Path of the spec.
+        out: Folder of the bundle; new or empty.
+        ledger: Ledger of the home.
+        writer: Writes the release's entries; holds its lease.
+        keep_confidential: Keep the confidential codes and counts when the release is finished;
+            False by default.
+        progress: Called with a stage's name and the part of it that is done; by default nothing.
+
+    Raises:
+        BadInput: if the output folder cannot be used, or the name is used.
+        BudgetRefused: if the account does not allow the release.
+        StageFailed: if the release was charged in another home, or its folder is gone.
+    """
+    # Check again under the lease: another process may have changed what the first check saw.
+    check_start(plan, out)
+    where = home()
+    reservation = writer.reservation()
+    if reservation and not reservation.outcome and ledger.charges(reservation):
+        folder = RunFolder(where, plan.spec.release, reservation.link)
+        if not folder.exists():
+            # privacy: the results of its charges are stored elsewhere, so drawing noise here would
+            # be a second draw.
+            raise StageFailed(
+                f"Release {plan.spec.release!r} was started in another home, or its folder"
+                f" {folder.path} is gone. Resume it in the home that started it, or restore the"
+                " folder. Noisy results that were paid for are never drawn again.",
+                row="other-home",
+            )
+    if not is_publishing(reservation, plan):
+        if (
+            reservation
+            and not reservation.outcome
+            and reservation.plan != plan.hash
+            and not ledger.charges(reservation)
+        ):
+            # Nothing was charged, so the release may start again with a corrected spec.
+            require_known_results(where, ledger, reservation)
+            reservation = writer.settle(reservation, "returned")
+        if reservation is None or reservation.outcome is not None:
+            RunFolder(where, plan.spec.release).refuse_results()
+        reservation = writer.reserve(plan)
+    assert reservation is not None
+    folder = RunFolder(where, plan.spec.release, reservation.link)
+    if folder.exists():
+        tell_release("resumed", reservation.release, reservation.account)
+        end_dead_runs(reservation.release)
+    folder.begin(spec=spec_path.absolute(), out=out.absolute())
+    return ConfidentialRun(
+        planned=plan,
+        spec_path=spec_path.absolute(),
+        out=out.absolute(),
+        home=where,
+        ledger=ledger,
+        writer=writer,
+        reservation=reservation,
+        keep_confidential=keep_confidential,
+        progress=progress,
+    )
+
+
+def give_back(run: Run) -> bool:
+    """Return the reservation to the account if nothing was charged.
+
+    Args:
+        run: The run, with its reservation.
+
+    Returns:
+        Whether the reservation was returned.
+
+    Raises:
+        LedgerCorrupt: if a noisy result is stored that the ledger has no charge for.
+    """
+    require_known_results(run.home, run.ledger, run.reservation)
+    if run.ledger.charges(run.reservation):
+        return False
+    run.writer.settle(run.reservation, "returned")
+    run.folder.remove_confidential()
+    return True
