@@ -6,7 +6,9 @@ import atexit
 import gc
 import os
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +72,13 @@ if (
 # The notes of ledgers whose tests name no folder for them must not fill the user's.
 os.environ["DP_RELEASE_STATE"] = tempfile.mkdtemp(prefix="dp-release-state-")
 atexit.register(shutil.rmtree, os.environ["DP_RELEASE_STATE"], ignore_errors=True)
+# A shell ignores Ctrl-C for what it starts in the background, and processes inherit that; tests of
+# interruptions would then wait for what never ends.
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    and threading.current_thread() is threading.main_thread()
+):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # What is made while tests are collected stays: to search it for garbage took a quarter of the time.
 gc.disable()
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
