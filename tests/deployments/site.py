@@ -296,7 +296,7 @@ class Site:
 @contextlib.contextmanager
 def running(site: Site) -> Iterator[Site]:
     """Keep a site's processes up for the length of a block."""
-    local().GRACE = 3.0  # nothing is under way in the end
+    local().GRACE = 0.5  # nothing is under way in the end
     try:
         site.installation.up()
         yield site
