@@ -1,6 +1,6 @@
 """The shipped deployments on the shipped processes: a schedule fires, a failure is mended.
 
-One server, worker and Dask cluster for all of them, on PostgreSQL and under TLS.
+One server and worker for all of them, on PostgreSQL and under TLS; with `--full` a Dask cluster too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from tests.deployments.site import Site, running, seconds_ahead
+from tests.full import at_full_size
 from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.slow
 def site(
     tmp_path_factory: pytest.TempPathFactory, postgres_cluster: PostgresServer
 ) -> Iterator[Site]:
-    made = Site(tmp_path_factory.mktemp("site"), postgres_cluster, dask=True)
+    made = Site(tmp_path_factory.mktemp("site"), postgres_cluster, dask=at_full_size())
     with running(made):
         assert made.deploy().count("successfully created") == 4
         yield made
