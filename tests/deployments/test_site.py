@@ -1,6 +1,7 @@
 """The shipped deployments on the shipped processes: a schedule fires, a failure is mended.
 
-One server and worker for all of them, on PostgreSQL and under TLS; with `--full` a Dask cluster too.
+One server and worker for all of them, on PostgreSQL and under TLS; with `--full` a Dask cluster as
+well.
 """
 
 from __future__ import annotations

@@ -102,8 +102,8 @@ def released(tmp_path_factory):
     (place / "totals.csv").write_text(TOTALS)
     (place / "town.schema.yaml").write_text(SCHEMA)
     pq.write_table(pa.Table.from_pylist(rows()), place / "town.parquet")
-    # A scale of noise of 0.7 and cells of 20 records: that `works` of some trade is all alike, which
-    # no regression fits, happens less than once in 1e11 runs.
+    # Noise of scale 0.7 in cells of 20 records: that `works` is all alike in some trade, so that no
+    # regression fits it, happens less than once in 1e11 runs.
     project.write_spec(
         SPEC + CHECKS, data="town.parquet", method="fixed", privacy="{epsilon: 60, delta: 1e-6}"
     )
