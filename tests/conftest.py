@@ -6,7 +6,9 @@ import atexit
 import gc
 import os
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,7 @@ from dp_core.tables.marginal import Marginal
 from tests.databases import survey_database
 from tests.full import ask_for_all, at_full_size
 from tests.kept_connections import connections_are_kept, new_connections
+from tests.kept_forecasts import forecasts_are_kept
 from tests.migrations import migrations_of_fresh_ledgers
 from tests.postgres import ledger_url, postgres_cluster, postgres_server, postgres_url
 from tests.prefect_tables import with_prefects_tables
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "connections_are_kept",
+    "forecasts_are_kept",
     "ledger_url",
     "migrations_of_fresh_ledgers",
     "new_connections",
@@ -70,6 +74,13 @@ if (
 # The notes of ledgers whose tests name no folder for them must not fill the user's.
 os.environ["DP_RELEASE_STATE"] = tempfile.mkdtemp(prefix="dp-release-state-")
 atexit.register(shutil.rmtree, os.environ["DP_RELEASE_STATE"], ignore_errors=True)
+# A shell ignores Ctrl-C for what it starts in the background, and processes inherit that; tests of
+# interruptions would then wait for what never ends.
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    and threading.current_thread() is threading.main_thread()
+):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # What is made while tests are collected stays: to search it for garbage took a quarter of the time.
 gc.disable()
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
@@ -77,33 +88,36 @@ settings.load_profile("ci")
 
 
 HEAVY = (
-    "tests/deployments/test_site.py",
-    "tests/distributions/test_whole_audit.py",
     "tests/crashes/test_kill_matrix.py",
-    "tests/flows/test_leak_fence.py",
-    "tests/flows/test_prefect.py",
-    "tests/deployments/test_alerts.py",
-    "tests/flows/engine/test_network_fence.py",
-    "tests/flows/test_wall.py",
     "tests/flows/releases/test_resume.py",
     "tests/flows/test_database_gone.py",
-    "tests/tasks/counting/test_worker_loss.py",
-    "tests/tasks/counting/test_cluster_processes.py",
-    "tests/flows/test_database_release.py",
+    "tests/crashes/test_scheduled.py",
+    "tests/distributions/test_whole_audit.py",
+    "tests/flows/test_leak_fence.py",
+    "tests/deployments/test_site.py",
+    "tests/flows/test_prefect.py",
+    "tests/flows/cli/test_cli.py",
+    "tests/flows/cli/test_infer.py",
+    "tests/flows/test_wall.py",
+    "tests/deployments/test_alerts.py",
     "tests/flows/monitoring/test_runbook.py",
+    "tests/tasks/counting/test_worker_loss.py",
+    "tests/flows/test_private_domain.py",
+    "tests/flows/engine/test_network_fence.py",
+    "tests/tasks/ledger/test_release_writer.py",
     "tests/flows/comparison/test_cell_processes.py",
     "tests/flows/test_internal_inference.py",
     "tests/test_tutorial.py",
     "tests/flows/test_release.py",
-    "tests/tasks/ledger/test_verify.py",
-    "tests/tasks/ledger/test_ledger_machine.py",
-    "tests/tasks/ledger/test_release_writer.py",
-    "tests/distributions/test_audit.py",
+    "tests/flows/cli/test_ledger_commands.py",
+    "tests/dp_core/wall/accounting/test_loss_distribution.py",
     "tests/flows/test_charged_checks.py",
+    "tests/flows/test_database_release.py",
+    "tests/test_vectors.py",
+    "tests/flows/test_refusals.py",
+    "tests/tasks/ledger/test_damage.py",
+    "tests/flows/releases/test_approval.py",
     "tests/dp_core/audit/test_audit_run.py",
-    "tests/contracts/test_presets.py",
-    "tests/crashes/test_scheduled.py",
-    "tests/tasks/ledger/test_ledger_stress.py",
 )
 """Files that take most, the longest first: the last to begin decides when the suite ends."""
 FORKING = (

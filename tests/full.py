@@ -39,6 +39,11 @@ def some(cases: Iterable[Any], keep: Callable[[Any], bool]) -> list[Any]:
     return found
 
 
+def examples(number: int) -> int:
+    """Return how many random examples a test takes that takes many: a quarter of them, or all."""
+    return number if at_full_size() else number // 4
+
+
 RELATIONS_OF_AUDITS = some(["add-remove", "replace-one"], lambda each: each == "add-remove")
 """One relation is audited every time."""
 RIGHT_OR_WRONG = some([False, True], lambda wrong: not wrong)

@@ -32,8 +32,14 @@ def server(fork_server: ForkServer) -> ForkServer:
 
 
 @pytest.fixture(scope="module")
-def points(server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> list[Point]:
-    return Matrix(server, tmp_path_factory.mktemp("points")).points()
+def matrix(server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Matrix:
+    """Each kill has a place of its own; how long a release takes is found once."""
+    return Matrix(server, tmp_path_factory.mktemp("matrix"))
+
+
+@pytest.fixture(scope="module")
+def points(matrix: Matrix) -> list[Point]:
+    return matrix.points()
 
 
 def assert_nothing_wrong(outcomes, number: int) -> None:
@@ -78,10 +84,10 @@ def test_a_choice_is_of_points_at_which_the_disk_was_changed(points):
     assert not any(told in name for name in names for told in (", before", ".reading:", "fsync"))
 
 
-def test_a_release_that_is_killed_at_a_point_goes_on(server, points, tmp_path):
+def test_a_release_that_is_killed_at_a_point_goes_on(matrix, points):
     number = len(points) if EXHAUSTIVE else 40 if FULL else 7
     chosen = None if EXHAUSTIVE else number
-    killed = kill_at_points(Matrix(server, tmp_path), chosen, points=points)
+    killed = kill_at_points(matrix, chosen, points=points)
     assert_nothing_wrong(killed, number)
 
 
@@ -109,7 +115,7 @@ def test_a_release_that_the_data_refuse_is_one_attempt_wherever_it_is_killed(ser
     # Two files with the answer; reservation, attempt, input, verdict and settlement.
     assert len(telling) == 7, telling
     outcomes = [matrix.kill_at(point) for point in telling]
-    outcomes += kill_at_points(matrix, None if EXHAUSTIVE else 20 if FULL else 3, points=found)
+    outcomes += kill_at_points(matrix, None if EXHAUSTIVE else 20 if FULL else 1, points=found)
     assert_nothing_wrong(outcomes, len(outcomes))
 
 
@@ -135,17 +141,17 @@ def test_a_release_that_is_killed_as_it_goes_on_goes_on(server, tmp_path):
     assert_nothing_wrong(outcomes, len(outcomes))
 
 
-def test_a_draw_that_is_killed_twice_is_done_under_the_same_charge(server, points, tmp_path):
+def test_a_draw_that_is_killed_twice_is_done_under_the_same_charge(matrix, points):
     drawn = [point for point in points if ":posix_fallocate, after" in point.name]
     assert len(drawn) >= 4  # of the total, the one-way tables, the selection and the others
-    outcome = Matrix(server, tmp_path).kill_at(drawn[0], again=drawn[0])
+    outcome = matrix.kill_at(drawn[0], again=drawn[0])
     assert not outcome.wrong
     assert outcome.drawn_again
 
 
-def test_a_release_that_is_killed_at_any_time_goes_on(server, tmp_path):
+def test_a_release_that_is_killed_at_any_time_goes_on(matrix):
     number = 200 if EXHAUSTIVE else 10 if FULL else 2
-    assert_nothing_wrong(kill_at_random_times(Matrix(server, tmp_path), number), number)
+    assert_nothing_wrong(kill_at_random_times(matrix, number), number)
 
 
 def test_a_release_on_postgresql_that_is_killed_goes_on(
@@ -153,7 +159,7 @@ def test_a_release_on_postgresql_that_is_killed_goes_on(
 ):
     matrix = Matrix(server, tmp_path, on_postgres(postgres_server))
     points = matrix.points()
-    number = len(points) if EXHAUSTIVE else 10 if FULL else 3
+    number = len(points) if EXHAUSTIVE else 10 if FULL else 2
     killed = kill_at_points(matrix, None if EXHAUSTIVE else number, points=points)
     assert_nothing_wrong(killed, number)
     if FULL:
@@ -168,10 +174,8 @@ def test_a_release_under_prefects_engine_that_is_killed_goes_on(server, tmp_path
     assert_nothing_wrong(kill_at_points(engine, 10), 10)
 
 
-def test_a_point_that_is_not_met_is_no_kill(server, tmp_path):
-    outcome = Matrix(server, tmp_path).kill_at(
-        Point("tasks.stages.publish.publish", "no", "before", "")
-    )
+def test_a_point_that_is_not_met_is_no_kill(matrix):
+    outcome = matrix.kill_at(Point("tasks.stages.publish.publish", "no", "before", ""))
     assert not outcome.met
     assert outcome.wrong[0] == "the point was not met"
 

@@ -103,10 +103,16 @@ class Site:
         installation: The processes.
     """
 
-    def __init__(self, folder: Path, postgres: PostgresServer, *, dask: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        postgres: PostgresServer,
+        *,
+        dask: bool,
+        prefect_on_postgres: bool = True,
+    ) -> None:
         self.folder = folder
         self.ledger_url = postgres.create_database()
-        prefect = postgres.create_database().replace("+psycopg", "+asyncpg")
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -117,9 +123,11 @@ class Site:
             "DP_RELEASE_HOME": str(self.home),
             "DP_RELEASE_STATE": str(self.home.with_name("state")),
             "DP_RELEASE_LEDGER": self.ledger_url,
-            "PREFECT_API_DATABASE_CONNECTION_URL": prefect,
             "PYTHONPATH": os.pathsep.join([str(LIGHT), str(ROOT)]),
         }
+        if prefect_on_postgres:
+            prefect = postgres.create_database().replace("+psycopg", "+asyncpg")
+            self.settings["PREFECT_API_DATABASE_CONNECTION_URL"] = prefect
         before = dict(os.environ)
         os.environ.clear()
         os.environ.update(kept)
@@ -226,16 +234,27 @@ class Site:
         return done.stdout
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """Ask Prefect's API, as its pages do."""
+        """Ask Prefect's API, as its pages do.
+
+        If its database is busy (503), ask again, as Prefect's client does.
+        """
         request = urllib.request.Request(
             f"{self.installation.url}{path}",
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
             method=method,
         )
-        with urllib.request.urlopen(request, context=self._context, timeout=60) as answer:
-            text = answer.read()
-        return json.loads(text) if text else None
+        until = time.monotonic() + 60
+        while True:
+            try:
+                with urllib.request.urlopen(request, context=self._context, timeout=60) as answer:
+                    text = answer.read()
+            except urllib.error.HTTPError as error:
+                if error.code != 503 or time.monotonic() > until:
+                    raise
+                time.sleep(0.3)
+            else:
+                return json.loads(text) if text else None
 
     def runs(self, flow: str = "scheduled-release") -> list[dict[str, Any]]:
         """Return the runs of a flow, the earliest first."""
@@ -296,7 +315,7 @@ class Site:
 @contextlib.contextmanager
 def running(site: Site) -> Iterator[Site]:
     """Keep a site's processes up for the length of a block."""
-    local().GRACE = 3.0  # nothing is under way in the end
+    local().GRACE = 0.5  # nothing is under way in the end
     try:
         site.installation.up()
         yield site

@@ -211,9 +211,7 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
 ):
     address, heard = hook
     path = tmp_path / "alerts.yaml"
-    path.write_text(
-        AUTOMATIONS.read_text().replace("259200", "20")
-    )  # 10 is the least that there is
+    path.write_text(AUTOMATIONS.read_text().replace("259200", "10"))  # the least that there is
     applied = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", TWICE, "automations", "apply", path, "--json"],
         env={**environment, "DP_RELEASE_ALERT_WEBHOOK": address},

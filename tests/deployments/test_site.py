@@ -1,6 +1,7 @@
 """The shipped deployments on the shipped processes: a schedule fires, a failure is mended.
 
-One server, worker and Dask cluster for all of them, on PostgreSQL and under TLS.
+One server and worker for all of them, under TLS, with a ledger on PostgreSQL. With `--full`
+Prefect's database is there too, which takes seconds to make, and there is a Dask cluster.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from dp_core.bundle.verification.verify import verify
 from tests.deployments.site import Site, running, seconds_ahead
+from tests.full import at_full_size
 from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
@@ -21,9 +24,15 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def site(
-    tmp_path_factory: pytest.TempPathFactory, postgres_cluster: PostgresServer
+    tmp_path_factory: pytest.TempPathFactory,
+    postgres_cluster: PostgresServer,
+    with_prefects_tables: Callable[..., Path],
 ) -> Iterator[Site]:
-    made = Site(tmp_path_factory.mktemp("site"), postgres_cluster, dask=True)
+    full = at_full_size()
+    folder = tmp_path_factory.mktemp("site")
+    made = Site(folder, postgres_cluster, dask=full, prefect_on_postgres=full)
+    if not full:
+        with_prefects_tables(made.installation.folder / "prefect")
     with running(made):
         assert made.deploy().count("successfully created") == 4
         yield made

@@ -20,6 +20,7 @@ from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement
+from tests.full import examples
 
 
 def schema(sizes: dict[str, int]) -> Schema:
@@ -129,7 +130,7 @@ def small_file(tmp_path_factory):
     return folder / "m.parquet"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_a_damaged_file_is_read_or_refused_but_never_crashes(small_file, data):
     content = bytearray(small_file.read_bytes())

@@ -15,6 +15,7 @@ from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.wall.ledger.receipts import make_receipt
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
+from tests.full import examples
 
 
 @pytest.mark.parametrize("mode", ["shared", "split"])
@@ -225,7 +226,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_change_of_the_statement_is_answered_without_a_crash(bundle, tmp_path_factory, data):
     """A forger may put anything anywhere, and may make the statement's own hash fit again."""

@@ -10,6 +10,7 @@ from dp_core.confidential.edge_grid import EdgeGrid
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.raw_values import State, Values
 from dp_core.schema.definition import Column
+from tests.full import examples
 
 KINDS = (np.int64, np.float32, np.float64)
 
@@ -43,7 +44,7 @@ def whole(edges, low, high):
 @example(whole([0], -(2**63), 2**63 - 2), 0)  # wider than the type
 @example(whole([2**63 - 5], 2**63 - 100, 2**63 - 1), 0)  # no number is above all
 @given(ranges_and_edges(), st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_values_are_placed_as_a_search_among_the_edges_places_them(case, seed):
     edges, low, high = case
     some = np.random.default_rng(seed).random(50)

@@ -102,8 +102,10 @@ def released(tmp_path_factory):
     (place / "totals.csv").write_text(TOTALS)
     (place / "town.schema.yaml").write_text(SCHEMA)
     pq.write_table(pa.Table.from_pylist(rows()), place / "town.parquet")
+    # Noise of scale 0.7 in cells of 20 records: that `works` is all alike in some trade, so that no
+    # regression fits it, happens less than once in 1e11 runs.
     project.write_spec(
-        SPEC + CHECKS, data="town.parquet", method="fixed", privacy="{epsilon: 4, delta: 1e-6}"
+        SPEC + CHECKS, data="town.parquet", method="fixed", privacy="{epsilon: 60, delta: 1e-6}"
     )
     project.open_account(**_large())
     project.release()
@@ -117,7 +119,7 @@ def _large():
 
     from dp_core.wall.accounting.composition import Terms
 
-    return {"terms": Terms("basic", Fraction(9), Fraction("1e-5"))}
+    return {"terms": Terms("basic", Fraction(90), Fraction("1e-5"))}
 
 
 def sets(project):

@@ -51,6 +51,7 @@ def test_it_ends_in_order_when_it_is_told_to(monkeypatch, number):
             os.kill(os.getpid(), number)
             try:
                 await part
+                ended.append("nothing ended it")
             finally:
                 part.cancel()
                 ended.append("parts")

@@ -18,6 +18,7 @@ from dp_core.methods.reconstruction.kernels.junction_sweeps import solve
 from dp_core.methods.reconstruction.pgm import within_rules
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from tests.full import examples
 
 PERSONS = Domain(("age", "marital", "income"), (3, 4, 5))
 CHILDREN = StructuralZeros((Rule(("age", "marital"), ((0,), (1, 2)), "no married children"),))
@@ -45,7 +46,7 @@ def table(fit, columns):
     return Answers(fit.tree, fit.tables).table(columns)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(
     powers(-140, 6),
     st.floats(-LARGEST, LARGEST),

@@ -23,6 +23,7 @@ from dp_core.wall.accounting.events import (
 )
 from dp_core.wall.curator import choice_event
 from dp_core.wall.ledger.session import MemorySession, Step
+from tests.full import examples
 
 BILLIONTH = Fraction(1, 10**9)
 EPSILONS = np.concatenate([np.linspace(-3, 3, 61), np.linspace(-0.2, 0.2, 41)])
@@ -149,7 +150,7 @@ def test_a_choice_costs_what_it_was_given_and_no_more(cost, sensitivity):
     assert choice_rho(choice_cost(cost)) == cost
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(rho=st.fractions(Fraction(1, 10**6), 1), times=st.fractions(COVER, 1000))
 def test_what_is_covered_meets_the_condition_of_the_proof(rho, times):
     cost = choice_cost(rho)

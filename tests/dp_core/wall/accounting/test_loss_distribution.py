@@ -77,10 +77,21 @@ def cell(event: Event, moved: int, least: str = "1e-60") -> Pair:
     return masses[likely], (other - energy)[likely]
 
 
+def merged(masses: NDArray[np.longdouble], losses: NDArray[np.longdouble]) -> Pair:
+    """Return the distribution of a loss with equal losses as one: those of Laplace noise are few.
+
+    Losses that differ by less than 1e-15 are rounding errors of one loss; the largest stays.
+    """
+    order = np.argsort(losses)
+    masses, losses = masses[order], losses[order]
+    starts = np.flatnonzero(np.append(True, np.diff(losses) > 1e-15))
+    return np.add.reduceat(masses, starts), np.maximum.reduceat(losses, starts)
+
+
 def exact_delta(cells: list[Pair], epsilon: Fraction) -> Fraction:
     """Return delta by a sum over every joint output; what is left out makes it smaller."""
-    masses, losses = cells[0]
-    for more_masses, more_losses in cells[1:]:
+    masses, losses = merged(*cells[0])
+    for more_masses, more_losses in (merged(*each) for each in cells[1:]):
         masses = np.multiply.outer(masses, more_masses).ravel()
         losses = np.add.outer(losses, more_losses).ravel()
     over = np.maximum(losses - real(epsilon), 0)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dp_core.wall.statistics import counting_queries as module
 from dp_core.wall.statistics.counting_queries import Cells, Parities, queries_from_json
+from tests.full import examples
 
 SIZES = {"a": 2, "b": 3, "c": 2}
 COLUMNS = tuple(SIZES)
@@ -90,7 +91,7 @@ def test_a_parity_s_count_is_the_number_of_records_with_an_even_number_of_ones(q
     assert counts(queries, rows, dict.fromkeys(BINARY, 2)).tolist() == expected
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(queries=cells)
 def test_one_row_moves_the_cells_by_no_more_than_their_sensitivity(queries):
     added, replaced = worst(queries, RECORDS, SIZES)
@@ -120,7 +121,7 @@ def test_a_cell_asked_for_twice_counts_twice_whatever_the_order_of_its_columns()
     assert (apart.l1("add-remove"), apart.l1("replace-one")) == (1, 2)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(queries=parities)
 def test_the_sensitivity_of_parities_is_the_largest_change_there_is(queries):
     records = list(itertools.product((0, 1), repeat=4))

@@ -17,6 +17,7 @@ from tests.dp_core.wall.statistics.neighbours import (
     says_what_it_needs,
     values,
 )
+from tests.full import examples
 
 COLUMNS = ("x", "p")
 SCORE = FScore((("x", ("p",)),))
@@ -48,7 +49,7 @@ def test_the_example_of_the_paper_is_minus_a_quarter():
     assert score(EXAMPLE) / (2 * EXAMPLE.sum()) == -0.25
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(table=files)
 def test_it_is_the_best_of_all_splits(table):
     assert score(table) == by_all_splits(table)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Marginal
 from dp_core.wall.statistics import InDif
+from tests.full import examples
 
 PAIR = InDif((("a", "b"),))
 
@@ -41,7 +42,7 @@ def test_it_is_the_rounded_distance_from_independence(rows):
     assert abs(indif(rows) - exact) <= 0.5 + 1e-9
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     table=st.lists(st.lists(st.integers(0, 12), min_size=3, max_size=3), min_size=3, max_size=3),
     cell=st.tuples(st.integers(0, 2), st.integers(0, 2)),
