@@ -26,6 +26,7 @@ from flows.cli.commands import (  # noqa: F401
     release_commands,
     schema_commands,
     serve_command,
+    ui_command,
     upkeep_command,
 )
 

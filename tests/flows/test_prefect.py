@@ -121,14 +121,14 @@ validate <- identify
 discretize <- validate
 count <- discretize
 basics <- count
-ledger: grant select <- basics, count
-select <- basics, count, ledger: grant select
-ledger: grant measure <- basics, count, select
-measure <- basics, count, ledger: grant measure, select
-reconstruct <- basics, measure
+ledger: grant select <- basics
+select <- basics, ledger: grant select
+ledger: grant measure <- select
+measure <- ledger: grant measure, select
+reconstruct <- measure
 synthesize <- reconstruct
-ledger: grant check <- measure, synthesize
-check <- ledger: grant check, measure, synthesize
+ledger: grant check <- synthesize
+check <- ledger: grant check, synthesize
 ledger: settle <- check
 publish <- ledger: settle
 """

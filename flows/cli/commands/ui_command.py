@@ -1,0 +1,23 @@
+"""`dp-release ui`: Prefect's pages of the runs in this home."""
+
+from __future__ import annotations
+
+import click
+
+from flows.cli.command_parts import cli, this_home
+
+
+@cli.command("ui")
+@click.option("--port", type=click.IntRange(1, 65535), default=4200, help="Port; default: 4200.")
+def ui(port: int) -> None:
+    """Show the runs of this home in Prefect's pages, until stopped.
+
+    It reads what `run` and `resume` left without a server of their own. The pages are for staff and
+    listen on this machine only.
+    """
+    from flows.engine.pages import show_pages
+    from flows.engine.settings import prepare, require_room
+
+    require_room(this_home())
+    prepare(this_home())
+    show_pages(port, lambda url: click.echo(f"Prefect's pages of {this_home()}: {url}", err=True))

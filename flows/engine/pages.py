@@ -1,0 +1,113 @@
+"""Serves Prefect's pages of the runs in a home, on this machine only."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from dp_core.errors import BadInput, StageFailed
+from flows.engine.prefect_tables import lay_tables
+
+HOST = "127.0.0.1"
+_URL = "PREFECT_API_URL"
+_LOOK = 0.2
+"""Seconds between two looks whether the server answers."""
+_LONGEST = 300.0
+_FAREWELL = 10.0
+
+
+def show_pages(port: int, ready: Callable[[str], None]) -> None:
+    """Run Prefect's server with its pages until the process is told to end.
+
+    Call it after `flows.engine.settings.prepare`. The server plans and starts no runs.
+
+    Args:
+        port: Port on the loopback interface.
+        ready: Called with the URL of the pages once they can be opened.
+
+    Raises:
+        BadInput: if PREFECT_API_URL names another server, which has pages of its own, or the port
+            is taken.
+        StageFailed: if the server ends, or does not answer.
+    """
+    if os.environ.get(_URL):
+        raise BadInput(
+            f"{_URL} names a server, which has these runs and pages of its own: open"
+            f" {os.environ[_URL].removesuffix('/api')}, or unset it for the runs of this home."
+        )
+    _require_free(port)
+    folder = Path(os.environ["PREFECT_HOME"]).expanduser()
+    lay_tables(folder)
+    url = f"http://{HOST}:{port}"
+    command = [sys.executable, "-W", "ignore", "-m", "prefect", "server", "start"]
+    command += ["--host", HOST, "--port", str(port), "--no-services"]
+    environment = {
+        **os.environ,
+        "PREFECT_UI_API_URL": f"{url}/api",
+        # Prefect copies its pages there; its own folder may be read-only.
+        "PREFECT_UI_STATIC_DIRECTORY": str(folder / "pages"),
+    }
+    process = subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    try:
+        _wait(process, port)
+        ready(url)
+        code = process.wait()
+    except KeyboardInterrupt:
+        return
+    finally:
+        _end(process)
+    if code not in (0, -signal.SIGTERM, 128 + signal.SIGTERM):
+        raise StageFailed(f"Prefect's server ended with {code}; its own lines above say why.")
+
+
+def _require_free(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise BadInput(
+                f"Cannot listen on {HOST}:{port} ({error.strerror}); give another --port, or stop"
+                " the program that uses it."
+            ) from None
+
+
+def _wait(process: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until the server answers.
+
+    Raises:
+        StageFailed: if it ends, or does not answer in time.
+    """
+    until = time.monotonic() + _LONGEST
+    while time.monotonic() < until and process.poll() is None:
+        connection = http.client.HTTPConnection(HOST, port, timeout=_LOOK * 10)
+        try:
+            connection.request("GET", "/api/health")
+            if connection.getresponse().status == http.client.OK:
+                return
+        except OSError:
+            time.sleep(_LOOK)
+        finally:
+            connection.close()
+    if process.poll() is None:
+        raise StageFailed("Prefect's server did not answer in time; this machine may be very busy.")
+    raise StageFailed(f"Prefect's server ended with {process.returncode} before it answered.")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=_FAREWELL)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
