@@ -23,12 +23,13 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowFilter, FlowFilterName, FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.exceptions import ObjectNotFound
-from prefect.states import AwaitingRetry, Completed, Crashed, State
+from prefect.states import AwaitingRetry, Completed, State
 from pydantic import Field
 
 from dp_core.errors import AwaitsApproval, ReleaseError, StageFailed
 from dp_core.spec.plan import make_plan
 from dp_core.spec.reading.spec_file import load_spec
+from flows.monitoring.prefect_runs import end_tasks, ended_unseen
 from flows.nightly import FLOW as NIGHTLY
 from flows.releases.attempts import DEFECT, INTERRUPTED, Attempt, Attempts, Begun
 from flows.releases.unattended import unattended
@@ -156,6 +157,21 @@ class Sweep:
                 self._give_back(run, run.name)
             else:
                 self._end(run)
+        self._end_forgotten_tasks()
+
+    def _end_forgotten_tasks(self) -> None:
+        """End task runs that are unfinished in a flow run that has ended.
+
+        Prefect's server learns the end of a task from an event, which is lost if the server is
+        killed.
+        """
+        since = datetime.now(UTC) - timedelta(seconds=self.rules.patience)
+        lost: State[None] = Completed(message="Its end was not reported; its flow run is complete.")
+        for flow_states, state in (
+            (["COMPLETED"], lost),
+            (["FAILED", "CRASHED", "CANCELLED"], ended_unseen()),
+        ):
+            end_tasks(self.client, {"state": {"type": {"any_": flow_states}}}, state, before=since)
 
     def _look(self, attempt: Attempt, ledger: Ledger | None) -> None:
         age = _seconds_since(attempt.began)
@@ -236,11 +252,10 @@ class Sweep:
         self.given_back.append(name)
 
     def _end(self, run: FlowRun) -> None:
-        """Set a run to Crashed, so that it no longer counts towards the concurrency limit."""
+        """Set a run and its tasks to Crashed, so that it no longer counts towards the limit."""
+        end_tasks(self.client, {"id": {"any_": [run.id]}}, ended_unseen())
         if run.state and run.state.type in _ALIVE:
-            self.client.set_flow_run_state(
-                run.id, Crashed(message="Its process ended without reporting a result.")
-            )
+            self.client.set_flow_run_state(run.id, ended_unseen())
 
 
 @contextlib.contextmanager

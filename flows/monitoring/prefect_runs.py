@@ -7,10 +7,12 @@ lease knows that every other attempt at the release is dead, so it may end them.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from uuid import UUID
 
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
 from prefect.context import FlowRunContext
 from prefect.exceptions import Abort, Pause
@@ -21,6 +23,7 @@ from prefect.states import Cancelled, Crashed, State
 
 from dp_core.spec.release_spec import ReleaseSpec
 
+_UNFINISHED = {"type": {"any_": ["RUNNING", "PENDING"]}}
 _MOST = 200
 """Runs of one kind that are ended at once."""
 
@@ -48,18 +51,46 @@ def end_dead_runs(release: str) -> None:
     """
     if FlowRunContext.get() is None:
         return
-    dead: State[None] = Crashed(message="Its process ended without reporting a result.")
-    state = {"type": {"any_": ["RUNNING", "PENDING"]}}
-    mine = {"tags": {"all_": [_tag(release)]}, "state": state}
+    mine = {"tags": {"all_": [_tag(release)]}, "state": _UNFINISHED}
     with suppress(Exception), get_client(sync_client=True) as client:
         tasks = TaskRunFilter.model_validate(mine)
         for task in client.read_task_runs(task_run_filter=tasks, limit=_MOST):
             if str(task.id) != this_task.id:
-                client.set_task_run_state(task.id, dead, force=True)
+                client.set_task_run_state(task.id, ended_unseen(), force=True)
         runs = FlowRunFilter.model_validate(mine)
         for run in client.read_flow_runs(flow_run_filter=runs, limit=_MOST):
             if str(run.id) != this_run.id:
-                client.set_flow_run_state(run.id, dead, force=True)
+                client.set_flow_run_state(run.id, ended_unseen(), force=True)
+
+
+def end_tasks(
+    client: SyncPrefectClient,
+    runs: Mapping[str, object],
+    state: State[None],
+    *,
+    before: datetime | None = None,
+) -> None:
+    """Set the unfinished task runs of flow runs that have ended to a final state.
+
+    Args:
+        client: Client of Prefect's server.
+        runs: Prefect's filter of the flow runs.
+        state: The final state.
+        before: Leave tasks alone whose state is newer; None (the default) for all of them.
+    """
+    tasks = client.read_task_runs(
+        flow_run_filter=FlowRunFilter.model_validate(runs),
+        task_run_filter=TaskRunFilter.model_validate({"state": _UNFINISHED}),
+        limit=_MOST,
+    )
+    for task in tasks:
+        if before is None or task.state is None or task.state.timestamp < before:
+            client.set_task_run_state(task.id, state, force=True)
+
+
+def ended_unseen() -> State[None]:
+    """Return the state of a run whose process ended without reporting a result."""
+    return Crashed(message="Its process ended without reporting a result.")
 
 
 def heed_requests() -> None:

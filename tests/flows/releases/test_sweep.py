@@ -24,6 +24,14 @@ class Server:
 
     def __init__(self):
         self.found = {}
+        self.tasks = []
+
+    def add_task(self, run, kind, *, age=1000):
+        """Add a task run of a flow run."""
+        task = SimpleNamespace(id=uuid4(), run=run, states=[])
+        self.tasks.append(task)
+        self._set(task, StateType[kind], age)
+        return task
 
     def add(self, kind, *, flow=RELEASES, age=1000):
         run = SimpleNamespace(id=uuid4(), name="run", flow_id=flow, states=[])
@@ -45,6 +53,22 @@ class Server:
     def read_flow_runs(self, flow_run_filter, **_asked):
         kinds = flow_run_filter.state.type.any_
         return [run for run in self.found.values() if run.state.type in kinds]
+
+    def read_task_runs(self, flow_run_filter, task_run_filter, limit):
+        ids = flow_run_filter.id and flow_run_filter.id.any_
+        kinds = flow_run_filter.state and flow_run_filter.state.type.any_
+        return [
+            task
+            for task in self.tasks
+            if (ids is None or task.run.id in ids)
+            and (kinds is None or task.run.state.type in kinds)
+            and task.state.type in task_run_filter.state.type.any_
+        ][:limit]
+
+    def set_task_run_state(self, identifier, state, force):
+        assert force
+        (task,) = [task for task in self.tasks if task.id == identifier]
+        self._set(task, state.type)
 
     def read_flows(self, **_asked):
         return [SimpleNamespace(id=RELEASES)]
@@ -227,3 +251,27 @@ def test_one_sweep_at_a_time(home):
         assert (first, second) == (True, False)
     with only_one(home) as again:
         assert again
+
+
+@pytest.mark.usefixtures("dead")
+@pytest.mark.parametrize("kind", ["RUNNING", "FAILED", "CRASHED"])
+def test_no_task_of_a_killed_run_stays_running(field, kind):
+    run = field.begun(kind, release="town-1", age=1)
+    left = field.server.add_task(run, "RUNNING", age=1)
+    done = field.server.add_task(run, "COMPLETED", age=1)
+    other = field.server.add_task(field.server.add("RUNNING", age=1), "RUNNING", age=1)
+    assert field.sweep().given_back == ["town-1"]
+    assert left.states == ["RUNNING", "CRASHED"]
+    assert done.states == ["COMPLETED"]
+    assert other.states == ["RUNNING"]
+
+
+@pytest.mark.parametrize(("kind", "ends"), [("COMPLETED", "COMPLETED"), ("CANCELLED", "CRASHED")])
+def test_a_task_whose_end_was_lost_with_the_server_is_ended_after_its_run(field, kind, ends):
+    run = field.server.add(kind)
+    lost = field.server.add_task(run, "RUNNING", age=1000)
+    late = field.server.add_task(run, "RUNNING", age=10)
+    field.sweep()
+    assert lost.states == ["RUNNING", ends]
+    # Its end may still be on its way.
+    assert late.states == ["RUNNING"]
