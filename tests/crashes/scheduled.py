@@ -1,10 +1,11 @@
-"""Scheduled releases in a row, while worker, server and database are killed at random times.
+"""Scheduled releases in a row, while worker, server, database and Dask are killed at random times.
 
-    python -m tests.crashes.scheduled --releases 50 --seed 1
+    python -m tests.crashes.scheduled --releases 50 --seed 1 --dask
 
 Nobody mends anything: what ends is started again, as systemd would, and what was left unfinished
 goes on by the deployment `resume-unfinished`. In the end every bundle has to verify, the ledger
-too, and every release must have spent what its plan says, each step once.
+too, every release must have spent what its plan says, each step once, and no run or task is left
+running in Prefect.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ class Chaos:
             if len(published) == len(self.names) and self._all_done():
                 return True
             if len(published) < len(self.names) and time.monotonic() > strike:
-                self._kill(self.random.choice(VICTIMS))
+                dask = ("scheduler",) if self.site.installation.dask_port else ()
+                self._kill(self.random.choice((*VICTIMS, *dask)))
                 strike = time.monotonic() + self._pause()
         return False
 
@@ -127,12 +129,17 @@ class Chaos:
         process.wait()
 
     def _all_done(self) -> bool:
-        """Whether every run that Prefect shows for the schedule is completed."""
+        """Whether every run of the schedule is completed, and no task of any is left running."""
+        unfinished = {
+            "flows": {"name": {"any_": ["scheduled-release"]}},
+            "task_runs": {"state": {"type": {"any_": ["RUNNING", "PENDING"]}}},
+        }
         try:
             states = [run["state"]["type"] for run in self.site.runs()]
+            left = self.site.ask("POST", "/task_runs/filter", unfinished)
         except (OSError, urllib.error.URLError, ValueError):
             return False
-        return states.count("COMPLETED") == len(states) == len(self.names)
+        return not left and states.count("COMPLETED") == len(states) == len(self.names)
 
 
 def wrong_with(chaos: Chaos) -> list[str]:
@@ -197,10 +204,11 @@ def run_chaos(
     every: float,
     interval: int,
     seconds: float,
+    dask: bool = False,
     say: Any = lambda _text: None,
 ) -> tuple[Chaos, list[str]]:
     """Make a row of releases under kills; return what was done and what is wrong."""
-    site = Site(folder, postgres, dask=False)
+    site = Site(folder, postgres, dask=dask, prefect_on_postgres=True)
     chaos = Chaos(site, postgres, every, random.Random(seed))
     try:
         site.installation.up()
@@ -222,6 +230,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--every", type=float, default=30.0, help="Seconds between kills.")
     parser.add_argument("--interval", type=int, default=20, help="Seconds between schedules.")
+    parser.add_argument("--dask", action="store_true", help="Count on Dask, and kill it, too.")
     parser.add_argument("--limit", type=float, help="Seconds; 120 for each release and 300 more.")
     parser.add_argument("--keep", type=Path, help="Folder that is left for a look.")
     given = parser.parse_args(words)
@@ -246,6 +255,7 @@ def main(words: Sequence[str] | None = None) -> int:
             every=given.every,
             interval=given.interval,
             seconds=limit,
+            dask=given.dask,
             say=say,
         )
         kills = ", ".join(f"{what} {number}" for what, number in sorted(chaos.killed.items()))
