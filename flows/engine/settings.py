@@ -48,8 +48,10 @@ SPARED = (
     LazyPackages(["fastapi"], {}),
     # Numba checks that a BLAS is present, but our loops use none.
     LazyPackages(["scipy.linalg"], {}),
+    # Counting uses its scheduler of threads, and none of its collections.
+    LazyPackages(["dask"], {}),
 )
-"""Packages that are imported only when they are used; each import takes a quarter of a second."""
+"""Packages that are imported only when they are used; each import takes up to a quarter of a second."""
 
 
 def prepare(home: Path, *, verbose: bool = False) -> None:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from dp_core.errors import BadInput, StageFailed
@@ -28,6 +28,8 @@ ANSWER = 30.0
 """Seconds that the scheduler has to answer the first connection."""
 LOOK = 1.0
 """Seconds between checks for workers and their progress."""
+Graph: TypeAlias = dict[str, tuple[Any, ...]]
+"""A plain Dask graph: by key, a function and its arguments."""
 ONCE = "Then resume the release: what was paid for is not paid for again."
 
 
@@ -56,15 +58,17 @@ def workers_of_a_process(client: Client | None) -> int:
 
 
 def compute(
-    node: Any,
+    graph: Graph,
+    key: str,
     client: Client | None,
     parts: Sequence[str] = (),
     progress: Callable[[float], None] | None = None,
 ) -> Any:
-    """Return the value of a `dask.delayed` node.
+    """Return the value of a key of a Dask graph.
 
     Args:
-        node: The node.
+        graph: Tasks by their keys; a task names the tasks whose results it takes.
+        key: Key of the result.
         client: Client of a cluster whose workers can read the run's folder; None for threads of
             this process.
         parts: Keys of the tasks whose number measures the progress; empty by default.
@@ -75,17 +79,18 @@ def compute(
             died. If only some workers are lost, Dask repeats their tasks.
     """
     if client is None:
+        # The scheduler itself, on a plain graph: `delayed` would import three times as much, and
+        # the name of a scheduler would import `distributed`.
         from dask.threaded import get
 
-        # Pass the function, not its name: for a name Dask imports `distributed`.
         with nullcontext() if progress is None else _told_by_threads(parts, progress):
-            return node.compute(scheduler=get, num_workers=threads())
+            return get(graph, key, num_workers=threads())
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
 
     try:
-        future = client.compute(node)
+        future = client.get(graph, key, sync=False)
         _wait(future, client, parts, progress)
         return future.result()
     except KilledWorker as error:

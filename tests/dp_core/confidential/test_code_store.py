@@ -45,7 +45,7 @@ def test_what_is_written_is_read_however_it_was_cut(tmp_path_factory, rows, cuts
     cuts = sorted(min(cut, rows) for cut in cuts)
     store = write(tmp_path_factory.mktemp("s") / "codes", columns, cuts)
     assert store.rows == rows
-    assert [chunk.rows for chunk in store.files[:-1]] == [100] * ((rows - 1) // 100)
+    assert [chunk.rows for chunk in store.ranges[:-1]] == [100] * ((rows - 1) // 100)
     for number, column in enumerate(columns):
         parts = [store.read(chunk)[number] for chunk in range(store.chunks)]
         assert np.array_equal(np.concatenate([*parts, []]), column)
@@ -92,7 +92,7 @@ def test_a_full_disk_leaves_no_temporary_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize("damage", ["cut", "gone", "manifest", "garbled"])
 def test_a_damaged_store_is_refused(tmp_path, damage):
     store = write(tmp_path / "s", random_columns(150))
-    chunk = store.folder / store.files[1].file
+    chunk = store.folder / store.ranges[1].file
     content = chunk.read_bytes()
     if damage == "cut":
         chunk.write_bytes(content[:-1])
