@@ -1,8 +1,8 @@
 """The code store: the confidential file as memory-mapped columns of small integers.
 
-The store has one uncompressed Arrow IPC file of one record batch for each half million rows; reading
-maps the file. A column is `uint8` if its size allows, otherwise `uint16`. Files are written under a
-temporary name, synced and renamed. The manifest is written last, so a store without one is
+The store has one uncompressed Arrow IPC file of one record batch for each half million rows;
+reading maps the file. A column is `uint8` if its size allows, otherwise `uint16`. Files are written
+under a temporary name, synced and renamed. The manifest is written last, so a store without one is
 incomplete. The folder has mode 0700, the files 0600.
 
 A store is read by chunks: ranges of rows of one file. A small store has several chunks as well, so

@@ -241,7 +241,7 @@ class DaskCounter:
     def _graph(self, work: Work, tasks: int) -> tuple[Graph, list[str], str]:
         """Return a Dask graph, the keys of the tasks that count, and the key of the result."""
         leaf, join = work
-        # privacy: the scheduler, its pages and logs show the keys, so they name nothing of the data.
+        # privacy: scheduler, pages and logs show the keys, so they name nothing of the data.
         # Keys are never repeated, because a scheduler would return the earlier result.
         count = secrets.token_hex(8)
         bounds = [self._store.chunks * part // tasks for part in range(tasks + 1)]

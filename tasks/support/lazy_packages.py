@@ -135,6 +135,20 @@ class _LookUp:
             self._lock.release()
 
 
+def complete(name: str) -> None:
+    """Run the whole `__init__` of a package, if it was loaded lazily.
+
+    A package whose submodule and function share a name, such as `dask.delayed`, needs this before
+    other libraries use it: importing the submodule alone would hide the function.
+
+    Args:
+        name: Full name of a package.
+    """
+    later = vars(import_module(name)).get("__getattr__")
+    if isinstance(later, _LookUp):
+        later._run_whole()
+
+
 def _taken(source: str, known_as: str) -> object:
     """Return an object or a submodule by its module and name."""
     holder = import_module(source)
