@@ -1,5 +1,6 @@
 """Clusters that a spec names are started with its options, checked, scaled and closed."""
 
+import gc
 import logging
 import pickle
 import pickletools
@@ -8,6 +9,7 @@ import shutil
 import time
 import urllib.error
 import urllib.request
+import warnings
 
 import numpy as np
 import pytest
@@ -24,7 +26,12 @@ from tasks.support.dask_cluster import dask_client, workers
 from tests.clusters import Elsewhere, Seen
 from tests.workers import SECONDS, a_task_for_each_chunk
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    # dask-jobqueue leaves its certificates' files and its jobs' pipes to the collector, and Dask's
+    # own `__del__` fails for a cluster that was never made.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 DOMAIN = Domain(("a", "b"), (3, 200))
 ROWS = 1_234_567
@@ -41,6 +48,15 @@ def silent():
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collected():
+    """What these tests leave to the collector is not found in the next module's."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +129,6 @@ def test_options_of_the_class_its_bases_and_what_it_starts_are_accepted(cluster)
     named_cluster.check_cluster(cluster)
 
 
-# Dask's own `__del__` fails for a cluster that was never made.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     "options", [{"n_workers": "many"}, {"security": {"tls_ca_fil": "ca.pem"}}], ids=str
 )
@@ -186,8 +200,6 @@ def test_workers_come_for_a_count_and_leave_after_it(store, monkeypatch):
         assert_exact(store, client)
 
 
-# dask-jobqueue leaves the files of its certificates and its jobs' pipes to the collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.slow
 def test_jobs_of_a_queue_count_under_tls(store, tmp_path, monkeypatch):
     a_task_for_each_chunk(monkeypatch)
