@@ -202,6 +202,15 @@ def test_tasks_are_long_beside_what_dask_takes_and_several_for_each_thread(
     assert DaskCounter(store, DOMAIN)._tasks(plan) == tasks
 
 
+def test_a_small_file_is_divided_into_a_few_tasks_unless_its_tables_are_large(monkeypatch):
+    monkeypatch.setattr(dask_counter, "TASK", 0.15)
+    monkeypatch.setattr(dask_counter, "workers", lambda _: 2)
+    store = SimpleNamespace(domain=DOMAIN, rows=13_583, chunks=7)
+    for tables, cells, tasks in ((14, 10**5, 4), (3, 10**4, 1), (67, 10**6, 1)):
+        plan = SimpleNamespace(tables=[()] * tables, cells=cells)
+        assert DaskCounter(store, DOMAIN)._tasks(plan) == tasks
+
+
 def test_progress_is_told_and_never_says_that_all_is_done(tmp_path, monkeypatch):
     _, store = make_store(tmp_path / "s", 500, 100)
     monkeypatch.setattr(dask_counter, "LIVE_BYTES", 8 * 4 * 10_000)
