@@ -114,7 +114,7 @@ def release(
     Args:
         spec: Path of the release spec.
         out: Folder of the bundle; new or empty.
-        dask: Address of a Dask scheduler; by default threads of this process do the counting.
+        dask: Address of a running Dask scheduler; by default the spec says what counts.
         keep_confidential: Keep the confidential codes and counts when the release is finished;
             False by default.
 
@@ -175,7 +175,7 @@ def carry_out(
         spec: Path of the release spec.
         out: Folder of the bundle; new or empty.
         plan: Plan of the spec; by default the spec is read and planned.
-        dask: Address of a Dask scheduler; by default threads of this process do the counting.
+        dask: Address of a running Dask scheduler; by default the spec says what counts.
         keep_confidential: Keep the confidential codes and counts when the release is finished;
             False by default.
         perform: Runs one task; by default as a task of the current flow.
@@ -186,6 +186,8 @@ def carry_out(
     log.check()
     plan = plan or make_plan(load_spec(spec))
     with ExitStack() as until_the_end:
+        # A cluster that cannot be used is refused before anything is reserved.
+        client = until_the_end.enter_context(dask_client(dask, plan.spec.dask))
         opening = Opening(
             plan,
             spec,
@@ -196,7 +198,7 @@ def carry_out(
         )
         reserved = _answer(perform(reserve, opening))
         run = opening.run
-        run.client = until_the_end.enter_context(dask_client(dask))
+        run.client = client
         run.committed = partial(_tell_committed, run)
         log.opened(run)
         try:

@@ -71,8 +71,7 @@ def scheduled_release(
         release_date: Date to insert in the name. By default the time for which this run was
             scheduled, in the schedule's time zone, however late it runs.
         dask: Address of a running Dask scheduler, such as tls://dask.example:8786. By default the
-            worker's own threads do the counting. An address without TLS must be on the worker's
-            own machine.
+            spec says what counts. An address without TLS must be on the worker's own machine.
 
     Raises:
         ReleaseError: if the release failed or was refused.

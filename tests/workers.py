@@ -48,7 +48,7 @@ class Trap(WorkerPlugin):
             if not folder.is_dir():  # of a test that is over, whose worker goes on
                 return count(store, chunk, plan)
             begun += 1
-            number = store.files[chunk].file.removesuffix(".arrow").rpartition("-")[2]
+            number = store.ranges[chunk].file.removesuffix(".arrow").rpartition("-")[2]
             (folder / f"begun-{pid}-{begun}").write_text(number)
             if begun == self.at:
                 (folder / f"held-{pid}").touch()

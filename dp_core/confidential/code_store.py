@@ -1,15 +1,20 @@
 """The code store: the confidential file as memory-mapped columns of small integers.
 
-The store has one uncompressed Arrow IPC file of one record batch for each chunk of about half a
-million rows; reading maps the file. A column is `uint8` if its size allows, otherwise `uint16`.
-Chunks are written under a temporary name, synced and renamed. The manifest is written last, so a
-store without one is incomplete. The folder has mode 0700, the files 0600.
+The store has one uncompressed Arrow IPC file of one record batch for each half million rows;
+reading maps the file. A column is `uint8` if its size allows, otherwise `uint16`. Files are written
+under a temporary name, synced and renamed. The manifest is written last, so a store without one is
+incomplete. The folder has mode 0700, the files 0600.
+
+A store is read by chunks: ranges of rows of one file. A small store has several chunks as well, so
+that every count can be divided.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import json
+import math
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -30,17 +35,38 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 CHUNK_ROWS = 1 << 19
-"""Rows of a chunk by default."""
+"""Rows of a file by default, and most rows of a chunk."""
+FEWEST_ROWS = 1 << 11
+"""Rows below which a file is not divided into more chunks."""
+CHUNKS = 8
+"""Least number of chunks of a store that is large enough for them."""
 MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class StoredFile:
     """One file of the store: its name, number of rows and length in bytes."""
 
     file: str
     rows: int
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A range of rows of one file.
+
+    Attributes:
+        file: Name of the file.
+        first: First row in the file.
+        rows: Number of rows.
+        file_rows: Number of rows of the whole file.
+    """
+
+    file: str
+    first: int
+    rows: int
+    file_rows: int
 
 
 def code_type(size: int) -> type[np.uint8] | type[np.uint16]:
@@ -56,11 +82,13 @@ class CodeStore:
     Attributes:
         folder: Folder of the store.
         domain: Columns and sizes, in the order of `read`.
-        files: The chunks, in the order of the rows.
-        chunks: Number of files.
-        rows: Number of records.
         identity: Random text drawn when the store was written; no other store has it, not even one
             of the same rows.
+
+    Privacy:
+        A pickled store holds its folder, domain and identity and the numbers of its chunks, but no
+        number of rows: whoever transports it must not learn one. It reads the manifest again when
+        its rows are first needed.
     """
 
     def __init__(self, folder: Path, domain: Domain) -> None:
@@ -75,30 +103,56 @@ class CodeStore:
         """
         self.folder = Path(folder)
         self.domain = domain
-        try:
-            manifest = json.loads((self.folder / MANIFEST).read_text("utf-8"))
-            self.files = tuple(Chunk(**chunk) for chunk in manifest["chunks"])
-            made_for = (manifest["format"], manifest["columns"], manifest["sizes"])
-            self.identity = _identity(manifest)
-            whole = all((self.folder / c.file).stat().st_size == c.bytes for c in self.files)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise _unusable("is incomplete", error) from None
-        if not whole:
-            raise _unusable("has a file of the wrong length")
-        if made_for != (FORMAT, list(domain.columns), list(domain.sizes)):
-            raise _unusable("was made for another schema")
-        self.chunks = len(self.files)
-        self.rows = sum(chunk.rows for chunk in self.files)
+        self.identity, files = _opened(self.folder, domain)
+        self._ranges: tuple[Chunk, ...] | None = _divided(files)
+        self._bounds = (0, len(self._ranges))
 
     def __repr__(self) -> str:
         return f"CodeStore({len(self.domain)} columns, confidential)"
 
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_ranges": None}
+
+    @property
+    def ranges(self) -> tuple[Chunk, ...]:
+        """The chunks, in the order of the rows.
+
+        Raises:
+            StageFailed: after unpickling, if the store has become unusable.
+        """
+        if self._ranges is None:
+            identity, files = _opened(self.folder, self.domain)
+            if identity != self.identity:
+                raise _unusable("was written again")
+            self._ranges = _divided(files)[slice(*self._bounds)]
+        return self._ranges
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks."""
+        return len(self.ranges)
+
+    @property
+    def rows(self) -> int:
+        """Number of records."""
+        return sum(chunk.rows for chunk in self.ranges)
+
     def part(self, first: int, end: int) -> Self:
         """Return the store of the chunks from `first` to before `end`, numbered from 0."""
         some = copy.copy(self)
-        some.files = self.files[first:end]
-        some.chunks = len(some.files)
-        some.rows = sum(chunk.rows for chunk in some.files)
+        some._ranges = self.ranges[first:end]
+        start = self._bounds[0] + first
+        some._bounds = (start, start + len(some._ranges))
+        return some
+
+    def joined(self) -> Self:
+        """Return the store with neighbouring chunks of a file as one, for reading in sequence."""
+        some = copy.copy(self)
+        some._ranges = tuple(
+            Chunk(file, chunks[0].first, sum(chunk.rows for chunk in chunks), chunks[0].file_rows)
+            for file, group in itertools.groupby(self.ranges, key=lambda chunk: chunk.file)
+            if (chunks := list(group))
+        )
         return some
 
     def is_here(self) -> bool:
@@ -122,21 +176,23 @@ class CodeStore:
         Raises:
             StageFailed: if the file disagrees with the manifest.
         """
-        name = self.folder / self.files[chunk].file
+        wanted = self.ranges[chunk]
+        name = self.folder / wanted.file
         try:
             # The arrays keep the mapping open; it is closed when the last array is freed.
             batch = pa.ipc.open_file(pa.memory_map(str(name))).get_batch(0)
-            columns = tuple(batch.column(i).to_numpy() for i in range(batch.num_columns))
+            rows = batch.slice(wanted.first, wanted.rows)
+            columns = tuple(rows.column(i).to_numpy() for i in range(rows.num_columns))
         except (OSError, pa.ArrowException) as error:
             raise _unusable("is damaged", error) from None
         expected = [code_type(size) for size in self.domain.sizes]
-        if batch.num_rows != self.files[chunk].rows or [c.dtype for c in columns] != expected:
+        if batch.num_rows != wanted.file_rows or [c.dtype for c in columns] != expected:
             raise _unusable("is damaged")
         return columns
 
     def codes(self, chunk: int) -> NDArray[np.uint16]:
         """Return a copy of one chunk as in a `Dataset`: shape (columns, rows), `uint16`."""
-        codes = np.empty((len(self.domain), self.files[chunk].rows), np.uint16)
+        codes = np.empty((len(self.domain), self.ranges[chunk].rows), np.uint16)
         for row, column in zip(codes, self.read(chunk), strict=True):
             row[:] = column
         return codes
@@ -155,7 +211,7 @@ class StoreWriter:
         self.folder = Path(folder)
         self.domain = domain
         self.chunk_rows = chunk_rows
-        self._chunks: list[Chunk] = []
+        self._files: list[StoredFile] = []
         self._buffered = 0
         self._finished = False
         self._columns = [np.empty(chunk_rows, code_type(size)) for size in domain.sizes]
@@ -207,7 +263,7 @@ class StoreWriter:
             [pa.array(column[: self._buffered]) for column in self._columns],
             names=list(self.domain.columns),
         )
-        name = f"chunk-{len(self._chunks):06d}.arrow"
+        name = f"chunk-{len(self._files):06d}.arrow"
 
         def write(file: int) -> None:
             with (
@@ -217,7 +273,7 @@ class StoreWriter:
                 writer.write_batch(batch)
 
         size = write_atomically(self.folder / name, write)
-        self._chunks.append(Chunk(name, self._buffered, size))
+        self._files.append(StoredFile(name, self._buffered, size))
         self._buffered = 0
 
     def finish(self) -> None:
@@ -233,7 +289,7 @@ class StoreWriter:
             "identity": secrets.token_hex(16),
             "columns": self.domain.columns,
             "sizes": self.domain.sizes,
-            "chunks": [{"file": c.file, "rows": c.rows, "bytes": c.bytes} for c in self._chunks],
+            "chunks": [{"file": f.file, "rows": f.rows, "bytes": f.bytes} for f in self._files],
         }
         text = json.dumps(manifest).encode()
         write_atomically(self.folder / MANIFEST, lambda file: _write_all(file, text))
@@ -279,13 +335,23 @@ class RecodedStore(CodeStore):
         self._store = store
         self._recoding = recoding
         self.folder, self.domain = store.folder, recoding.domain
-        self.files, self.chunks, self.rows = store.files, store.chunks, store.rows
         self.identity = store.identity
+
+    @property
+    def ranges(self) -> tuple[Chunk, ...]:
+        """The chunks, in the order of the rows."""
+        return self._store.ranges
 
     def part(self, first: int, end: int) -> Self:
         """Return the store of the chunks from `first` to before `end`, numbered from 0."""
-        some = super().part(first, end)
+        some = copy.copy(self)
         some._store = self._store.part(first, end)
+        return some
+
+    def joined(self) -> Self:
+        """Return the store with neighbouring chunks of a file as one, for reading in sequence."""
+        some = copy.copy(self)
+        some._store = self._store.joined()
         return some
 
     def read(self, chunk: int) -> tuple[NDArray[Any], ...]:
@@ -295,6 +361,42 @@ class RecodedStore(CodeStore):
             self._recoding.codes(name, codes).astype(code_type(size), copy=False)
             for name, size, codes in columns
         )
+
+
+def _opened(folder: Path, domain: Domain) -> tuple[str, tuple[StoredFile, ...]]:
+    """Return the identity and the files of a complete store of a domain.
+
+    Raises:
+        StageFailed: if it is incomplete, truncated, or was made for another schema.
+    """
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        files = tuple(StoredFile(**file) for file in manifest["chunks"])
+        made_for = (manifest["format"], manifest["columns"], manifest["sizes"])
+        identity = _identity(manifest)
+        whole = all((folder / each.file).stat().st_size == each.bytes for each in files)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _unusable("is incomplete", error) from None
+    if not whole:
+        raise _unusable("has a file of the wrong length")
+    if made_for != (FORMAT, list(domain.columns), list(domain.sizes)):
+        raise _unusable("was made for another schema")
+    return identity, files
+
+
+def _divided(files: Sequence[StoredFile]) -> tuple[Chunk, ...]:
+    """Return the chunks of some files: equal parts of each file."""
+    rows = sum(each.rows for each in files)
+    most = min(CHUNK_ROWS, max(FEWEST_ROWS, math.ceil(rows / CHUNKS)))
+    found: list[Chunk] = []
+    for each in files:
+        parts = max(1, math.ceil(each.rows / most))
+        edges = [each.rows * part // parts for part in range(parts + 1)]
+        found += [
+            Chunk(each.file, first, end - first, each.rows)
+            for first, end in itertools.pairwise(edges)
+        ]
+    return tuple(found)
 
 
 def _identity(manifest: Mapping[str, object]) -> str:

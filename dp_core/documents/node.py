@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias, TypeVar
 
@@ -40,12 +40,14 @@ class Node:
         source: File name, for messages.
         line: Line in the file, from 1; 0 without a file.
         key: Dotted path, `columns.age.type`; empty at the root.
+        quoted: Whether a scalar was written in quotes; False for other values.
     """
 
     content: Content
     source: str
     line: int = 0
     key: str = ""
+    quoted: bool = field(default=False, compare=False)
 
     @property
     def where(self) -> str:
@@ -280,4 +282,4 @@ def from_plain(value: object, source: str, key: str = "", depth: int = 0) -> Nod
         content = "true" if value else "false"
     else:
         content = str(value)
-    return Node(content, source, 0, key)
+    return Node(content, source, 0, key, quoted=isinstance(value, str))

@@ -127,7 +127,8 @@ class _Builder:
             raise place.error(f"is nested deeper than {MAX_DEPTH} levels.")
         if isinstance(event, yaml.ScalarEvent):
             nothing = event.value == "" and not event.style
-            return Node(None if nothing else event.value, self.source, line, key)
+            content = None if nothing else event.value
+            return Node(content, self.source, line, key, quoted=bool(event.style))
         if isinstance(event, yaml.SequenceStartEvent):
             return Node(self.items(events, key, depth), self.source, line, key)
         return Node(self.entries(place, events, depth), self.source, line, key)

@@ -1,4 +1,4 @@
-"""The release spec: everything that defines a release, and nothing about machines.
+"""The release spec: everything that defines a release, and which machines count.
 
 `dp_core.spec.reading.spec_file` parses it and reports mistakes.
 """
@@ -15,6 +15,7 @@ from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.selection.selector import Selector
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Noise, Privacy, Stage
+from dp_core.spec.counting_cluster import CountingCluster
 from dp_core.spec.data_location import DataPlace
 from dp_core.spec.quality_checks import Threshold
 from dp_core.tables.domain import Clique
@@ -56,6 +57,8 @@ class ReleaseSpec:
         checks: Tables compared with the data at a charge.
         thresholds: Limits above which the release waits for approval or ends.
         publish: Whether a person must approve the publication; by default not.
+        dask: Cluster to start for counting; None (the default) for threads of the process. It
+            changes no result, so it is not part of `document`.
         document: The resolved spec as plain JSON values; the plan's hash covers it.
     """
 
@@ -79,4 +82,5 @@ class ReleaseSpec:
     checks: tuple[Clique, ...] = ()
     thresholds: tuple[Threshold, ...] = ()
     publish: Publish = "at-once"
+    dask: CountingCluster | None = None
     document: Mapping[str, object]

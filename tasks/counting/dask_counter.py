@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import secrets
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,7 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Marginal
 from dp_core.tables.sparse_cells import count_keys, pack, unpack, words
 from tasks.counting.worker_check import Program, program, require_here, require_workers
-from tasks.support.dask_cluster import compute, workers, workers_of_a_process
+from tasks.support.dask_cluster import Graph, compute, workers, workers_of_a_process
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -50,6 +51,13 @@ MOST_MOVED = 20
 """Least ratio of a task's counting time to the time to move its counts."""
 SEVERAL = 4
 """Number of tasks for each thread, if they are then long enough."""
+FEW = 4
+"""Number of tasks of a short count, if each then takes `FEW_SECONDS` of counting. A short count
+gains no time by them, but every file of some thousand rows is divided."""
+FEW_SECONDS = 5e-5
+"""Least seconds of counting in a task of a short count."""
+FEW_CELLS = 1 << 17
+"""Most cells of the tables of a short count, because the counts of each task are added."""
 
 Work: TypeAlias = tuple[Callable[..., Any], Callable[..., Any]]
 """The function that counts a part, and the function that joins two results."""
@@ -60,7 +68,11 @@ class DaskCounter:
 
     Each task counts some chunks in sequence. The 64-bit counts of the tasks are added in pairs, as
     a tree. They are integers, so the sum does not depend on how the file was divided or in which
-    order the tasks ran. Up to `CACHED_BYTES` of counts are kept and not counted again.
+    order the tasks ran. Up to `CACHED_BYTES` of counts are kept and not counted again. A store of
+    any size is counted in this way.
+
+    Privacy:
+        Names and parameters of tasks hold no value of the file, no count and no number of rows.
     """
 
     def __init__(self, store: CodeStore, domain: Domain, client: Client | None = None) -> None:
@@ -138,7 +150,7 @@ class DaskCounter:
             # privacy: count in this process even with a cluster. A scheduler shows the size of
             # each result to everybody, and here the size reveals the number of non-empty cells.
             keys, counts = self._tree(
-                (_observe_chunk, _merge), (axes, sizes), None, self._store.chunks
+                (partial(_observe_chunk, axes=axes, sizes=sizes), _merge), None, self._store.chunks
             )
         return unpack(keys, sizes), counts
 
@@ -169,18 +181,19 @@ class DaskCounter:
 
     def _count(self, plan: TablePlan, progress: Callable[[float], None] | None = None) -> Counts:
         """Return the counts of each clique of a plan."""
-        if self._store.chunks == 0:
-            return plan.project(count_tables([np.empty(0, np.uint8)] * len(plan.sizes), plan))
-        tasks = self._tasks(plan)
-        if plan.cells > self._cells_at_once() or (tasks == 1 and self._client is None):
-            # One very large table: count chunk after chunk, so that only two copies exist.
-            return plan.project(_count_part(self._store, plan))
-        if self._client is None:
-            work: Work = (_count_part, _add)
-            return plan.project(self._tree(work, (plan,), None, tasks, progress))
+        # One very large table: count chunk after chunk in one task here, so that only two copies
+        # exist.
+        alone = plan.cells > self._cells_at_once()
+        tasks = 1 if alone else self._tasks(plan)
+        if alone or self._client is None:
+            work: Work = (partial(_count_part, plan=plan), _add)
+            return plan.project(self._tree(work, None, tasks, progress))
         self._checked = require_workers(self._client, self._store, self._checked)
-        work = (partial(_count_remotely, program()), partial(_add_remotely, program()))
-        return _parted(self._tree(work, (plan,), self._client, tasks, progress), plan)
+        work = (
+            partial(_count_remotely, program(), plan=plan),
+            partial(_add_remotely, program()),
+        )
+        return _parted(self._tree(work, self._client, tasks, progress), plan)
 
     def _tasks(self, plan: TablePlan) -> int:
         """Return the number of tasks of a count.
@@ -193,12 +206,12 @@ class DaskCounter:
         several = min(
             SEVERAL * workers(self._client), seconds / max(LEAST_TASK, MOST_MOVED * moved)
         )
-        return max(1, min(self._store.chunks, int(max(seconds / TASK, several))))
+        few = min(FEW, seconds / FEW_SECONDS) if plan.cells <= FEW_CELLS else 1
+        return max(1, min(self._store.chunks, int(max(seconds / TASK, several, few))))
 
     def _tree(
         self,
         work: Work,
-        asked: tuple[Any, ...],
         client: Client | None,
         tasks: int,
         progress: Callable[[float], None] | None = None,
@@ -207,24 +220,13 @@ class DaskCounter:
 
         Args:
             work: The function that counts a part, and the one that joins two results.
-            asked: Further arguments of the counting function.
             client: Client of a cluster; None for threads of this process.
             tasks: Number of parts.
             progress: Called with the part that is counted, below 1.
         """
-        from dask import delayed
-
-        leaf, join = (delayed(function, pure=False, traverse=False) for function in work)
-        bounds = [self._store.chunks * part // tasks for part in range(tasks + 1)]
-        leaves = [
-            leaf(self._store.part(first, end), *asked) for first, end in itertools.pairwise(bounds)
-        ]
-        nodes: list[Any] = leaves
-        while len(nodes) > 1:
-            pairs = [join(*nodes[place : place + 2]) for place in range(0, len(nodes) - 1, 2)]
-            nodes = pairs + nodes[2 * len(pairs) :]
+        graph, leaves, root = self._graph(work, tasks)
         try:
-            found = compute(nodes[0], client, [node.key for node in leaves], progress)
+            found = compute(graph, root, client, leaves, progress)
         except ReleaseError:
             raise
         except Exception:
@@ -235,6 +237,25 @@ class DaskCounter:
         if isinstance(found, Failure):
             raise RuntimeError(f"A worker of the cluster failed.\n{found.detail}")
         return found
+
+    def _graph(self, work: Work, tasks: int) -> tuple[Graph, list[str], str]:
+        """Return a Dask graph, the keys of the tasks that count, and the key of the result."""
+        leaf, join = work
+        # privacy: scheduler, pages and logs show the keys, so they name nothing of the data.
+        # Keys are never repeated, because a scheduler would return the earlier result.
+        count = secrets.token_hex(8)
+        bounds = [self._store.chunks * part // tasks for part in range(tasks + 1)]
+        graph: Graph = {
+            f"count-{part}-{count}": (leaf, self._store.part(*edges))
+            for part, edges in enumerate(itertools.pairwise(bounds))
+        }
+        leaves = nodes = list(graph)
+        while len(nodes) > 1:
+            first, second, *rest = nodes
+            key = f"add-{len(graph) - tasks}-{count}"
+            graph[key] = (join, first, second)
+            nodes = [*rest, key]
+        return graph, leaves, nodes[0]
 
     def _keep(self, known: Mapping[Axes, NDArray[np.int64]]) -> None:
         for axes, counts in known.items():
@@ -255,6 +276,9 @@ def _count_chunk(store: CodeStore, chunk: int, plan: TablePlan) -> Counts:
 
 
 def _count_part(store: CodeStore, plan: TablePlan) -> Counts:
+    store = store.joined()
+    if store.chunks == 0:
+        return count_tables([np.empty(0, np.uint8)] * len(plan.sizes), plan)
     total = _count_chunk(store, 0, plan)
     for chunk in range(1, store.chunks):
         for counts, more in zip(total, _count_chunk(store, chunk, plan), strict=True):

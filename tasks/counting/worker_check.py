@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import dp_core
 from dp_core.confidential.code_store import CodeStore
 from dp_core.errors import StageFailed
-from tasks.support.dask_cluster import ONCE, scheduler_lost
+from tasks.support.dask_cluster import ONCE, WITHOUT, scheduler_lost
+from tasks.support.named_cluster import is_encrypted
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -31,9 +32,7 @@ NONE = "none"
 SOURCES = "source files"
 PATIENCE = 10.0
 """Seconds that a worker has to report its versions; after that, only its tasks check them."""
-REMEDY = (
-    f"install what this process has there, from the same lock file, or leave out `--dask`. {ONCE}"
-)
+REMEDY = f"install what this process has there, from the same lock file, {WITHOUT}. {ONCE}"
 
 
 def versions() -> dict[str, str]:
@@ -70,13 +69,15 @@ def require_workers(client: Client, store: CodeStore, known: frozenset[str]) -> 
         known: Addresses of workers that were checked before for this store.
 
     Raises:
-        StageFailed: if a worker runs another program or cannot read the store; the message names
-            it. Also if the scheduler does not answer.
+        StageFailed: if a worker runs another program, cannot read the store, or would receive
+            counts unencrypted; the message names it. Also if the scheduler does not answer.
     """
     try:
         there = frozenset(client.nthreads())
         if not (new := sorted(there - known)):
             return there
+        for worker in new:
+            require_encrypted(worker)
         told = _versions_of(client, new)
         for worker, answer in told.items():
             require_same(versions(), _as_known(answer), worker)
@@ -144,14 +145,36 @@ def require_here(made_with: Program, store: CodeStore | None) -> None:
         store: Store of the task; None if it has none.
 
     Raises:
-        StageFailed: if the versions differ or the store cannot be read; names this worker.
+        StageFailed: if the versions differ, the store cannot be read, or counts would be sent
+            unencrypted; names this worker.
     """
+    if "://" in (here := _this_worker()):
+        require_encrypted(here)
     if made_with != program():
         require_same(dict(made_with), dict(program()), _this_worker())
         # All versions of `made_with` are the same, so this worker's program checks more packages.
         raise StageFailed(f"The Dask worker {_this_worker()} runs another version; {REMEDY}")
     if store is not None and not store.is_here():
         raise does_not_see(store, _this_worker())
+
+
+def require_encrypted(worker: str) -> None:
+    """Refuse a worker to which others would send counts unencrypted.
+
+    A scheduler on this machine may have workers elsewhere, for example through a tunnel.
+
+    Args:
+        worker: Address of the worker.
+
+    Raises:
+        StageFailed: if it is neither encrypted nor on this machine.
+    """
+    if not is_encrypted(worker):
+        raise StageFailed(
+            f"Exact counts would be sent to the Dask worker {worker} unencrypted; start it with"
+            f" `--protocol tls`, {WITHOUT}. {ONCE}",
+            row="dask-in-clear",
+        )
 
 
 def require_same(ours: Mapping[str, str], theirs: Mapping[str, str], worker: str) -> None:
@@ -188,8 +211,7 @@ def does_not_see(store: CodeStore, worker: str) -> StageFailed:
     """Return the error to raise about a worker that cannot read a store."""
     return StageFailed(
         f"The Dask worker {worker} cannot read the codes in {store.folder}; give every worker"
-        " access to the home at the same path, as the same user, or leave out `--dask`."
-        f" {ONCE}",
+        f" access to the home at the same path, as the same user, {WITHOUT}. {ONCE}",
         row="dask-worker-sees-nothing",
     )
 

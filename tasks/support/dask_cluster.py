@@ -1,4 +1,4 @@
-"""Runs Dask's tasks on threads of this process, or on a cluster that is already running.
+"""Runs Dask's tasks on threads of this process, or on a cluster: one that runs, or one it starts.
 
 Dask counts and never draws noise. Its tasks are exact and have no side effects, so any of them may
 be lost or repeated. Threads of this process need no scheduler process, socket or dashboard, and the
@@ -10,24 +10,31 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from dp_core.errors import BadInput, StageFailed
+from dp_core.spec.counting_cluster import CountingCluster
+from tasks.support.lazy_packages import complete
+from tasks.support.named_cluster import is_encrypted, started
 from tasks.support.processors import threads
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PATIENCE = 60.0
-"""Seconds that a count waits for a cluster without workers, so that a lost worker can be
+"""Seconds that a count waits for a running cluster without workers, so that a lost worker can be
 restarted."""
 ANSWER = 30.0
 """Seconds that the scheduler has to answer the first connection."""
 LOOK = 1.0
 """Seconds between checks for workers and their progress."""
+Graph: TypeAlias = dict[str, tuple[Any, ...]]
+"""A plain Dask graph: by key, a function and its arguments."""
+_STARTED: WeakKeyDictionary[Client, CountingCluster] = WeakKeyDictionary()
+"""By client, the cluster of the spec that was started for it."""
+WITHOUT = "or leave out `--dask` or the spec's `dask`"
 ONCE = "Then resume the release: what was paid for is not paid for again."
 
 
@@ -40,7 +47,12 @@ def workers(client: Client | None) -> int:
     Raises:
         StageFailed: if the cluster's scheduler does not answer any more.
     """
-    return threads() if client is None else max(sum(_threads_there(client)), 1)
+    if client is None:
+        return threads()
+    asked = _STARTED.get(client)
+    # Divide a count for the workers that will come as well.
+    coming = 0 if asked is None else asked.workers or (asked.adapt or (0, 0))[1]
+    return max(sum(_threads_there(client)), coming, 1)
 
 
 def workers_of_a_process(client: Client | None) -> int:
@@ -56,15 +68,17 @@ def workers_of_a_process(client: Client | None) -> int:
 
 
 def compute(
-    node: Any,
+    graph: Graph,
+    key: str,
     client: Client | None,
     parts: Sequence[str] = (),
     progress: Callable[[float], None] | None = None,
 ) -> Any:
-    """Return the value of a `dask.delayed` node.
+    """Return the value of a key of a Dask graph.
 
     Args:
-        node: The node.
+        graph: Tasks by their keys; a task names the tasks whose results it takes.
+        key: Key of the result.
         client: Client of a cluster whose workers can read the run's folder; None for threads of
             this process.
         parts: Keys of the tasks whose number measures the progress; empty by default.
@@ -75,23 +89,24 @@ def compute(
             died. If only some workers are lost, Dask repeats their tasks.
     """
     if client is None:
+        # The scheduler itself, on a plain graph: `delayed` would import three times as much, and
+        # the name of a scheduler would import `distributed`.
         from dask.threaded import get
 
-        # Pass the function, not its name: for a name Dask imports `distributed`.
         with nullcontext() if progress is None else _told_by_threads(parts, progress):
-            return node.compute(scheduler=get, num_workers=threads())
+            return get(graph, key, num_workers=threads())
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
 
     try:
-        future = client.compute(node)
+        future = client.get(graph, key, sync=False)
         _wait(future, client, parts, progress)
         return future.result()
     except KilledWorker as error:
         raise StageFailed(
             "Every Dask worker that got a part of a count died, perhaps because it lacked memory"
-            f" or dp-release; repair the workers or leave out `--dask`. {ONCE}",
+            f" or dp-release; repair the workers {WITHOUT}. {ONCE}",
             internal=str(error),
             row="dask-workers-died",
         ) from None
@@ -126,6 +141,7 @@ def _wait(
     done = threading.Event()
     future.add_done_callback(lambda _: done.set())
     alone_since = None
+    patience = PATIENCE if (asked := _STARTED.get(client)) is None else asked.wait
     while not done.wait(LOOK):
         if _threads_there(client):
             alone_since = None
@@ -133,10 +149,10 @@ def _wait(
                 progress(_part_done(client, parts))
             continue
         alone_since = alone_since or time.monotonic()
-        if time.monotonic() - alone_since >= PATIENCE:
+        if time.monotonic() - alone_since >= patience:
             raise StageFailed(
-                f"The Dask cluster has had no worker for {PATIENCE:.0f} seconds during a count;"
-                f" start workers or leave out `--dask`. {ONCE}",
+                f"The Dask cluster has had no worker for {patience:.0f} seconds during a count;"
+                f" start workers {WITHOUT}. {ONCE}",
                 row="dask-no-worker",
             )
 
@@ -168,7 +184,7 @@ def scheduler_lost(error: Exception) -> StageFailed:
         error: Error of the connection; its text goes to the internal folder.
     """
     return StageFailed(
-        f"The Dask scheduler was lost during a count; start it again or leave out `--dask`. {ONCE}",
+        f"The Dask scheduler was lost during a count; start it again {WITHOUT}. {ONCE}",
         internal=str(error),
         row="dask-lost",
     )
@@ -183,10 +199,7 @@ def check_address(address: str | None) -> None:
     Raises:
         BadInput: if the address is neither `tls://` nor on this machine.
     """
-    if address is None:
-        return
-    url = urlsplit(address)
-    if url.scheme != "tls" and url.hostname not in LOOPBACK:
+    if address is not None and not is_encrypted(address):
         raise BadInput(
             f"Exact counts would be sent to the Dask scheduler {address!r} unencrypted;"
             " use a tls:// address.",
@@ -195,35 +208,48 @@ def check_address(address: str | None) -> None:
 
 
 @contextmanager
-def dask_client(address: str | None) -> Iterator[Client | None]:
-    """Connect to a running cluster during a block.
+def dask_client(
+    address: str | None, asked: CountingCluster | None = None
+) -> Iterator[Client | None]:
+    """Connect to a cluster during a block.
 
     Args:
-        address: `tls://host:port`, or `tcp://host:port` on this machine; Dask's own configuration
-            names the certificates. None for no cluster.
+        address: `tls://host:port` of a running scheduler, or `tcp://host:port` on this machine;
+            Dask's own configuration names the certificates. None for no running cluster.
+        asked: Cluster to start if there is no address; None (the default) for none.
 
     Yields:
         A client of the cluster; None without one.
 
     Raises:
-        BadInput: if exact counts would be sent unencrypted.
-        StageFailed: if the scheduler does not answer.
+        BadInput: if exact counts would be sent unencrypted, or an option cannot be used.
+        StageFailed: if the scheduler does not answer, or the cluster does not start.
     """
     check_address(address)
-    if address is None:
+    place: AbstractContextManager[Any]
+    if address is not None:
+        place, asked = nullcontext(address), None
+    elif asked is not None:
+        place = started(asked)
+    else:
         yield None
         return
-    from distributed import Client
+    complete("dask")
+    with place as cluster:
+        from distributed import Client
 
-    try:
-        client = Client(address, set_as_default=False, timeout=ANSWER)
-    except (OSError, ValueError, TypeError) as error:
-        raise StageFailed(
-            f"The Dask scheduler {address!r} does not answer; start it, or leave out `--dask`.",
-            internal=str(error),
-            row="dask-unreachable",
-        ) from None
-    try:
-        yield client
-    finally:
-        client.close()
+        try:
+            client = Client(cluster, set_as_default=False, timeout=ANSWER)
+        except (OSError, ValueError, TypeError) as error:
+            told = address or cluster.scheduler_address
+            raise StageFailed(
+                f"The Dask scheduler {told!r} does not answer; start it, {WITHOUT}.",
+                internal=str(error),
+                row="dask-unreachable",
+            ) from None
+        if asked is not None:
+            _STARTED[client] = asked
+        try:
+            yield client
+        finally:
+            client.close()

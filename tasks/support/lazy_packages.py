@@ -16,6 +16,7 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.abc import InspectLoader, Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
 from threading import RLock
 from types import ModuleType
 
@@ -105,6 +106,13 @@ class _LookUp:
             with suppress(ImportError, AttributeError):
                 names[wanted] = _taken(*self._origins[wanted])
                 return names[wanted]
+        elif not self._running and not wanted.startswith("__"):
+            # A submodule is asked for while another one is being imported, which would be only half
+            # there for the `__init__`. If the import fails, the `__init__` may define the name.
+            name = f"{self._module.__name__}.{wanted}"
+            with suppress(ImportError, AttributeError):
+                if find_spec(name) is not None:
+                    return import_module(name)
         # Import machinery looks up dunder names in every module; only `__all__`, which `import *`
         # needs, and the module's own ones require the `__init__`.
         if not wanted.startswith("__") or wanted == "__all__" or wanted in self._own:
@@ -133,6 +141,20 @@ class _LookUp:
                 del self._module.__dict__["__getattr__"]
         finally:
             self._lock.release()
+
+
+def complete(name: str) -> None:
+    """Run the whole `__init__` of a package, if it was loaded lazily.
+
+    A package whose submodule and function share a name, such as `dask.delayed`, needs this before
+    other libraries use it: importing the submodule alone would hide the function.
+
+    Args:
+        name: Full name of a package.
+    """
+    later = vars(import_module(name)).get("__getattr__")
+    if isinstance(later, _LookUp):
+        later._run_whole()
 
 
 def _taken(source: str, known_as: str) -> object:

@@ -498,7 +498,7 @@ def test_a_cluster_keeps_and_logs_nothing_of_what_failed_on_it(tmp_path):
 
 
 def test_a_worker_returns_what_failed_and_raises_our_own_sentences_only(monkeypatch):
-    store = SimpleNamespace(chunks=1, is_here=lambda: True)
+    store = SimpleNamespace(chunks=1, is_here=lambda: True, joined=lambda: store)
 
     def failing(error: Exception) -> dask_counter.Joined | dask_counter.Failure:
         def broken(*_: object) -> None:

@@ -25,6 +25,7 @@ from dp_core.schema.reading.schema_file import check_version, parse_schema
 from dp_core.spec.data_location import DataPlace, read_object_url, read_table
 from dp_core.spec.presets import PRESETS, Preset
 from dp_core.spec.reading.checks_reader import read_tables, read_thresholds
+from dp_core.spec.reading.cluster_reader import read_cluster
 from dp_core.spec.reading.method_reader import (
     MODES,
     PARAMETRIC_MODES,
@@ -62,6 +63,7 @@ _KEYS = (
     "synthesize",
     "checks",
     "publish",
+    "dask",
 )
 _REQUIRED = ("version", "release", "data", "schema", "account", "privacy")
 _SECTION_KEYS = {
@@ -168,6 +170,7 @@ def load_spec(path: Path) -> ReleaseSpec:
         checks=checked,
         thresholds=read_thresholds(sections["checks"], shares["checks"]),
         publish=one_of(keys.get("publish"), PUBLISH),
+        dask=read_cluster(keys.get("dask")),
         document={},
     )
     document = spec_document(spec, selector_name, reconstructor_name)

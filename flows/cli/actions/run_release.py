@@ -44,7 +44,7 @@ def make(
     log.direct(log_file, log_format)
     started = time.monotonic()
     # Faults of spec, schema, paths, budget, disk and servers are found at once, without Prefect.
-    plan = _opening(spec, out, release)
+    plan = _opening(spec, out, release, options.get("dask"))
     made = plan.spec.release
     reservation = open_ledger(home()).reservation(made)
     unfinished = reservation if reservation and reservation.outcome is None else None
@@ -114,16 +114,19 @@ def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:
         load_great_expectations()
 
 
-def _opening(spec: Path, out: Path, release: str | None) -> Plan:
+def _opening(spec: Path, out: Path, release: str | None, dask: str | None) -> Plan:
     """Return the plan of a release that may begin; log a refusal."""
     from flows.engine.configured_server import require_server
     from flows.engine.settings import require_room
     from flows.monitoring import log
     from flows.monitoring.outcome import outcome_of
     from flows.releases.start_check import check_start, plan_of_release
+    from tasks.support.named_cluster import check_cluster
 
     try:
         plan = plan_of_release(spec, release)
+        if dask is None:
+            check_cluster(plan.spec.dask)
         check_start(plan, out)
         require_room(home())
         require_server()

@@ -38,7 +38,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--verbose", is_flag=True, help="Show Prefect's own log."),
         click.option("--show-values", is_flag=True, help="Print confidential detail of a failure."),
         click.option("--keep-confidential", is_flag=True, help="Keep the codes and exact counts."),
-        click.option("--dask", metavar="ADDRESS", help="Dask scheduler; default: local threads."),
+        click.option("--dask", metavar="ADDRESS", help="Dask scheduler; default: see the spec."),
     ):
         command = option(command)
     return command
@@ -77,8 +77,11 @@ def plan(spec: Path) -> PlanAnswer:
     from dp_core.spec.plan import make_plan
     from dp_core.spec.reading.spec_file import load_spec
     from flows.answers.plan_answers import plan_answer
+    from tasks.support.named_cluster import check_cluster
 
-    return plan_answer(make_plan(load_spec(spec)), ledger_if_any())
+    read = load_spec(spec)
+    check_cluster(read.dask)
+    return plan_answer(make_plan(read), ledger_if_any())
 
 
 @cli.command()

@@ -16,7 +16,7 @@ from flows.cli.command_parts import PATH, cli, this_home
 @click.option("--cron", required=True, metavar="'M H D MON DOW'", help="Schedule of the releases.")
 @click.option("--timezone", "zone", default="UTC", metavar="ZONE", help="Time zone; UTC.")
 @click.option("--out-root", metavar="DIR", required=True, type=PATH, help="Folder for the bundles.")
-@click.option("--dask", metavar="ADDRESS", help="Dask scheduler; default: local threads.")
+@click.option("--dask", metavar="ADDRESS", help="Dask scheduler; default: see the spec.")
 def serve(template: Path, cron: str, zone: str, out_root: Path, dask: str | None) -> None:
     """Make releases on a schedule, until stopped.
 

@@ -1,3 +1,5 @@
+import pickle
+import pickletools
 import shutil
 import stat
 
@@ -45,7 +47,7 @@ def test_what_is_written_is_read_however_it_was_cut(tmp_path_factory, rows, cuts
     cuts = sorted(min(cut, rows) for cut in cuts)
     store = write(tmp_path_factory.mktemp("s") / "codes", columns, cuts)
     assert store.rows == rows
-    assert [chunk.rows for chunk in store.files[:-1]] == [100] * ((rows - 1) // 100)
+    assert [chunk.rows for chunk in store.ranges[:-1]] == [100] * ((rows - 1) // 100)
     for number, column in enumerate(columns):
         parts = [store.read(chunk)[number] for chunk in range(store.chunks)]
         assert np.array_equal(np.concatenate([*parts, []]), column)
@@ -92,7 +94,7 @@ def test_a_full_disk_leaves_no_temporary_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize("damage", ["cut", "gone", "manifest", "garbled"])
 def test_a_damaged_store_is_refused(tmp_path, damage):
     store = write(tmp_path / "s", random_columns(150))
-    chunk = store.folder / store.files[1].file
+    chunk = store.folder / store.ranges[1].file
     content = chunk.read_bytes()
     if damage == "cut":
         chunk.write_bytes(content[:-1])
@@ -124,6 +126,58 @@ def test_parts_of_a_store_are_its_chunks(tmp_path):
     for chunk in range(3):
         assert all(map(np.array_equal, rest.read(chunk), store.read(chunk + 1)))
     assert store.chunks == 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "most_rows", "chunks"),
+    [
+        (0, 10**6, 0),
+        (2_000, 10**6, 1),
+        (10_000, 10**6, 5),
+        (13_583, 10**6, 7),
+        (100_000, 10**6, 8),
+        (100_000, 30_000, 10),  # equal parts of each of four files
+    ],
+)
+def test_a_store_of_some_thousand_rows_has_several_chunks(tmp_path, rows, most_rows, chunks):
+    columns = random_columns(rows)
+    store = write(tmp_path / "s", columns, chunk_rows=most_rows)
+    assert (store.chunks, store.rows) == (chunks, rows)
+    for number, column in enumerate(columns):
+        parts = [store.read(chunk)[number] for chunk in range(store.chunks)]
+        assert np.array_equal(np.concatenate([*parts, []]), column)
+
+
+def test_joined_chunks_are_the_files_of_a_part(tmp_path):
+    columns = random_columns(10_000)
+    store = write(tmp_path / "s", columns, chunk_rows=6_000)
+    assert [chunk.rows for chunk in store.joined().ranges] == [6_000, 4_000]
+    part = store.part(1, 4).joined()
+    assert [(chunk.first, chunk.rows) for chunk in part.ranges] == [(2_000, 4_000), (0, 2_000)]
+    found = np.concatenate([part.codes(chunk) for chunk in range(part.chunks)], axis=1)
+    assert np.array_equal(found, np.array(columns)[:, 2_000:8_000])
+
+
+def test_a_pickled_part_reads_the_same_rows_and_holds_no_number_of_rows(tmp_path):
+    store = write(tmp_path / "s", random_columns(123_457))
+    finer = RecodedStore(store, Recoding(DOMAIN, {}))
+    for each in (store.part(2, 5), finer.part(2, 5)):
+        sent = pickle.dumps(each)
+        numbers = {value for _, value, _ in pickletools.genops(sent) if isinstance(value, int)}
+        assert not numbers & {store.rows, each.rows, *(chunk.rows for chunk in store.ranges)}
+        received = pickle.loads(sent)
+        assert received.is_here()
+        assert (received.chunks, received.rows) == (each.chunks, each.rows)
+        assert all(map(np.array_equal, received.read(1), each.read(1)))
+
+
+def test_a_pickled_store_that_was_written_again_is_refused(tmp_path):
+    sent = pickle.dumps(write(tmp_path / "s", random_columns(150)))
+    write(tmp_path / "s", random_columns(150))
+    received = pickle.loads(sent)
+    assert not received.is_here()
+    with pytest.raises(StageFailed, match="written again"):
+        _ = received.rows
 
 
 def test_parts_of_a_store_in_coarser_codes_are_its_chunks(tmp_path):

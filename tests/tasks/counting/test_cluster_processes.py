@@ -9,6 +9,7 @@ import urllib.request
 from functools import partial
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 
@@ -300,3 +301,28 @@ def test_the_scheduler_s_pages_show_that_it_is_there_and_nothing_else(running):
     assert answer("health") == 200
     for page in ("info/main/workers.html", "json/counts.json", "metrics", "status"):
         assert answer(page) == 404, page
+
+
+@pytest.mark.runbook("dask-lost")
+def test_a_scheduler_that_is_killed_in_mid_count_ends_it_with_one_sentence(
+    store, tmp_path, says, monkeypatch
+):
+    monkeypatch.setattr(cluster_module, "LOOK", 0.05)
+    folder = tmp_path / "trap"
+    folder.mkdir()
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "2 s"}),
+        processes(tmp_path, 2) as (cluster, client),
+    ):
+        cluster.start_worker(1)
+        workers_come(client, 1)
+        client.run(Trap(folder, at=2).setup, None)
+
+        def kill():
+            held(folder, 1)
+            cluster.end(cluster.started[0])
+            (folder / "go").touch()
+
+        with meanwhile(kill), pytest.raises(StageFailed) as failed:
+            counted(store, client)
+    says(failed.value)

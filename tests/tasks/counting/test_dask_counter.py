@@ -2,6 +2,7 @@ import math
 import pickle
 from types import SimpleNamespace
 
+import dask
 import numpy as np
 import pytest
 from distributed.versions import get_package_info
@@ -115,8 +116,9 @@ def test_a_running_cluster_gives_the_same_counts(tmp_path):
         def run(self, _function, *_words, **_options):
             return {}
 
-        def compute(self, node):
-            self.value = pickle.loads(pickle.dumps(node)).compute(scheduler="sync")
+        def get(self, graph, key, sync):
+            assert not sync
+            self.value = dask.get(pickle.loads(pickle.dumps(graph)), key)
             return self
 
         def add_done_callback(self, call):
@@ -149,7 +151,7 @@ def test_a_worker_that_could_not_read_its_task_is_named_when_a_count_fails(tmp_p
         def run(self, _function, *_words, **_options):
             return {}
 
-        def compute(self, _node):
+        def get(self, _graph, _key, **_options):
             self.packages = {**self.packages, "dp-release": None}
             raise ModuleNotFoundError("No module named 'tasks'")
 
@@ -198,6 +200,15 @@ def test_tasks_are_long_beside_what_dask_takes_and_several_for_each_thread(
     store = SimpleNamespace(domain=DOMAIN, rows=rows, chunks=math.ceil(rows / 2**19))
     plan = SimpleNamespace(tables=[()] * tables, cells=cells)
     assert DaskCounter(store, DOMAIN)._tasks(plan) == tasks
+
+
+def test_a_small_file_is_divided_into_a_few_tasks_unless_its_tables_are_large(monkeypatch):
+    monkeypatch.setattr(dask_counter, "TASK", 0.15)
+    monkeypatch.setattr(dask_counter, "workers", lambda _: 2)
+    store = SimpleNamespace(domain=DOMAIN, rows=13_583, chunks=7)
+    for tables, cells, tasks in ((14, 10**5, 4), (3, 10**4, 1), (67, 10**6, 1)):
+        plan = SimpleNamespace(tables=[()] * tables, cells=cells)
+        assert DaskCounter(store, DOMAIN)._tasks(plan) == tasks
 
 
 def test_progress_is_told_and_never_says_that_all_is_done(tmp_path, monkeypatch):

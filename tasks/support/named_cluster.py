@@ -1,0 +1,328 @@
+"""Starts the cluster that a spec names: any cluster class of Dask's, with its own options.
+
+The class runs in the process that makes the release. What it starts, jobs or pods, counts and draws
+nothing. Whoever writes the options of such a class can start programs as the user of the release.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import urlsplit
+
+from dp_core.documents.typed_text import printable, shown
+from dp_core.errors import BadInput, ReleaseError, StageFailed, nearest
+from dp_core.spec.counting_cluster import CountingCluster
+from tasks.support.lazy_packages import complete
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+ENCRYPTED = ("tls", "gateway", "inproc")
+"""Schemes of addresses under which counts travel in TLS, or stay in this process."""
+DASHBOARD = "DP_RELEASE_DASK_DASHBOARD"
+"""Environment variable with the address of the dashboard, such as 127.0.0.1:8787."""
+OURS = ("asynchronous", "loop")
+NEEDED = ("adapt", "close", "scale")
+MOST_TEXT = 300
+NOWHERE = "127.0.0.1:0"
+"""Any free port on this machine: a scheduler always listens, with or without a dashboard."""
+
+PRIVATE: Mapping[str, object] = {
+    # privacy: a spill file would hold exact counts in clear.
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    # privacy: without the operator's wish, pages say only that they are there.
+    "distributed.scheduler.http.routes": ["distributed.http.health"],
+    "distributed.worker.http.routes": ["distributed.http.health"],
+    "distributed.scheduler.worker-ttl": "2 minutes",
+}
+PAGES = (
+    "distributed.http.scheduler.prometheus",
+    "distributed.http.scheduler.info",
+    "distributed.http.scheduler.json",
+    "distributed.http.health",
+    "distributed.http.statics",
+)
+
+
+def check_cluster(asked: CountingCluster | None) -> None:
+    """Refuse a cluster that cannot be started as the spec says; nothing is started.
+
+    Args:
+        asked: Cluster of the spec; None for no cluster.
+
+    Raises:
+        BadInput: if the class does not exist here, has no such option, or cannot use a value as
+            far as that is known without starting it. The message names the place in the spec.
+    """
+    if asked is not None:
+        _checked(asked)
+
+
+def is_encrypted(address: str) -> bool:
+    """Return whether counts that are sent to an address are encrypted or stay on this machine.
+
+    >>> is_encrypted("tls://10.0.0.1:8786"), is_encrypted("tcp://10.0.0.1:8786")
+    (True, False)
+    >>> is_encrypted("tcp://127.0.0.1:8786")
+    True
+    """
+    url = urlsplit(address)
+    return url.scheme in ENCRYPTED or url.hostname in LOOPBACK
+
+
+@contextmanager
+def started(asked: CountingCluster) -> Iterator[Any]:
+    """Start a cluster, and close it after the block.
+
+    Args:
+        asked: Cluster of the spec.
+
+    Yields:
+        The cluster, scaled as the spec says; its workers may come later.
+
+    Raises:
+        BadInput: if an option cannot be used, or exact counts would be sent unencrypted.
+        StageFailed: if the cluster does not start.
+    """
+    kind = _checked(asked)
+    import dask
+
+    submit = getattr(getattr(kind, "job_cls", None), "submit_command", None)
+    if submit and shutil.which(command := submit.split()[0]) is None:
+        raise StageFailed(
+            f"The Dask cluster {asked.cluster} of the spec submits jobs with {command!r}, which is"
+            " not on this machine; run the release where jobs are submitted, or remove `dask` from"
+            " the spec, and resume.",
+            row="dask-not-started",
+        )
+    shown_at = dashboard()
+    routes = {"distributed.scheduler.http.routes": list(PAGES)} if shown_at else {}
+    # Workers that are started later read the configuration again, so it holds for the whole block.
+    with dask.config.set({**PRIVATE, **routes}):
+        try:
+            cluster = kind(**_options(kind, asked, shown_at))
+        except (TypeError, ValueError) as error:
+            raise asked.place("options").error(
+                f"{asked.cluster} does not accept these options: {_reason(error)}; correct them."
+            ) from None
+        except Exception as error:
+            raise StageFailed(
+                f"The Dask cluster {asked.cluster} of the spec did not start: {_reason(error)};"
+                " correct `dask` in the spec, or remove it to count in this process, and resume.",
+                internal=repr(error),
+                row="dask-not-started",
+            ) from None
+        try:
+            address = str(cluster.scheduler_address)
+            if not is_encrypted(address):
+                raise BadInput(
+                    printable(
+                        f"{asked.place('cluster').where}: exact counts would be sent to the Dask"
+                        f" scheduler {address!r} unencrypted; add `security: true` and `protocol:"
+                        " tls` to the options, or use another class that encrypts."
+                    ),
+                    row="dask-in-clear",
+                )
+            _scale(cluster, asked)
+            yield cluster
+        finally:
+            # What the cluster started ends by itself when its scheduler is gone.
+            with suppress(Exception):
+                cluster.close()
+
+
+def dashboard() -> str | None:
+    """Return the address at which the operator wants Dask's dashboard, None if not at all.
+
+    Raises:
+        BadInput: if it is not on this machine, or Bokeh is missing.
+    """
+    address = os.environ.get(DASHBOARD, "").strip()
+    if not address:
+        return None
+    host, _, port = address.rpartition(":")
+    if host not in LOOPBACK or not port.isdigit() or int(port) > 65_535:
+        raise BadInput(
+            f"{DASHBOARD} is {shown(address)}; the dashboard has no password, so give a port of"
+            " this machine, such as 127.0.0.1:8787, and reach it through an SSH tunnel."
+        )
+    if find_spec("bokeh") is None:
+        raise BadInput(
+            f"{DASHBOARD} asks for Dask's dashboard, which needs the package bokeh; install it, or"
+            " unset the variable."
+        )
+    return address
+
+
+def _checked(asked: CountingCluster) -> type:
+    """Return the class, with its options checked as far as possible without starting it."""
+    complete("dask")
+    kind = _class(asked)
+    known = known_options(kind)
+    for name in asked.options:
+        if name in OURS:
+            raise asked.place(f"options.{name}").error("is set by dp-release; remove it.")
+        if name == "dashboard_address":
+            raise asked.place(f"options.{name}").error(
+                f"the operator of this machine decides about the dashboard, with {DASHBOARD};"
+                " remove it."
+            )
+        if known is not None and name not in known:
+            raise asked.place(f"options.{name}").error(
+                f"{asked.cluster} has no option {shown(name)}.{nearest(name, sorted(known))}"
+            )
+    _check_jobs(kind, asked)
+    return kind
+
+
+def _class(asked: CountingCluster) -> type:
+    module, _, name = asked.cluster.rpartition(".")
+    place = asked.place("cluster")
+    try:
+        holder = import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if error.name == package:
+            raise place.error(
+                f"the package {package!r} is not installed here; install it in the environment of"
+                " dp-release, or correct the name."
+            ) from None
+        raise place.error(
+            f"{module} cannot be imported: {_reason(error)}; install what it needs, or correct the"
+            " name."
+        ) from None
+    except Exception as error:
+        raise place.error(f"{module} cannot be imported: {_reason(error)}.") from None
+    found = getattr(holder, name, None)
+    if found is None:
+        classes = [key for key in vars(holder) if "Cluster" in key]
+        raise place.error(f"{module} has no class {name}.{nearest(name, classes)}")
+    if not isinstance(found, type) or not all(callable(getattr(found, n, None)) for n in NEEDED):
+        raise place.error(
+            f"{asked.cluster} is not a class of clusters: it cannot be started, scaled and closed."
+            " Name one such as distributed.LocalCluster or dask_jobqueue.SLURMCluster."
+        )
+    return found
+
+
+def known_options(kind: type) -> frozenset[str] | None:
+    """Return the keyword arguments that a cluster class takes; None if it takes any.
+
+    Args:
+        kind: A cluster class. What it passes on, to its base class, to its jobs or to local
+            workers, counts too.
+    """
+    from distributed import LocalCluster, Nanny, Worker
+
+    if hasattr(kind, "job_cls"):
+        return frozenset(_arguments(kind, deep=False)[0] | _arguments(kind.job_cls)[0])
+    if issubclass(kind, LocalCluster):
+        own = _arguments(kind, deep=False)[0] | _arguments(LocalCluster, deep=False)[0]
+        return frozenset(own | _arguments(Nanny)[0] | _arguments(Worker)[0])
+    names, is_open = _arguments(kind)
+    return None if is_open else frozenset(names)
+
+
+def _arguments(kind: type, *, deep: bool = True) -> tuple[set[str], bool]:
+    """Return the arguments of a class, and whether it takes others as well.
+
+    Args:
+        kind: The class.
+        deep: Whether it passes the rest to its base classes; True by default.
+    """
+    names: set[str] = set()
+    for base in kind.__mro__[:-1]:
+        if "__init__" not in vars(base):
+            continue
+        parameters = list(inspect.signature(vars(base)["__init__"]).parameters.values())[1:]
+        variable = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        names |= {each.name for each in parameters if each.kind not in variable}
+        is_open = any(each.kind == inspect.Parameter.VAR_KEYWORD for each in parameters)
+        if not is_open or not deep:
+            return names, is_open
+    return names, True
+
+
+def _check_jobs(kind: type, asked: CountingCluster) -> None:
+    """Check the values of a job's options by writing a job's script, which is not submitted."""
+    job = getattr(kind, "job_cls", None)
+    if job is None:
+        return
+    import dask
+
+    options = asked.options
+    config = f"jobqueue.{job.config_name}"
+    folder = options.get("shared_temp_directory") or dask.config.get(
+        f"{config}.shared-temp-directory", None
+    )
+    if options.get("security") is True and not folder:
+        raise asked.place("options.security").error(
+            "certificates that are made for one release reach the jobs as files; name a folder that"
+            " all nodes see under options.shared_temp_directory."
+        )
+    elsewhere = {"security", "interface", "protocol", "log_directory", "scheduler", "name"}
+    given = {name: options[name] for name in options if name in _arguments(job)[0] - elsewhere}
+    try:
+        job("tls://127.0.0.1:8786", name="dp-release", **given)
+    except Exception as error:
+        named = next((name for name in given if name in str(error)), None)
+        place = asked.place("options" if named is None else f"options.{named}")
+        raise place.error(
+            f"{asked.cluster} cannot use its options: {_reason(error)}; correct them."
+        ) from None
+
+
+def _options(kind: type, asked: CountingCluster, shown_at: str | None) -> dict[str, Any]:
+    """Return the keyword arguments, with what this program decides."""
+    import dask
+    from distributed import Security
+
+    options: dict[str, Any] = dict(asked.options)
+    if isinstance(options.get("security"), dict):
+        options["security"] = Security(**{"require_encryption": True, **options["security"]})
+    known = known_options(kind) or frozenset()
+    for name in ("scheduler_kwargs", "scheduler_options"):
+        if name in known:
+            job = getattr(kind, "job_cls", None)
+            site = job and dask.config.get(f"jobqueue.{job.config_name}.scheduler-options", None)
+            options[name] = {
+                **(options.get(name) or site or {}),
+                "dashboard": shown_at is not None,
+                "dashboard_address": shown_at or NOWHERE,
+            }
+    if "quiet" in _arguments(kind)[0]:
+        options.setdefault("quiet", True)  # standard output belongs to our answer
+    return options
+
+
+def _scale(cluster: Any, asked: CountingCluster) -> None:
+    """Ask the cluster for the workers that the spec names."""
+    try:
+        if asked.adapt is not None:
+            least, most = asked.adapt
+            cluster.adapt(minimum=least, maximum=most)
+        elif asked.workers is not None:
+            cluster.scale(asked.workers)
+    except ReleaseError:
+        raise
+    except Exception as error:
+        raise StageFailed(
+            f"The Dask cluster {asked.cluster} of the spec could not be scaled: {_reason(error)};"
+            " correct `dask` in the spec, or remove it to count in this process, and resume.",
+            internal=repr(error),
+            row="dask-not-started",
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of what caused an error, without its full stop."""
+    while isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return printable(lines[0][:MOST_TEXT]).rstrip(".;: ")
