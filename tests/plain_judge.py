@@ -1,6 +1,7 @@
 """A judge of a schema's own rules in place of Great Expectations, which takes seconds to import."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 from dp_core.schema.expectations.suite import Rule, Seen
@@ -9,8 +10,10 @@ from dp_core.schema.expectations.suite import Rule, Seen
 class PlainJudge:
     """Judges as `SuiteJudge` does, without a team's own expectations."""
 
-    def __init__(self, _name: str, rules: Sequence[Rule]) -> None:
-        self.rules = rules
+    def __init__(
+        self, _name: str, rules: Sequence[Rule], only: Collection[int] | None = None
+    ) -> None:
+        self.rules = {at: one for at, one in enumerate(rules) if only is None or at in only}
         self.success = True
         self.results: list[dict[str, Any]] = []
 
@@ -18,7 +21,7 @@ class PlainJudge:
         """Return the numbers of the broken rules."""
         failed = frozenset(
             number
-            for number, rule in enumerate(self.rules)
+            for number, rule in self.rules.items()
             if rule.seen == seen == "profile" and rule.kind != "own"
             if not all(_holds(rule, value) for value in columns[rule.kwargs["column"]])
         )
@@ -41,8 +44,14 @@ def _holds(rule: Rule, value: Any) -> bool:
     return bool(low <= value <= high)
 
 
+def users() -> list[ModuleType]:
+    """Return the modules that judge."""
+    from tasks.validation import expectations, synthetic_sets
+
+    return [expectations, synthetic_sets]
+
+
 def install() -> None:
     """Let validation use this judge, in this process."""
-    from tasks.validation import expectations
-
-    expectations.SuiteJudge = PlainJudge  # type: ignore[assignment,misc]
+    for module in users():
+        module.SuiteJudge = PlainJudge  # type: ignore[attr-defined]

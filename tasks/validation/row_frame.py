@@ -86,7 +86,7 @@ def _cells(column: Column, values: Values) -> NDArray[Any]:
     elif column.kind == "date":
         cells = _dates(values.data)
         if known is not None:
-            cells = np.where(known, cells, None)
+            cells[~known] = None
     else:
         cells = values.data
         if known is not None and not known.all():

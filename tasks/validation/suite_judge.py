@@ -42,6 +42,9 @@ _GATHERING = (
     "expectations.metrics.query_metrics",
     "expectations.metrics.table_metrics",
     "metrics",
+    "render",
+    "render.renderer",
+    "render.view",
 )
 _METRICS = (
     "column_map_metrics.column_values_between",
@@ -80,14 +83,18 @@ class SuiteJudge:
     Args:
         name: Name of the suite.
         rules: The rules, as `dp_core.schema.expectations.suite.rules_of` returns them.
+        only: Numbers of the rules to judge by; None (the default) for all.
     """
 
-    def __init__(self, name: str, rules: Sequence[Rule]) -> None:
-        load_great_expectations({rule.type for rule in rules})
+    def __init__(
+        self, name: str, rules: Sequence[Rule], only: Collection[int] | None = None
+    ) -> None:
+        chosen = {at: rule for at, rule in enumerate(rules) if only is None or at in only}
+        load_great_expectations({rule.type for rule in chosen.values()})
         self.success = True
         self.results: list[dict[str, Any]] = []
-        with _deprecations_unheard():  # the library imports more of its modules here
-            self._checkpoints = _checkpoints(name, rules)
+        with deprecations_unheard():  # the library imports more of its modules here
+            self._checkpoints = _checkpoints(name, chosen) if chosen else {}
 
     def judge(self, seen: Seen, columns: Mapping[str, Any], rows: int) -> frozenset[int]:
         """Judge a frame by the rules about it; return the numbers of those that it breaks.
@@ -107,7 +114,7 @@ class SuiteJudge:
         frame = pd.DataFrame(dict(columns), index=pd.RangeIndex(rows))
         checkpoint, count = self._checkpoints[seen]
         given = {"dataframe": frame}
-        with _deprecations_unheard():
+        with deprecations_unheard():
             verdict = checkpoint.run(batch_parameters=given)
             (result,) = verdict.run_results.values()
             failed = _failed(result.results, count)
@@ -135,8 +142,8 @@ def _failed(results: Sequence[Any], count: int) -> frozenset[int]:
     )
 
 
-def _checkpoints(name: str, rules: Sequence[Rule]) -> dict[Seen, tuple[Any, int]]:
-    """Return a checkpoint for each kind of frame, with the number of its rules."""
+def _checkpoints(name: str, rules: Mapping[int, Rule]) -> dict[Seen, tuple[Any, int]]:
+    """Return a checkpoint for each kind of frame, with the count of its rules."""
     from great_expectations.checkpoint.checkpoint import Checkpoint
     from great_expectations.core.expectation_suite import ExpectationSuite
     from great_expectations.core.validation_definition import ValidationDefinition
@@ -148,8 +155,8 @@ def _checkpoints(name: str, rules: Sequence[Rule]) -> dict[Seen, tuple[Any, int]
     context.variables.save()
     asset = context.data_sources.add_pandas(name).add_dataframe_asset("file")
     found: dict[Seen, tuple[Any, int]] = {}
-    for seen in dict.fromkeys(rule.seen for rule in rules):
-        mine = [rule.configuration(at) for at, rule in enumerate(rules) if rule.seen == seen]
+    for seen in dict.fromkeys(rule.seen for rule in rules.values()):
+        mine = [rule.configuration(at) for at, rule in rules.items() if rule.seen == seen]
         suite = ExpectationSuite(name=f"{name}: {seen}", expectations=mine)
         if len(suite.expectations) != len(mine):
             raise RuntimeError("Great Expectations did not take every rule.")
@@ -173,14 +180,19 @@ def load_great_expectations(names: Collection[str] = _GENERATED) -> None:
     Args:
         names: Expectations that will be judged; by default those that a schema's own rules give.
     """
+    keep_quiet()
+    _load_part()
+    for name in sorted(set(names) - set(_GENERATED)):
+        _load_own(name)
+
+
+def keep_quiet() -> None:
+    """Let Great Expectations send no usage data and log nothing; before it is imported."""
     # The library reads this when it is imported; override whatever the environment says.
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     # privacy: its log can quote the frame. Loggers below this one pass their records to it.
     logger = logging.getLogger(_LIBRARY)
     logger.handlers, logger.propagate = [logging.NullHandler()], False
-    _load_part()
-    for name in sorted(set(names) - set(_GENERATED)):
-        _load_own(name)
 
 
 @cache
@@ -189,7 +201,7 @@ def _load_part() -> None:
         [f"{_LIBRARY}.{name}" for name in _GATHERING],
         {_LIBRARY: {"__version__": version(_LIBRARY)}},
     ).install()
-    with _deprecations_unheard():
+    with deprecations_unheard():
         for name in _METRICS:
             import_module(f"{_LIBRARY}.expectations.metrics.{name}")
         for name in _GENERATED:
@@ -202,7 +214,7 @@ def _load_part() -> None:
 @cache
 def _load_own(name: str) -> None:
     """Import one more expectation, and with the first one the metrics of all that are offered."""
-    with _deprecations_unheard():
+    with deprecations_unheard():
         _load_metrics()
         import_module(f"{_LIBRARY}.expectations.core.{name}")
 
@@ -217,7 +229,8 @@ def _load_metrics() -> None:
 
 
 @contextmanager
-def _deprecations_unheard() -> Iterator[None]:
+def deprecations_unheard() -> Iterator[None]:
+    """Ignore the library's warnings about what others have deprecated."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from dp_core.wall.accounting.composition import Terms
-from tests.plain_judge import PlainJudge
+from tests.plain_judge import PlainJudge, users
 
 SCHEMA = """\
 version: 1
@@ -176,9 +176,8 @@ def gaussian_project(tmp_path: Path, home: Path) -> Project:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave Great Expectations out, which takes its time; a plain judge applies the same rules."""
-    from tasks.validation import expectations
-
-    monkeypatch.setattr(expectations, "SuiteJudge", PlainJudge)
+    for module in users():
+        monkeypatch.setattr(module, "SuiteJudge", PlainJudge)
 
 
 @dataclass

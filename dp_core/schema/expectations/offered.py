@@ -93,11 +93,22 @@ class Expectation:
 
 _SHARE: dict[str, Takes] = {"mostly": "share"}
 _STRICT: dict[str, Takes] = {"strict_min": "flag", "strict_max": "flag"}
-_BOUNDS: dict[str, Takes] = {"min_value": "value", "max_value": "value"} | _STRICT
-_FIGURE: dict[str, Takes] = {"min_value": "number", "max_value": "number"} | _STRICT
-_LENGTH: dict[str, Takes] = {"min_value": "whole", "max_value": "whole"} | _STRICT
+_BOUNDS: dict[str, Takes] = {"min_value": "value", "max_value": "value", **_STRICT}
+_FIGURE: dict[str, Takes] = {"min_value": "number", "max_value": "number", **_STRICT}
+_LENGTH: dict[str, Takes] = {"min_value": "whole", "max_value": "whole", **_STRICT}
 _PAIR: dict[str, Takes] = {"column_A": "column", "column_B": "column"}
 _NULLS: dict[str, Takes] = {"ignore_row_if": "null rows"}
+_VALUES: dict[str, Takes] = {"value_set": "values"}
+_REGEX: dict[str, Takes] = {"regex": "regex"}
+_EQUAL: dict[str, Takes] = {"value": "whole"}
+_FORMAT: dict[str, Takes] = {"strftime_format": "text"}
+_ORDER_OF_PAIR: dict[str, Takes] = {"or_equal": "flag"}
+_PAIRS: dict[str, Takes] = {"value_pairs_set": "value pairs"}
+_TIES: dict[str, Takes] = {"ties_okay": "flag"}
+_SUM: dict[str, Takes] = {"column_list": "number columns", "sum_total": "number"}
+_LIST: dict[str, Takes] = {"column_list": "columns"}
+_MATCH: dict[str, Takes] = {"match_on": "any or all"}
+_SET_OF_TEXTS: dict[str, Takes] = {"column": "text column", **_VALUES}
 _REGEXES: dict[str, Takes] = {"column": "text column", "regex_list": "regexes"}
 
 
@@ -116,60 +127,56 @@ def _of_text(takes: Mapping[str, Takes], *required: str) -> Offer:
 OFFERED: Mapping[str, Offer] = MappingProxyType(
     {
         "expect_table_row_count_to_be_between": Offer("table", _LENGTH, bounded=True),
-        "expect_table_row_count_to_equal": Offer("table", {"value": "whole"}, ("value",)),
+        "expect_table_row_count_to_equal": Offer("table", _EQUAL, ("value",)),
         "expect_column_max_to_be_between": _between("profile", _BOUNDS),
         "expect_column_min_to_be_between": _between("profile", _BOUNDS),
         "expect_column_distinct_values_to_be_in_set": Offer(
-            "profile", {"column": "text column", "value_set": "values"}, ("column", "value_set")
+            "profile", _SET_OF_TEXTS, ("column", "value_set")
         ),
         "expect_column_distinct_values_to_contain_set": Offer(
-            "profile", {"column": "text column", "value_set": "values"}, ("column", "value_set")
+            "profile", _SET_OF_TEXTS, ("column", "value_set")
         ),
         "expect_column_distinct_values_to_equal_set": Offer(
-            "profile", {"column": "text column", "value_set": "values"}, ("column", "value_set")
+            "profile", _SET_OF_TEXTS, ("column", "value_set")
         ),
         "expect_column_values_to_be_between": _between("rows", _BOUNDS | _SHARE),
-        "expect_column_values_to_be_in_set": _of_column(
-            "rows", {"value_set": "values"} | _SHARE, "value_set"
-        ),
-        "expect_column_values_to_not_be_in_set": _of_column(
-            "rows", {"value_set": "values"} | _SHARE, "value_set"
-        ),
+        "expect_column_values_to_be_in_set": _of_column("rows", _VALUES | _SHARE, "value_set"),
+        "expect_column_values_to_not_be_in_set": _of_column("rows", _VALUES | _SHARE, "value_set"),
         "expect_column_values_to_be_null": _of_column("rows", _SHARE),
         "expect_column_values_to_not_be_null": _of_column("rows", _SHARE),
         "expect_column_value_lengths_to_be_between": _between(
             "rows", _LENGTH | _SHARE, "text column"
         ),
-        "expect_column_value_lengths_to_equal": _of_text({"value": "whole"} | _SHARE, "value"),
-        "expect_column_values_to_match_regex": _of_text({"regex": "regex"} | _SHARE, "regex"),
-        "expect_column_values_to_not_match_regex": _of_text({"regex": "regex"} | _SHARE, "regex"),
+        "expect_column_value_lengths_to_equal": _of_text(_EQUAL | _SHARE, "value"),
+        "expect_column_values_to_match_regex": _of_text(_REGEX | _SHARE, "regex"),
+        "expect_column_values_to_not_match_regex": _of_text(_REGEX | _SHARE, "regex"),
         "expect_column_values_to_match_regex_list": Offer(
-            "rows", _REGEXES | {"match_on": "any or all"} | _SHARE, ("column", "regex_list")
+            "rows", _REGEXES | _MATCH | _SHARE, ("column", "regex_list")
         ),
         "expect_column_values_to_not_match_regex_list": Offer(
             "rows", _REGEXES | _SHARE, ("column", "regex_list")
         ),
         "expect_column_values_to_match_strftime_format": _of_text(
-            {"strftime_format": "text"} | _SHARE, "strftime_format"
+            _FORMAT | _SHARE, "strftime_format"
         ),
         "expect_column_pair_values_a_to_be_greater_than_b": Offer(
-            "rows", _PAIR | {"or_equal": "flag"} | _NULLS | _SHARE, ("column_A", "column_B")
+            "rows", _PAIR | _ORDER_OF_PAIR | _NULLS | _SHARE, ("column_A", "column_B")
         ),
         "expect_column_pair_values_to_be_equal": Offer(
             "rows", _PAIR | _NULLS | _SHARE, ("column_A", "column_B")
         ),
         "expect_column_pair_values_to_be_in_set": Offer(
             "rows",
-            _PAIR | {"value_pairs_set": "value pairs"} | _NULLS | _SHARE,
+            _PAIR | _PAIRS | _NULLS | _SHARE,
             ("column_A", "column_B", "value_pairs_set"),
         ),
         "expect_multicolumn_sum_to_equal": Offer(
             "rows",
-            {"column_list": "number columns", "sum_total": "number"} | _NULLS | _SHARE,
+            _SUM | _NULLS | _SHARE,
             ("column_list", "sum_total"),
         ),
         "expect_select_column_values_to_be_unique_within_record": Offer(
-            "rows", {"column_list": "columns"} | _NULLS | _SHARE, ("column_list",)
+            "rows", _LIST | _NULLS | _SHARE, ("column_list",)
         ),
         "expect_column_mean_to_be_between": _between("aggregate", _FIGURE, "number column"),
         "expect_column_median_to_be_between": _between("aggregate", _FIGURE, "number column"),
@@ -180,7 +187,7 @@ OFFERED: Mapping[str, Offer] = MappingProxyType(
             ("column", "quantile_ranges"),
         ),
         "expect_column_most_common_value_to_be_in_set": _of_column(
-            "aggregate", {"value_set": "values", "ties_okay": "flag"}, "value_set"
+            "aggregate", _VALUES | _TIES, "value_set"
         ),
         "expect_column_proportion_of_non_null_values_to_be_between": _between("aggregate", _FIGURE),
     }

@@ -16,6 +16,7 @@ from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
 from dp_core.schema.bin_edges import read_value
 from dp_core.schema.definition import Column, Schema
+from dp_core.schema.dependencies import scale_of
 from dp_core.schema.expectations.offered import NOT_OFFERED, OFFERED, Expectation, Offer
 from dp_core.schema.reading.level_reader import level_names
 
@@ -192,9 +193,10 @@ def _member(node: Node, column: Column) -> object:
                 f"{shown(text)} is not a level of {column.name!r}.{also or nearest(text, texts)}"
             )
         return text
-    if column.kind == "date":
+    scale = scale_of(column)
+    if scale == "date":
         return node.date().isoformat()
-    return _number(read_value(node, column.kind))
+    return _number(read_value(node, scale))
 
 
 def _number(value: Fraction) -> int | float:
