@@ -142,8 +142,9 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
     checks.append(_guard("checks", lambda: check_figures(folder, document, claims)))
     checks.append(_guard("decision", lambda: check_decision(document, claims)))
     checks.append(_guard("sets", lambda: check_sets(folder, claims)))
-    listed = document["files"]
-    checks.append(_guard("expectations", lambda: check_expectations(folder, listed, claims)))
+    checks.append(
+        _guard("expectations", lambda: check_expectations(folder, document["files"], claims))
+    )
     return Verification(folder, tuple(checks))
 
 

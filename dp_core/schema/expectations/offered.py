@@ -37,7 +37,6 @@ Takes = Literal[
     "regexes",
     "any or all",
     "null rows",
-    "quantiles",
 ]
 """What an argument is; `value` is a value of the column that the expectation names."""
 
@@ -181,11 +180,6 @@ OFFERED: Mapping[str, Offer] = MappingProxyType(
         "expect_column_mean_to_be_between": _between("aggregate", _FIGURE, "number column"),
         "expect_column_median_to_be_between": _between("aggregate", _FIGURE, "number column"),
         "expect_column_stdev_to_be_between": _between("aggregate", _FIGURE, "number column"),
-        "expect_column_quantile_values_to_be_between": Offer(
-            "aggregate",
-            {"column": "number column", "quantile_ranges": "quantiles"},
-            ("column", "quantile_ranges"),
-        ),
         "expect_column_most_common_value_to_be_in_set": _of_column(
             "aggregate", _VALUES | _TIES, "value_set"
         ),
@@ -231,6 +225,10 @@ NOT_OFFERED: Mapping[str, str] = MappingProxyType(
         "expect_column_values_to_not_match_like_pattern_list": _QUERY,
         "expect_column_values_to_be_increasing": _ORDER,
         "expect_column_values_to_be_decreasing": _ORDER,
+        "expect_column_quantile_values_to_be_between": (
+            "Great Expectations cannot store its result; for a median, use"
+            " expect_column_median_to_be_between"
+        ),
         "expect_multicolumn_values_to_be_equal": (
             "`expect_column_pair_values_to_be_equal` says it pair by pair"
         ),

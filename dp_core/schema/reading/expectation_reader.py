@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
 from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
@@ -157,8 +156,6 @@ def _plain(node: Node, kind: str, nulls: str) -> object:
         return _regex(node)
     if kind == "regexes":
         return [_regex(item) for item in _some(node)]
-    if kind == "quantiles":
-        return _quantiles(node)
     assert kind == "text"
     return node.name()
 
@@ -217,26 +214,6 @@ def _regex(node: Node) -> str:
     except re.error as error:
         raise node.error(f"{shown(text)} is not a regular expression: {error.msg}.") from None
     return text
-
-
-def _quantiles(node: Node) -> dict[str, Any]:
-    example = "{quantiles: [0.5], value_ranges: [[10, 20]]}"
-    keys = ("quantiles", "value_ranges")
-    fields = node.fields(keys, required=keys, example=example)
-    quantiles = [float(item.fraction(minimum=0, maximum=1)) for item in _some(fields["quantiles"])]
-    ranges = []
-    for item in _some(fields["value_ranges"]):
-        ends = item.items(example="[10, 20]")
-        if len(ends) != 2:
-            raise item.error("must be a pair of numbers, such as [10, 20].")
-        ranges.append([_number(end.fraction()) for end in ends])
-        if ranges[-1][0] > ranges[-1][1]:
-            raise item.error("the first number is greater than the second; exchange them.")
-    if len(quantiles) != len(ranges):
-        raise node.error(
-            f"gives {len(quantiles)} quantiles and {len(ranges)} ranges; give one range for each."
-        )
-    return {"quantiles": quantiles, "value_ranges": ranges}
 
 
 def _scale(column: Column) -> str:
