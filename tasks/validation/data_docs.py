@@ -31,10 +31,16 @@ body { font: 15px/1.5 sans-serif; max-width: 70rem; margin: 1rem auto; padding: 
 table { border-collapse: collapse; margin: .5rem 0 }
 td, th { border: 1px solid #bbb; padding: .25rem .6rem; text-align: left; vertical-align: top }
 .badge { border: 1px solid #888; border-radius: .3rem; padding: 0 .3rem }
-.modal, .btn, .popover, .cooltip, script { display: none }
+.modal, .btn, .popover, .cooltip, footer, img { display: none }
+.fa-check-circle::before { content: "met" }
+.fa-times::before { content: "not met" }
+.text-success { color: #1b5e20 } .text-danger { color: #b00020 }
 .confidential { background: #b00020; color: #fff; padding: .5rem 1rem; font-weight: bold }
 </style>"""
-_NOTICE = f'<p class="confidential">{INTERNAL_NOTICE}</p>'
+_NOTICE = (
+    f'<p class="confidential">{INTERNAL_NOTICE}</p><p>The rows of a suite "profile" are distinct'
+    " values, or bounds, of a column; <code>validation.json</code> counts the rows of the file.</p>"
+)
 
 
 def write_data_docs(internal: Path) -> Path:
