@@ -77,9 +77,10 @@ class _Set:
         self._pieces = RowPieces(texts, rules)
         self._dependencies = DependencyCheck(texts)
         self._levels = {column.name: column for column in schema.released if column.levels}
-        follows = any(rule.kind == "dependency" for rule in rules)
-        zeros = {name for rule in schema.zeros.rules for name in rule.columns}
-        self._coded = {one.name for one in schema.columns if follows or one.name in zeros}
+        # Only these have rules. Weights, which were raked, may be outside their bins.
+        self._coded = {name for rule in schema.zeros.rules for name in rule.columns}
+        if any(rule.kind == "dependency" for rule in rules):
+            self._coded |= {one.source for one in schema.dependents}
         self._broken: dict[str, int] = {}
 
     def read(self, file: Path, judge: SuiteJudge) -> set[int]:
