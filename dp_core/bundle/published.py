@@ -55,6 +55,8 @@ class Published:
         software: Names and versions; by default those in use.
         note: Public facts about the selection.
         checks: Public and charged quality figures, with their receipts.
+        not_met: For each set, the numbers of the expectations that it does not meet
+            (`dp_core.schema.expectations.suite.rules_of`); None if the sets were not judged.
     """
 
     release: str
@@ -85,6 +87,7 @@ class Published:
     software: Mapping[str, str] = field(default_factory=dict)
     note: Mapping[str, object] = field(default_factory=dict)
     checks: Mapping[str, Any] = field(default_factory=lambda: {"public": [], "charged": []})
+    not_met: tuple[tuple[int, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         if self.created.tzinfo is None:
@@ -93,6 +96,11 @@ class Published:
             raise ValueError(f"{self.sets} sets of {self.rows} rows do not make a release.")
         if not (math.isfinite(self.records) and self.records >= 0):
             raise ValueError("The number of records must be a finite number of at least 0.")
+
+    @property
+    def written(self) -> Schema:
+        """The schema as written, with what was chosen privately."""
+        return self.schema.coarse or self.schema
 
     @property
     def adoptions(self) -> tuple[Adoption, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, synthetic_path
+from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_text
 from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import settle, write_failure
 from dp_core.bundle.published import REPORT, Published
@@ -168,8 +169,11 @@ def _fill(
         files[name] = file_record(folder / name)
     write_marginals(folder / MARGINALS, published.released, published.schema)
     files[MARGINALS] = file_record(folder / MARGINALS)
+    texts: dict[str, bytes] = {}
+    if published.not_met is not None:
+        texts[EXPECTATIONS] = expectations_text(published.written, published.not_met)
     described = json.dumps(codebook(published, files), ensure_ascii=False, indent=2)
-    texts = {
+    texts |= {
         CODEBOOK: (described + "\n").encode("utf-8"),
         REPORT: report(published, tallies).encode("utf-8"),
     }

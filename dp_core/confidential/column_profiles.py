@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from dp_core.confidential.encoding import Encoder, Problem, count_problems
+from dp_core.confidential.encoding import Encoder, count_problems
 from dp_core.confidential.raw_values import State, Values
 from dp_core.schema.definition import Column
+from dp_core.schema.problems import Problem
 
 UNKNOWN_TEXTS = 20
 """Most texts that are not levels in a profile, which counts all of them."""
@@ -67,6 +68,18 @@ class Profiler:
         else:
             self._add_bounds(profile, typed)
         return typed
+
+    def merge(self, whole: Profile, part: Profile) -> None:
+        """Add the profile of a partition to that of the whole file, which stays as small."""
+        whole.rows += part.rows
+        whole.problems.update(part.problems)
+        known = part.texts & self._levels
+        room = UNKNOWN_TEXTS - len(whole.texts - self._levels)
+        whole.texts |= known | set(sorted(part.texts - known - whole.texts)[: max(room, 0)])
+        low, high = part.low, part.high
+        if low is not None and high is not None:
+            whole.low = low if whole.low is None else min(whole.low, low)
+            whole.high = high if whole.high is None else max(whole.high, high)
 
     def _add_texts(self, profile: Profile, typed: Values) -> None:
         assert typed.index is not None

@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -32,32 +31,11 @@ from dp_core.confidential.edge_grid import EdgeGrid
 from dp_core.confidential.raw_values import INT64_MAX, INT64_MIN, Array, Reader, State, Values
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
+from dp_core.schema.problems import Problem, refused
 from dp_core.tables.structural_zeros import Rule
 
 LOOKUP = 1 << 16
 """Widest range of whole numbers that is encoded by table lookup instead of search."""
-
-
-class Problem(StrEnum):
-    """Why a value is not in the schema."""
-
-    MISSING = "missing"
-    LEVEL = "level"
-    RANGE = "range"
-    TYPE = "type"
-
-
-def refused(column: Column) -> frozenset[Problem]:
-    """Return the problems that stop a release; the column's policy settles the others."""
-    if column.missing == "reject":
-        settled = {Problem.RANGE} if column.out_of_range == "clip" else set()
-    else:
-        settled = {Problem.MISSING}
-        if column.out_of_range == "missing":
-            settled |= {Problem.LEVEL, Problem.RANGE, Problem.TYPE}
-        elif column.out_of_range == "clip":
-            settled |= {Problem.RANGE}
-    return frozenset(Problem) - settled
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -15,6 +15,7 @@ from typing import Literal
 
 from dp_core.schema.bin_pieces import Pieces
 from dp_core.schema.code_list import CodeList, Grouping
+from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.privacy import UnitWord
 from dp_core.schema.publication import UNSTATED, Publication
 from dp_core.tables.domain import Clique, Domain
@@ -276,6 +277,7 @@ class Schema:
         dependents: Dependent columns, each after its source.
         order: Names of all released columns, in the schema's order; empty if these are `columns`.
         calibration: Public totals to which the weights of every synthetic set are raked.
+        expectations: The team's own expectations about the file.
     """
 
     title: str
@@ -291,6 +293,7 @@ class Schema:
     dependents: tuple[DependentColumn, ...] = ()
     order: tuple[str, ...] = ()
     calibration: tuple[Margin, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
 
     @property
     def weight(self) -> Column | None:
@@ -315,6 +318,13 @@ class Schema:
         """Names of the columns that are read: modelled, dependent, and the unit's identifier."""
         unit = () if self.unit.column is None else (self.unit.column,)
         return (*(column.name for column in self._all()), *unit)
+
+    @property
+    def profiled(self) -> tuple[Column, ...]:
+        """Columns whose bounds or distinct values are needed: `checked`, and what a team names."""
+        named = {name for own in self.expectations if own.sees == "profile" for name in own.columns}
+        checked = {column.name for column in self.checked}
+        return tuple(column for column in self._all() if column.name in checked | named)
 
     @property
     def checked(self) -> tuple[Column, ...]:

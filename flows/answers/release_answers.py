@@ -181,6 +181,14 @@ class RecordedLook(Answer):
     internal: Path
 
 
+@dataclass(frozen=True, slots=True)
+class DataDocs(Answer):
+    """Great Expectations' pages of a validation, in the internal folder."""
+
+    release: str
+    page: Path
+
+
 def known_reservation(ledger: Ledger, release: str) -> Reservation:
     """Return the reservation of a release.
 

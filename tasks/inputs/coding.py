@@ -154,6 +154,14 @@ class Coding:
         self._limit.add(persons, codes)
 
     @property
+    def between(self) -> dict[str, int]:
+        """Rows so far that break each rule between columns: dependent columns and zeros.
+
+        They are counted up to the first row whose values are not in the schema.
+        """
+        return {**self._disobeyed, **self._broken}
+
+    @property
     def violation(self) -> SchemaViolation | None:
         """The error about the rows so far that break the schema; None if there are none."""
         if not (self._misfits or self._broken or self._disobeyed):
@@ -196,22 +204,33 @@ def _violation(
     if misfits:
         names = ", ".join(repr(name) for name in list(misfits)[:SHOWN_RULES])
         message = f"Values of {names} are not in the schema; validate the file against it."
-    elif disobeyed:
+    else:
+        message = between_message(schema, list(disobeyed), list(broken))
+    return SchemaViolation(message, internal=detail)
+
+
+def between_message(schema: Schema, disobeyed: Sequence[str], broken: Sequence[str]) -> str:
+    """Return the message about rules between columns, which names no count.
+
+    Args:
+        schema: The schema.
+        disobeyed: Dependent columns that do not follow from their source; they are named first.
+        broken: Texts of the `impossible` rules that rows break.
+    """
+    if disobeyed:
         sources = {one.column.name: one.source for one in schema.dependents}
         said = "; ".join(
             f"column {name!r} does not follow from {sources[name]!r} in every row"
-            for name in list(disobeyed)[:SHOWN_RULES]
+            for name in disobeyed[:SHOWN_RULES]
         )
-        message = (
+        return (
             f"{said[0].upper()}{said[1:]}; correct the file or the schema's map, or give the column"
             " `out_of_range: missing`, by which the value that follows replaces the file's."
         )
-    else:
-        texts = "; ".join(f"{{{text}}}" for text in list(broken)[:SHOWN_RULES])
-        more = f" and {len(broken) - SHOWN_RULES} more" if len(broken) > SHOWN_RULES else ""
-        message = (
-            f"The file has rows that break the `impossible` rule {texts}{more}; correct the file"
-            " or the rule, or give the rule's last column `missing: level` and"
-            " `out_of_range: missing`."
-        )
-    return SchemaViolation(message, internal=detail)
+    texts = "; ".join(f"{{{text}}}" for text in broken[:SHOWN_RULES])
+    more = f" and {len(broken) - SHOWN_RULES} more" if len(broken) > SHOWN_RULES else ""
+    return (
+        f"The file has rows that break the `impossible` rule {texts}{more}; correct the file"
+        " or the rule, or give the rule's last column `missing: level` and"
+        " `out_of_range: missing`."
+    )

@@ -35,11 +35,13 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
     """Compare the sets with the noisy tables and with the confidential file.
 
     Returns:
-        Public facts: the public and charged figures, and the fit of the sets to each noisy table.
+        Public facts: the public and charged figures, the fit of the sets to each noisy table, and
+        the expectations of the schema that each set does not meet.
     """
     from dp_core.bundle.quality.table_fit import check_fit, fit_facts
     from dp_core.confidential.utility import utility, write_utility
     from tasks.counting.dask_counter import DaskCounter
+    from tasks.validation.synthetic_sets import judge_sets
 
     domain = run.spec.schema.domain
     tallies, number = tally_sets(run), records(run)
@@ -69,6 +71,8 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
     result = utility(counters[0], counters[1:], domain)
     write_utility(run.folder.internal, result, title=run.spec.schema.title)
     _compare_inference(run)
+    schema = run.spec.schema.coarse or run.spec.schema
+    files = [synthetic_file(run, number) for number in range(1, run.spec.sets + 1)]
     # These facts are public: they use noisy tables, sets, and figures that were paid for.
     return {
         "checks": {
@@ -80,6 +84,7 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
         "mean_tvd_to_noisy": _mean([value for fit in fits for value in fit.set_tvd]),
         "mean_expected_tvd": _mean([value for fit in fits for value in fit.expected_tvd]),
         "fits": fit_facts(fits),
+        "expectations_not_met": judge_sets(schema, files),
     }
 
 

@@ -71,6 +71,7 @@ def publish(run: Run) -> None:
         records_public=spec.privacy.relation.rows_public,
         note=_note(run),
         checks=published_checks(run),
+        not_met=_not_met(run),
     )
     files = [synthetic_file(run, number) for number in range(1, spec.sets + 1)]
     write_bundle(
@@ -116,6 +117,12 @@ def published_checks(run: Run) -> Mapping[str, Any]:
     """Return the public and the charged figures in the form of the statement."""
     found = (run.folder.done("check") or {}).get("checks")
     return found if isinstance(found, dict) else {"public": [], "charged": []}
+
+
+def _not_met(run: Run) -> tuple[tuple[int, ...], ...] | None:
+    """Return the expectations that each set does not meet; None if an older program checked it."""
+    found = (run.folder.done("check") or {}).get("expectations_not_met")
+    return tuple(tuple(numbers) for numbers in found) if isinstance(found, list) else None
 
 
 def _must_verify(bundle: Path) -> None:

@@ -1,4 +1,4 @@
 """Checks with Great Expectations whether the confidential file fits its schema.
 
-Read `expectations` first.
+Read `expectations` first, then `suite_judge`, which gives the verdict.
 """

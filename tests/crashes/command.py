@@ -11,11 +11,11 @@ from flows.engine.settings import prepare
 from tests.crashes.job import (
     Place,
     die_at,
-    leave_out_great_expectations,
     record,
     work_under_prefect,
 )
 from tests.crashes.points import Point
+from tests.plain_judge import install
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
     place = Place(Path(folder), url or None)
     # As the command does, before Prefect is imported.
     prepare(Path(os.environ["DP_RELEASE_HOME"]))
-    leave_out_great_expectations()
+    install()
     if do == "record":
         record(place)
     elif do == "die":

@@ -133,21 +133,6 @@ class Place:
         return {path.name: path.read_bytes() for path in self.noisy.glob("*.noise")}
 
 
-def leave_out_great_expectations() -> None:
-    """Our own counts stop a file as well, and it takes seconds to import."""
-    from tasks.validation import expectations
-
-    class NoSuite:
-        rules = ()
-
-        def __init__(self, schema: object) -> None: ...
-
-        def judge(self, _profiles: object) -> set[object]:
-            return set()
-
-    expectations.Suite = NoSuite  # type: ignore[assignment,misc]
-
-
 def record(place: Place) -> None:
     """Note every point that is met from here on."""
     with contextlib.suppress(FileNotFoundError):

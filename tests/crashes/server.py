@@ -32,11 +32,11 @@ from tests.crashes.job import (
     Place,
     die_at,
     inspect,
-    leave_out_great_expectations,
     record,
     work,
 )
 from tests.crashes.points import OURS, Point
+from tests.plain_judge import install
 
 LONGEST = 120.0
 """Seconds after which a job is taken to hang, and killed."""
@@ -47,7 +47,7 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     gc.disable()  # what is imported stays
-    leave_out_great_expectations()
+    install()
     _import_what_a_job_imports()
     # What is there stays: no child looks through it, which would copy its pages.
     gc.collect()

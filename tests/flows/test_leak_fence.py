@@ -275,6 +275,8 @@ def test_the_detail_is_where_staff_looks_for_it(place):
             assert f"failure.txt: {INCOME} (text)" in found, name
     report = hits(place / "home/runs/town-violation/internal", (LEVEL,))
     assert f"validation.json: {LEVEL} (text)" in report
+    # Of this file come Data Docs, when somebody asks for them.
+    assert f"expectations/results.json: {LEVEL} (text)" in report
 
 
 @pytest.mark.slow

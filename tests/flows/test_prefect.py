@@ -37,12 +37,8 @@ from flows.engine.settings import prepare
 prepare(Path(os.environ["DP_RELEASE_HOME"]))  # as the command does, before Prefect is imported
 
 from tasks.stages import stage_task
-from tasks.validation import expectations
-class Suite:  # Great Expectations takes seconds to import, and our own counts stop a file as well
-    rules = ()
-    def __init__(self, schema): ...
-    def judge(self, profiles): return set()
-expectations.Suite = Suite
+from tests.plain_judge import install
+install()
 
 attempt = stage_task._attempt
 def failing(name, work, run):

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_in_words
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.relations import relations
 from dp_core.bundle.quality.table_fit import check_fit, comparable
@@ -63,7 +64,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         tallies: One per synthetic set, of the marginals in `table_fit.needed_counts`.
     """
     tables = tables_of(published.released)
-    schema = published.schema.coarse or published.schema
+    schema = published.written
     fits = check_fit(
         comparable(published.released, schema.domain),
         tallies,
@@ -121,6 +122,8 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         rules=[rule.text for rule in published.schema.zeros.rules],
         fine=100 * FINE,
         care=100 * CARE,
+        expected=published.not_met and expectations_in_words(published.written, published.not_met),
+        expectations=EXPECTATIONS,
         citation=CITATION,
         registry=REGISTRY,
     )

@@ -18,6 +18,7 @@ from dp_core.bundle.statement.release_json import FORMAT_NAME, FORMAT_VERSION, S
 from dp_core.bundle.verification.charges_check import check_charges, check_tables
 from dp_core.bundle.verification.claims import GARBAGE, Claims, read_claims
 from dp_core.bundle.verification.decision_check import check_decision
+from dp_core.bundle.verification.expectations_check import check_expectations
 from dp_core.bundle.verification.figures_check import check_figures
 from dp_core.bundle.verification.files_check import (
     check_copies,
@@ -141,6 +142,9 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
     checks.append(_guard("checks", lambda: check_figures(folder, document, claims)))
     checks.append(_guard("decision", lambda: check_decision(document, claims)))
     checks.append(_guard("sets", lambda: check_sets(folder, claims)))
+    checks.append(
+        _guard("expectations", lambda: check_expectations(folder, document["files"], claims))
+    )
     return Verification(folder, tuple(checks))
 
 

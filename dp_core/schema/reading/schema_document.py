@@ -28,6 +28,7 @@ def schema_document(
     out_of_range: OutOfRange,
     columns: Mapping[str, Node],
     rules: Sequence[Node],
+    expectations: Sequence[Node] = (),
 ) -> dict[str, object]:
     """Return `Schema.document` of a schema that is otherwise complete.
 
@@ -37,6 +38,7 @@ def schema_document(
         out_of_range: The file's policy, for columns that state none.
         columns: Definition of each column, by name.
         rules: Rules under `impossible`.
+        expectations: The team's own expectations; none by default.
     """
     unit, published = schema.unit, schema.publication.document()
     margins = margins_document(schema.calibration, schema)
@@ -61,6 +63,7 @@ def schema_document(
         "ignore": list(schema.ignore),
         "impossible": [_rule_document(rule) for rule in rules],
         **({"calibrate": margins} if margins else {}),
+        **({"expectations": [_plain(one) for one in expectations]} if expectations else {}),
     }
 
 

@@ -29,6 +29,7 @@ from dp_core.schema.reading.column_reader import (
     read_column,
 )
 from dp_core.schema.reading.dependency_reader import follows, in_order, read_dependent, without_rule
+from dp_core.schema.reading.expectation_reader import read_expectations
 from dp_core.schema.reading.rule_reader import read_rules
 from dp_core.schema.reading.schema_document import VERSION, schema_document
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -46,6 +47,7 @@ _KEYS = (
     "ignore",
     "impossible",
     "calibrate",
+    "expectations",
 )
 _SPEC_KEYS = {"release", "privacy", "account", "schema", "method"}
 
@@ -119,7 +121,9 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
     zeros = read_rules(rules, schema) if rules is not None else StructuralZeros()
     schema = replace(schema, zeros=zeros)
     margins = read_margins(keys["calibrate"], schema, folder) if "calibrate" in keys else ()
-    schema = replace(schema, calibration=margins)
+    own = keys.get("expectations")
+    expected = () if own is None else read_expectations(own, schema)
+    schema = replace(schema, calibration=margins, expectations=expected)
     return replace(
         schema,
         document=schema_document(
@@ -128,6 +132,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
             out_of_range=out_of_range,
             columns=definitions,
             rules=() if rules is None else rules.items(),
+            expectations=() if own is None else own.items(),
         ),
     )
 

@@ -106,7 +106,7 @@ class Stopped(KeyboardInterrupt):
 def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:
     """Import what the first stage needs while the server loads; it takes seconds."""
     from tasks.stages.validate_schema import validate_schema
-    from tasks.validation.expectations import load_great_expectations
+    from tasks.validation.suite_judge import load_great_expectations
 
     name = plan.spec.release
     folder = None if reservation is None else RunFolder(home(), name, reservation.link)

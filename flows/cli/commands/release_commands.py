@@ -150,6 +150,21 @@ def look(release: str, by: str, reason: str) -> answers.RecordedLook:
     return record(this_home(), existing_ledger(), name, by=by, reason=reason)
 
 
+@cli.command("data-docs")
+@click.argument("release")
+@answering("release_views.documented")
+def data_docs(release: str) -> answers.DataDocs:
+    """Make Great Expectations' pages of a validation, for staff."""
+    from flows.answers.release_answers import DataDocs
+    from tasks.support.run_folder import RunFolder
+    from tasks.validation.data_docs import write_data_docs
+
+    name = check_release(release)
+    folder = RunFolder(this_home(), name)
+    folder.remembered()  # refuses an unknown release
+    return DataDocs(release=name, page=write_data_docs(folder.internal))
+
+
 @cli.command()
 @click.argument("release")
 @click.option("--out", metavar="DIR", type=PATH, help="New folder; default: that of `run`.")

@@ -1,14 +1,16 @@
-"""`dp-release schema`: a draft for a file or a table; reads none of its rows."""
+"""`dp-release schema`: a draft for a file or a table, and the suite of a schema; reads no rows."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from flows.answers.answer import Answer
-from flows.cli.command_parts import CommandGroup, answering, cli
+from flows.cli.command_parts import PATH, CommandGroup, answering, cli
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,3 +44,25 @@ def schema_draft(file: str, database: str | None) -> SchemaDraft:
     from flows.cli.actions.drafting import draft
 
     return SchemaDraft(draft(file, database))
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaSuite(Answer):
+    """The suite of a schema, in the JSON form of Great Expectations."""
+
+    suite: dict[str, Any]
+
+
+def _print_suite(_console: Console, answer: SchemaSuite) -> None:
+    click.echo(json.dumps(answer.suite, ensure_ascii=False, indent=2))
+
+
+@schema.command("suite")
+@click.argument("file", metavar="SCHEMA", type=PATH)
+@answering(_print_suite)
+def schema_suite(file: Path) -> SchemaSuite:
+    """Print the suite by which Great Expectations judges the data."""
+    from dp_core.schema.expectations.suite import suite_document
+    from dp_core.schema.reading.schema_file import load_schema
+
+    return SchemaSuite(suite_document(load_schema(file).stored))

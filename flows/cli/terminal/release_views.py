@@ -334,6 +334,11 @@ def looked(console: Console, answer: answers.RecordedLook) -> None:
         fact(console, "or", f"dp-release withdraw {words}")
 
 
+def documented(console: Console, answer: answers.DataDocs) -> None:
+    """Print where the pages of a validation are."""
+    path(console, "Data Docs", f"{answer.page} (confidential, for staff)")
+
+
 def withdrawn(console: Console, answer: answers.EndedRelease) -> None:
     """Print what a withdrawn release spent."""
     left = left_of(answer.account, answer.left, answer.above)

@@ -40,6 +40,7 @@ def test_a_bundle_as_it_was_written_passes_every_check(make, tmp_path, mode, pur
         "checks",
         "decision",
         "sets",
+        "expectations",
     ]
     assert json.loads(json.dumps(found.to_json()))["passed"] is True
 

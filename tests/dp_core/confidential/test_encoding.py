@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.confidential.encoding import Encoder, Problem, refused, settle_zeros
+from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
+from dp_core.schema.problems import Problem, refused
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 

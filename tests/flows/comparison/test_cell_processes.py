@@ -130,12 +130,8 @@ def and_wait(*words):
         Path("wait").unlink()
         time.sleep(600)
 CellStore.write = and_wait
-from tasks.validation import expectations
-class Suite:
-    rules = ()
-    def __init__(self, schema): ...
-    def judge(self, profiles): return set()
-expectations.Suite = Suite
+from tests.plain_judge import install
+install()
 from flows.comparison import comparison_layout
 comparison_layout.program = lambda: "1.0"
 from flows.cli.main import main

@@ -162,7 +162,7 @@ found = {
     "dask_dashboard_link": dask.config.get("distributed.dashboard.link"),
 }
 if sys.argv[1] == "prepared":
-    from tasks.validation.expectations import load_great_expectations
+    from tasks.validation.suite_judge import load_great_expectations
     load_great_expectations()
     import great_expectations
     context = great_expectations.get_context(mode="ephemeral")

@@ -16,6 +16,7 @@ from flows.monitoring import announcement
 from tasks.run.release_cleanup import clear_all_leftovers
 from tasks.support.run_folder import RunFolder
 from tests.flows.conftest import make_project, plainly
+from tests.plain_judge import PlainJudge, users
 
 pytestmark = pytest.mark.usefixtures("quick")
 WHO = ("--by", "Ana Officer", "--reason", "read it")
@@ -28,17 +29,8 @@ def made(tmp_path_factory):
     """A home with a held release, made once; tests work on copies."""
     folder = tmp_path_factory.mktemp("held")
     with pytest.MonkeyPatch.context() as patch:
-        from tasks.validation import expectations
-
-        class NoSuite:
-            rules = ()
-
-            def __init__(self, schema): ...
-
-            def judge(self, _profiles):
-                return set()
-
-        patch.setattr(expectations, "Suite", NoSuite)
+        for module in users():
+            patch.setattr(module, "SuiteJudge", PlainJudge)
         patch.setenv("DP_RELEASE_HOME", str(folder / "home"))
         patch.setenv("DP_RELEASE_STATE", str(folder / "state"))
         patch.delenv("DP_RELEASE_LEDGER", raising=False)

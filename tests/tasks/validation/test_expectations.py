@@ -3,7 +3,6 @@ import logging
 import os
 import stat
 from fractions import Fraction
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,13 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.confidential.column_profiles import Profile, Profiler
-from dp_core.confidential.encoding import Problem
 from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Column, Level, Schema
+from dp_core.schema.expectations.suite import rules_of
+from dp_core.schema.problems import Problem
 from dp_core.tables.structural_zeros import StructuralZeros
-from tasks.validation import expectations
-from tasks.validation.expectations import Report, Suite, load_great_expectations, message, validate
+from tasks.validation.expectations import validate
+from tasks.validation.profile_frame import FileProfile
+from tasks.validation.suite_judge import SuiteJudge, load_great_expectations
+from tasks.validation.validation_report import values_message
 
 CANARY = "zq7canary"
 
@@ -129,8 +131,7 @@ def test_policies_settle_what_they_say(tmp_path):
     }
 
 
-def test_every_partition_has_its_own_counts(tmp_path, monkeypatch):
-    monkeypatch.setattr(expectations, "WINDOW", 2)
+def test_every_partition_has_its_own_counts(tmp_path):
     schema = schema_of(column("age", "integer"))
     refusal(tmp_path, schema, {"age": ["1", "2", "99", "98", "3", "97"]}, files=5)
     partitions = report_in(tmp_path)["partitions"]
@@ -139,8 +140,7 @@ def test_every_partition_has_its_own_counts(tmp_path, monkeypatch):
     assert found == [[1], [], [1], [1], []]
 
 
-def test_row_groups_are_judged_in_windows(tmp_path, monkeypatch):
-    monkeypatch.setattr(expectations, "WINDOW", 3)
+def test_row_groups_are_judged_together(tmp_path):
     schema = schema_of(column("age", "integer"), column("sex", "category", missing="level"))
     table = pa.table({"age": pa.array([3] * 99 + [81], pa.int32()), "sex": ["m", None] * 50})
     pq.write_table(table, tmp_path / "d.parquet", row_group_size=10)
@@ -150,7 +150,14 @@ def test_row_groups_are_judged_in_windows(tmp_path, monkeypatch):
     assert len(report_in(tmp_path)["partitions"]) == 10
 
 
-SUITE = Suite(STRICT)
+def judged(schema, partitions):
+    """Return the problems that Great Expectations finds in profiles."""
+    rules = rules_of(schema)
+    profile = FileProfile(schema, rules)
+    for partition in partitions:
+        profile.add(partition)
+    failed = SuiteJudge("test", rules).judge("profile", *profile.frame({}))
+    return {(rules[number].about, rules[number].problem) for number in failed}
 
 
 @given(
@@ -176,7 +183,7 @@ def test_the_suite_fails_exactly_where_there_are_problems(values):
         for problem in profile.problems
     }
     fitting = [Profile(rows=1) for _ in profiles]
-    assert SUITE.judge([fitting, profiles, fitting]) == found
+    assert judged(STRICT, [fitting, profiles, fitting]) == found
 
 
 def test_a_value_that_equals_a_bound_in_the_files_own_precision_passes():
@@ -184,14 +191,23 @@ def test_a_value_that_equals_a_bound_in_the_files_own_precision_passes():
     for kind in (pa.float32(), pa.float64()):
         profile = Profile()
         Profiler(schema.columns[0]).add(profile, pa.array([0.7, 0.9], kind))
-        assert Suite(schema).judge([[profile]]) == set()
+        assert judged(schema, [[profile]]) == set()
         assert not profile.problems
 
 
-def test_the_suite_alone_stops_a_release_too():
-    report = Report(STRICT)
-    report.add([[Profile() for _ in STRICT.columns]], {("age", Problem.RANGE)})
-    assert report.broken == [("age", Problem.RANGE)]
+def test_whole_numbers_that_binary64_cannot_hold_are_judged_exactly():
+    schema = schema_of(column("age", "integer", (0, 5, 2**60)))
+    for value, found in ((2**60 - 1, set()), (2**60, {("age", Problem.RANGE)})):
+        profile = Profile()
+        Profiler(schema.columns[0]).add(profile, pa.array([value]))
+        assert judged(schema, [[profile]]) == found
+
+
+def test_a_stored_day_that_is_no_date_is_found():
+    schema = schema_of(column("born", "date", (730000, 3652060)))  # to the last day of 9999
+    profile = Profile()
+    Profiler(schema.columns[0]).add(profile, pa.array([3_000_000], pa.int32()).cast(pa.date32()))
+    assert {name for name, _ in judged(schema, [[profile]])} == {"born"}
 
 
 def test_texts_that_only_the_dictionary_has_are_not_in_the_file():
@@ -210,41 +226,37 @@ def test_profiles_stay_small_however_many_texts_there_are():
     assert profile.problems[Problem.LEVEL] == 5000
 
 
-def test_great_expectations_sends_nothing_and_logs_nothing(monkeypatch, caplog):
+def test_great_expectations_sends_nothing_and_logs_nothing(monkeypatch, caplog, capfd):
     monkeypatch.setenv("GX_ANALYTICS_ENABLED", "true")
     caplog.set_level(logging.DEBUG)
     load_great_expectations()
     assert os.environ["GX_ANALYTICS_ENABLED"] == "false"
-    SUITE.judge([[Profile() for _ in STRICT.columns]])
-    Suite(STRICT)
+    assert judged(STRICT, [[Profile() for _ in STRICT.columns]]) == set()
     logging.getLogger("great_expectations.some.module").error(CANARY)
     assert not [record for record in caplog.records if record.name.startswith("great")]
+    assert capfd.readouterr().err == ""  # no progress bars
 
 
-def test_what_the_library_says_when_it_fails_goes_nowhere(monkeypatch):
-    suite = Suite(STRICT)
-    profiles = [[Profile() for _ in STRICT.columns]]
-    frame = suite._frame(profiles).rename(columns={"0 value": CANARY})
-    monkeypatch.setattr(suite, "_frame", lambda _profiles: frame)
-    with pytest.raises(RuntimeError) as caught:
-        suite.judge(profiles)
+def test_what_the_library_says_when_it_fails_goes_nowhere():
+    judge = SuiteJudge("test", rules_of(schema_of(column("age", "integer"))))
+    with pytest.raises(RuntimeError, match="could not judge") as caught:
+        judge.judge("profile", {"age": [CANARY], "age: rows that are not whole numbers": [0]}, 1)
     assert CANARY not in str(caught.value)
+    assert judge.results == []
 
 
 def test_a_rule_that_was_not_judged_is_an_error(monkeypatch):
-    suite = Suite(STRICT)
-    results = suite._judge.results
-    monkeypatch.setattr(
-        suite,
-        "_judge",
-        SimpleNamespace(results=lambda frame, rules: list(results(frame, rules))[:-1]),
-    )
+    from great_expectations.core.expectation_suite import ExpectationSuite
+
+    rules = rules_of(schema_of(column("age", "integer")))
+    judge = SuiteJudge("test", rules)
+    monkeypatch.setattr(ExpectationSuite, "expectation_configurations", [])
     with pytest.raises(RuntimeError, match="did not judge every rule"):
-        suite.judge([[Profile() for _ in STRICT.columns]])
+        judge.judge("profile", {rule.kwargs["column"]: [0] for rule in rules}, 1)
 
 
 def test_the_message_of_one_rule_is_the_documented_one():
-    assert message(STRICT, [("age", Problem.RANGE)]) == (
+    assert values_message(STRICT, [("age", Problem.RANGE)]) == (
         "Column 'age' holds values outside 0 to 80 (rule out_of_range: reject); correct the file,"
         " or set out_of_range to clip."
     )

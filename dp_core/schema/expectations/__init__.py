@@ -1,0 +1,5 @@
+"""What is expected of the file, as a suite of Great Expectations; public, and without the library.
+
+`offered` is what a team may state in the schema, `suite` the suite that follows from a schema.
+Imports the rest of `schema` and `documents`.
+"""

@@ -1,0 +1,173 @@
+"""The suite of Great Expectations that follows from a schema, as the library writes it to JSON.
+
+Its expectations are about columns of two kinds. A column of the file is judged by its distinct
+values or its bounds, which every partition of the file adds to: an expectation that holds of these
+holds of every row. A `counted` column has one value, the number of rows that break a rule, which
+no value by itself shows: texts that cannot be read, impossible combinations, columns that do not
+follow from another, rows without an identifier. That number must be 0.
+
+The synthetic sets are judged by the same suite, in the texts of the file.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dp_core.schema.decoding import legal_range
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.expectations.offered import Expectation
+from dp_core.schema.problems import Problem, applies, refused
+
+Seen = Literal["profile", "rows", "table"]
+"""The frame on which an expectation is judged."""
+Kind = Literal["value", "identifier", "dependency", "impossible", "own"]
+"""What an expectation says: the schema's word about a value, a rule of it, or a team's own."""
+
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One expectation of a suite.
+
+    Attributes:
+        kind: What it says.
+        about: Column, text of the `impossible` rule, or name of the team's expectation.
+        problem: Problem that values must not have, if it is about a value.
+        seen: The frame on which it is judged.
+        type: Name in Great Expectations.
+        kwargs: Its arguments, as JSON's own types.
+        file_only: Whether it is about the confidential file only.
+    """
+
+    kind: Kind
+    about: str
+    problem: Problem | None
+    seen: Seen
+    type: str
+    kwargs: Mapping[str, Any]
+    file_only: bool = False
+
+    def configuration(self, number: int) -> dict[str, Any]:
+        """Return the expectation as the library writes it; `number` is its place in the suite."""
+        return {
+            "type": self.type,
+            "kwargs": dict(self.kwargs),
+            "meta": {"number": number, "says": self.kind, "seen": self.seen},
+        }
+
+
+def rules_of(schema: Schema, *, sets: bool = False) -> tuple[Rule, ...]:
+    """Return all expectations of a schema: of each column, between columns, and the team's own.
+
+    Args:
+        schema: The schema whose codes the file is stored in or, for the sets, with its choices.
+        sets: Whether they are about synthetic sets, which have no identifiers, and of which the
+            team's expectations about the file only say nothing. False by default.
+    """
+    names = {*schema.names}
+    found = [rule for column in schema.checked for rule in _of_values(column, names)]
+    if schema.unit.column is not None and not sets:
+        what = counted(f"{schema.unit.column}: rows without an identifier", names)
+        found.append(_none("identifier", schema.unit.column, None, what))
+    for dependent in schema.dependents:
+        name = dependent.column.name
+        if dependent.column.out_of_range == "reject":
+            what = counted(f"{name}: rows that do not follow from {dependent.source}", names)
+            found.append(_none("dependency", name, None, what))
+    for text in dict.fromkeys(rule.text for rule in schema.zeros.rules):
+        found.append(_none("impossible", text, None, counted(f"impossible: {text}", names)))
+    return (*found, *(_own(one) for one in schema.expectations if not (sets and one.file_only)))
+
+
+def suite_document(schema: Schema, *, sets: bool = False) -> dict[str, Any]:
+    """Return the suite of a schema in the JSON form of Great Expectations 1.x.
+
+    `great_expectations.ExpectationSuite(**document)` reads it.
+
+    Args:
+        schema: The schema.
+        sets: Whether it is the suite of the synthetic sets; see `rules_of`.
+    """
+    rules = rules_of(schema, sets=sets)
+    return {
+        "name": schema.title,
+        "expectations": [rule.configuration(number) for number, rule in enumerate(rules)],
+        "meta": {"great_expectations_version": "1"},
+    }
+
+
+def counted(name: str, taken: set[str]) -> str:
+    """Return the name of a counted column, which no column of the file has."""
+    while name in taken:
+        name += "*"
+    return name
+
+
+def unreadable(column: Column, taken: set[str]) -> str:
+    """Return the name of the counted column of values that are not of the column's type."""
+    kinds = {"integer": "whole numbers", "number": "numbers", "date": "dates"}
+    return counted(f"{column.name}: rows that are not {kinds[column.kind]}", taken)
+
+
+def outside(column: Column, taken: set[str]) -> str:
+    """Return the name of the counted column of values outside the bounds."""
+    return counted(f"{column.name}: rows outside the bounds", taken)
+
+
+def bounds(column: Column) -> tuple[Any, Any]:
+    """Return the least and the greatest legal value as the suite states them; dates as ISO texts.
+
+    Numbers are binary64; whole numbers are within 64 bits, as the file's are.
+    """
+    low, high = legal_range(column)
+    if column.kind == "number":
+        return float(low), float(high)
+    ends = [min(max(int(end), _INT64_MIN), _INT64_MAX) for end in (low, high)]
+    if column.kind == "integer":
+        return ends[0], ends[1]
+    days = [datetime.date.fromordinal(end).isoformat() for end in ends]
+    return days[0], days[1]
+
+
+def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
+    stop = refused(column)
+    for problem in Problem:
+        if problem not in stop or not applies(problem, column):
+            continue
+        if problem is Problem.TYPE:
+            yield _none("value", column.name, problem, unreadable(column, names))
+            continue
+        if problem is Problem.RANGE and column.kind == "integer" and not _exact(bounds(column)):
+            yield _none("value", column.name, problem, outside(column, names))
+            continue
+        kwargs: dict[str, Any] = {}
+        if problem is Problem.MISSING:
+            kind = "expect_column_values_to_not_be_null"
+        elif problem is Problem.LEVEL:
+            kind = "expect_column_values_to_be_in_set"
+            kwargs = {"value_set": [level.text for level in column.levels]}
+        else:
+            kind = "expect_column_values_to_be_between"
+            kwargs = dict(zip(("min_value", "max_value"), bounds(column), strict=True))
+        kwargs = {"column": column.name, **kwargs}
+        yield Rule("value", column.name, problem, "profile", kind, kwargs)
+
+
+def _exact(ends: tuple[int, int]) -> bool:
+    """Return whether the library keeps whole bounds as they are: it reads numbers as binary64."""
+    return all(abs(end) <= 2**53 for end in ends)
+
+
+def _none(kind: Kind, about: str, problem: Problem | None, column: str) -> Rule:
+    """Return the rule that a counted column is 0."""
+    kwargs = {"column": column, "max_value": 0}
+    return Rule(kind, about, problem, "profile", "expect_column_values_to_be_between", kwargs)
+
+
+def _own(one: Expectation) -> Rule:
+    seen: Seen = "rows" if one.sees == "aggregate" else one.sees
+    return Rule("own", one.name, None, seen, one.name, one.arguments, one.file_only)

@@ -1,0 +1,222 @@
+"""Reads `expectations`: a team's own, by the names and arguments of Great Expectations.
+
+Each is one mapping from the name to its arguments; `only: file` among them says that it is about
+the confidential file and not about the synthetic sets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+
+from dp_core.documents.node import Node
+from dp_core.documents.typed_text import shown
+from dp_core.errors import nearest
+from dp_core.schema.bin_edges import read_value
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.dependencies import scale_of
+from dp_core.schema.expectations.offered import NOT_OFFERED, OFFERED, Expectation, Offer
+from dp_core.schema.reading.level_reader import level_names
+
+EXAMPLE = "- expect_column_values_to_be_between: {column: age, min_value: 0}"
+_NULL_ROWS = {
+    "pair": ("both_values_are_missing", "either_value_is_missing", "neither"),
+    "list": ("all_values_are_missing", "any_value_is_missing", "never"),
+}
+
+
+def read_expectations(node: Node, schema: Schema) -> tuple[Expectation, ...]:
+    """Return the expectations of a schema.
+
+    Args:
+        node: List of expectations.
+        schema: The schema, with all columns.
+
+    Raises:
+        BadInput: for an unknown name, column, argument or value; it names the nearest valid one.
+    """
+    known = {column.name: column for column in schema.released}
+    return tuple(_read(item, known) for item in node.items(example=EXAMPLE))
+
+
+def _read(node: Node, known: Mapping[str, Column]) -> Expectation:
+    entries = node.entries(example=EXAMPLE[2:])
+    if len(entries) != 1:
+        raise node.error(f"must be one name with its arguments, as in {EXAMPLE}.")
+    ((name, given),) = entries.items()
+    if name in NOT_OFFERED:
+        raise node.error(f"{name} cannot be checked here: {NOT_OFFERED[name]}; remove it.")
+    if name not in OFFERED:
+        raise node.error(
+            f"Great Expectations has no {shown(name)} that a schema can state."
+            f"{nearest(name, OFFERED)}"
+        )
+    offer = OFFERED[name]
+    fields = given.fields((*offer.takes, "only"), required=offer.required)
+    if offer.bounded and not {"min_value", "max_value"} & set(fields):
+        raise given.error("bounds nothing; give min_value, max_value, or both.")
+    if "only" in fields:
+        fields["only"].choice(("file",))
+    return Expectation(
+        name=name,
+        arguments=_Arguments(offer, fields, known).read(given),
+        file_only="only" in fields,
+    )
+
+
+class _Arguments:
+    """The arguments of one expectation, whose columns are read first."""
+
+    def __init__(
+        self, offer: Offer, fields: Mapping[str, Node], known: Mapping[str, Column]
+    ) -> None:
+        self._offer, self._fields, self._known = offer, fields, known
+
+    def read(self, node: Node) -> dict[str, object]:
+        """Return all arguments as JSON's own types."""
+        takes = {key: kind for key, kind in self._offer.takes.items() if key in self._fields}
+        found: dict[str, object] = {}
+        for key, kind in takes.items():
+            if kind.endswith("column"):
+                found[key] = self._column(self._fields[key], kind).name
+            elif kind.endswith("columns"):
+                found[key] = [each.name for each in self._columns(self._fields[key], kind)]
+        if "column_A" in found:
+            self._comparable(str(found["column_A"]), str(found["column_B"]))
+        for key, kind in takes.items():
+            if key not in found:
+                found[key] = self._value(self._fields[key], kind, found)
+        low, high = found.get("min_value"), found.get("max_value")
+        # Both are numbers or both are ISO dates, so they compare.
+        if low is not None and high is not None and low > high:  # type: ignore[operator]
+            raise node.error("min_value is greater than max_value; exchange them.")
+        return {key: found[key] for key in takes}
+
+    def _column(self, node: Node, kind: str) -> Column:
+        name = node.text(example="age")
+        if name not in self._known:
+            raise node.error(
+                f"there is no column {shown(name)} in the schema.{nearest(name, self._known)}"
+            )
+        column = self._known[name]
+        if kind.startswith("text") and not column.levels:
+            raise node.error(
+                f"{shown(name)} is of type {column.kind}; this expectation is about a category or"
+                " an ordinal."
+            )
+        if kind.startswith("number") and column.kind not in ("integer", "number"):
+            raise node.error(
+                f"{shown(name)} is of type {column.kind}; this expectation is about an integer or a"
+                " number."
+            )
+        return column
+
+    def _columns(self, node: Node, kind: str) -> list[Column]:
+        items = node.items(example="[wages, transfers]")
+        if len(node.texts(example="[wages, transfers]")) < 2:
+            raise node.error("must name at least two columns.")
+        return [self._column(item, kind) for item in items]
+
+    def _comparable(self, first: str, second: str) -> None:
+        one, other = self._known[first], self._known[second]
+        if _scale(one) != _scale(other):
+            raise self._fields["column_B"].error(
+                f"{shown(second)} is of type {other.kind} and {shown(first)} of type {one.kind};"
+                " name two columns that can be compared."
+            )
+
+    def _value(self, node: Node, kind: str, found: Mapping[str, object]) -> object:
+        if kind in ("value", "values"):
+            column = self._known[str(found["column"])]
+            if kind == "value":
+                return _bound(node, column)
+            return [_member(item, column) for item in _some(node)]
+        if kind == "value pairs":
+            pair = [self._known[str(found[key])] for key in ("column_A", "column_B")]
+            return [_pair(item, pair) for item in _some(node)]
+        return _plain(node, kind, "pair" if "column_A" in found else "list")
+
+
+def _plain(node: Node, kind: str, nulls: str) -> object:
+    """Return an argument that does not depend on a column."""
+    if kind == "whole":
+        return node.integer(minimum=0)
+    if kind == "number":
+        return _number(node.fraction())
+    if kind == "share":
+        return float(node.fraction(above=0, maximum=1))
+    if kind == "flag":
+        return node.boolean()
+    if kind == "any or all":
+        return node.choice(("any", "all"))
+    if kind == "null rows":
+        return node.choice(_NULL_ROWS[nulls])
+    if kind == "regex":
+        return _regex(node)
+    if kind == "regexes":
+        return [_regex(item) for item in _some(node)]
+    assert kind == "text"
+    return node.name()
+
+
+def _some(node: Node) -> tuple[Node, ...]:
+    items = node.items()
+    if not items:
+        raise node.error("the list is empty; give at least one value.")
+    return items
+
+
+def _bound(node: Node, column: Column) -> object:
+    if column.levels:
+        raise node.error(
+            f"the values of {column.name!r} are texts without bounds; use"
+            " expect_column_values_to_be_in_set."
+        )
+    return _member(node, column)
+
+
+def _member(node: Node, column: Column) -> object:
+    """Return a value of a column: a level's text, a number, or an ISO date."""
+    if column.levels:
+        text = node.text(example="a level")
+        texts, labels = level_names(column)
+        # Values of the file that are no levels are refused or settled before.
+        if column.choice is None and text not in texts:
+            also = (
+                f" Write its text, {column.levels[labels[text]].text!r}." if text in labels else ""
+            )
+            raise node.error(
+                f"{shown(text)} is not a level of {column.name!r}.{also or nearest(text, texts)}"
+            )
+        return text
+    scale = scale_of(column)
+    if scale == "date":
+        return node.date().isoformat()
+    return _number(read_value(node, scale))
+
+
+def _number(value: Fraction) -> int | float:
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def _pair(node: Node, columns: list[Column]) -> list[object]:
+    items = node.items(example="[a, b]")
+    if len(items) != 2:
+        raise node.error("must be a pair of values, such as [a, b].")
+    return [_member(item, column) for item, column in zip(items, columns, strict=True)]
+
+
+def _regex(node: Node) -> str:
+    text = node.text(example='"^[A-Z]"')
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise node.error(f"{shown(text)} is not a regular expression: {error.msg}.") from None
+    return text
+
+
+def _scale(column: Column) -> str:
+    if column.levels:
+        return "text"
+    return "date" if column.kind == "date" else "number"

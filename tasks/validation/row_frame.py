@@ -1,0 +1,116 @@
+"""Frames of rows for a team's own expectations: one piece of the file after the other.
+
+A frame has the columns that these expectations name. Numbers are numbers, dates are dates, and a
+category has the file's texts. What is missing, or is not of the column's type, is null; whether
+that is allowed is the schema's own word. Values are those of the file, before `out_of_range`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_core.confidential.raw_values import Reader, State, Values
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.expectations.suite import Rule
+
+PIECE_ROWS = 1 << 17
+"""Rows of a piece; the last one has up to twice as many, so that no piece is small."""
+
+_LAST_DAY = datetime.date.max.toordinal()
+
+Frame = dict[str, NDArray[Any]]
+
+
+class RowPieces:
+    """Cuts batches of rows into pieces of equal length, as frames. Confidential.
+
+    Args:
+        schema: Schema of the file.
+        rules: Rules of its suite; those about rows say which columns are needed.
+    """
+
+    def __init__(self, schema: Schema, rules: Sequence[Rule]) -> None:
+        about = [rule for rule in rules if rule.seen == "rows"]
+        named = {name for rule in about for name in _columns(rule)}
+        self._readers = [Reader(column) for column in schema.released if column.name in named]
+        self._parts: list[Frame] = []
+        self._rows = 0
+
+    def add(self, records: pa.RecordBatch) -> Iterator[tuple[Frame, int]]:
+        """Add a batch; yield the pieces that are complete, each with its number of rows."""
+        if not self._readers:
+            return
+        self._parts.append(
+            {
+                reader.column.name: _cells(reader.column, reader.read(found))
+                for reader in self._readers
+                for found in [records.column(reader.column.name)]
+            }
+        )
+        self._rows += records.num_rows
+        while self._rows >= 2 * PIECE_ROWS:
+            whole = self._joined()
+            yield {name: cells[:PIECE_ROWS] for name, cells in whole.items()}, PIECE_ROWS
+            self._parts = [{name: cells[PIECE_ROWS:] for name, cells in whole.items()}]
+            self._rows -= PIECE_ROWS
+
+    def last(self) -> Iterator[tuple[Frame, int]]:
+        """Yield the last piece, if there are rows."""
+        if self._rows:
+            yield self._joined(), self._rows
+
+    def _joined(self) -> Frame:
+        names = [reader.column.name for reader in self._readers]
+        return {name: np.concatenate([part[name] for part in self._parts]) for name in names}
+
+
+def _columns(rule: Rule) -> Iterator[str]:
+    for key in ("column", "column_A", "column_B"):
+        if key in rule.kwargs:
+            yield rule.kwargs[key]
+    yield from rule.kwargs.get("column_list", ())
+
+
+def _cells(column: Column, values: Values) -> NDArray[Any]:
+    """Return a column of a frame: texts, numbers or dates; null where there is no value."""
+    known = None if values.state is None else values.state == State.VALUE
+    if column.levels:
+        assert values.texts is not None
+        cells = _texts(column, values, values.texts)
+    elif column.kind == "date":
+        cells = _dates(values.data)
+        if known is not None:
+            cells[~known] = None
+    else:
+        cells = values.data
+        if known is not None and not known.all():
+            # Whole numbers beyond 2**53 are rounded here, as pandas rounds them beside a null.
+            cells = np.where(known, cells.astype(np.float64), np.nan)
+    return cells if values.index is None else cells[values.index]
+
+
+def _texts(column: Column, values: Values, texts: pa.StringArray) -> NDArray[Any]:
+    """Return the text of each entry of `values`; the last entry is for null."""
+    assert values.state is not None
+    levels = [level.text for level in column.levels]
+    found = np.empty(values.data.size, dtype=object)
+    for at, state in enumerate(values.state[:-1].tolist()):
+        if state == State.VALUE:
+            found[at] = levels[int(values.data[at])]
+        elif state == State.UNKNOWN:
+            found[at] = texts[at].as_py()
+    return found
+
+
+def _dates(days: NDArray[np.int64]) -> NDArray[Any]:
+    """Return day ordinals as dates; days that no date has become the nearest one."""
+    distinct, place = np.unique(days, return_inverse=True)
+    dates = np.empty(distinct.size, dtype=object)
+    dates[:] = [datetime.date.fromordinal(min(max(day, 1), _LAST_DAY)) for day in distinct.tolist()]
+    return dates[place]

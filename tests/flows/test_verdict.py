@@ -1,0 +1,155 @@
+"""Great Expectations judges: its verdict, and nothing else, lets a file pass validation."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dp_core.bundle.verification.verify import verify
+from dp_core.errors import SchemaViolation
+from tasks.support.run_folder import RunFolder
+from tests.flows.conftest import SCHEMA
+
+ROOT = Path(__file__).parents[2]
+OWN = """\
+expectations:
+  - expect_table_row_count_to_be_between: {min_value: 300, only: file}
+  - expect_column_values_to_match_regex: {column: sex, regex: "^[12]$"}
+  - expect_column_mean_to_be_between: {column: age, min_value: 90}
+"""
+
+
+@pytest.fixture
+def blind(monkeypatch):
+    """Great Expectations, with a verdict that is always success."""
+    from tasks.validation.suite_judge import load_great_expectations
+
+    load_great_expectations()
+    from great_expectations.checkpoint.checkpoint import Checkpoint
+
+    run = Checkpoint.run
+
+    def succeeding(self, **given):
+        result = run(self, **given)
+        result.success = True
+        return result
+
+    monkeypatch.setattr(Checkpoint, "run", succeeding)
+
+
+def spoil(project, old, new):
+    data = project.folder / "town.csv"
+    text = data.read_text()
+    assert old in text
+    data.write_text(text.replace(old, new, 1))
+
+
+def passed(project, stage):
+    return RunFolder(project.home, "town").done(stage) is not None
+
+
+@pytest.mark.usefixtures("blind")
+@pytest.mark.parametrize(
+    ("old", "new"), [(",single,", ",bachelor,"), (",single,", ",married,")], ids=["level", "rule"]
+)
+def test_a_bad_file_passes_validation_if_the_verdict_is_forced(project, old, new):
+    """No value without a code becomes a wrong one: the next stage refuses the file."""
+    data = project.folder / "town.csv"
+    lines = data.read_text().splitlines()
+    young = next(at for at, line in enumerate(lines[1:], 1) if 0 < int(line.split(",")[1]) < 15)
+    lines[young] = lines[young].replace(old, new)
+    assert new in lines[young]
+    data.write_text("\n".join(lines) + "\n")
+    with pytest.raises(SchemaViolation) as caught:
+        project.release()
+    assert "marital" not in caught.value.message  # one fixed sentence
+    assert passed(project, "validate")
+    assert not passed(project, "discretize")
+    assert not (project.run_folder / "confidential/codes/manifest.json").exists()
+    assert project.ledger().attempts("town").refused == 1
+    assert "charge" not in project.kinds()
+
+
+def test_the_same_file_is_refused_by_its_true_verdict(project):
+    spoil(project, ",single,", ",bachelor,")
+    with pytest.raises(SchemaViolation):
+        project.release()
+    assert not passed(project, "validate")
+    results = json.loads((project.internal / "expectations/results.json").read_text())
+    assert results["success"] is False
+    assert next(iter(results.values())).startswith("CONFIDENTIAL")
+
+
+def test_a_teams_expectation_refuses_like_the_schema_and_its_name_stays_inside(project):
+    (project.folder / "town.schema.yaml").write_text(SCHEMA + OWN)
+    with pytest.raises(SchemaViolation) as caught:
+        project.release()
+    assert "expect_" not in caught.value.message
+    assert caught.value.exit_code == 2
+    refusal = (project.internal / "refusal.txt").read_text()
+    assert "expect_column_mean_to_be_between of 'age'" in refusal
+    assert "regex" not in refusal
+    assert project.ledger().attempts("town").refused == 1
+
+
+def test_a_mistake_in_expectations_is_found_before_anything_is_spent(project, command):
+    (project.folder / "town.schema.yaml").write_text(SCHEMA + OWN.replace(", regex:", ", regexp:"))
+    found = command("run", project.spec, "--out", project.out)
+    assert found.code == 2
+    assert "Did you mean 'regex'?" in found.err
+    assert project.untouched()
+
+
+def test_every_set_is_judged_by_the_same_suite_and_the_result_is_published(project, command):
+    text = SCHEMA + OWN.replace("min_value: 90", "min_value: 20")
+    (project.folder / "town.schema.yaml").write_text(text)
+    project.write_spec("synthesize: {sets: 2}\n")
+    project.release()
+    document = json.loads((project.out / "expectations.json").read_text())
+    types = [one["type"] for one in document["suite"]["expectations"]]
+    assert "expect_column_values_to_match_regex" in types  # of the texts, not of the labels
+    assert "expect_table_row_count_to_be_between" not in types  # is about the file only
+    assert [(one["success"], one["not_met"]) for one in document["sets"]] == [(True, [])] * 2
+    assert verify(project.out).passed
+    assert "All 2 sets meet the" in (project.out / "report.html").read_text()
+    suite = json.loads((project.internal / "expectations/suite.json").read_text())
+    assert len(suite["expectations"]) == len(types) + 1
+    printed = command("schema", "suite", project.folder / "town.schema.yaml")
+    assert json.loads(printed.out) == suite
+
+
+def test_data_docs_are_made_in_the_internal_folder_and_load_nothing(project):
+    spoil(project, ",single,", ",zq7canary,")
+    with pytest.raises(SchemaViolation):
+        project.release()
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "flows.cli.main", "data-docs", "town"],
+        cwd=project.folder,
+        env={**os.environ, "DP_RELEASE_HOME": str(project.home), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    folder = project.internal / "expectations/data-docs"
+    assert str(folder / "index.html") in done.stdout.replace("\n", "")
+    pages = [page.read_text() for page in folder.rglob("*.html")]
+    assert len(pages) >= 2
+    assert all("CONFIDENTIAL" in page for page in pages)
+    assert all("default-src 'none'" in page for page in pages)
+    assert any("zq7canary" in page for page in pages)
+    assert {path.stat().st_mode & 0o077 for path in folder.rglob("*")} == {0}
+    elsewhere = {path for path in project.folder.rglob("*") if path.is_file()}
+    elsewhere |= {path for path in project.home.rglob("*") if path.is_file()}
+    for path in elsewhere - {project.folder / "town.csv"}:
+        if project.internal.resolve() not in path.resolve().parents:
+            assert b"zq7canary" not in path.read_bytes(), path
+
+
+def test_data_docs_of_a_release_without_results_are_refused(command):
+    found = command("data-docs", "nowhere")
+    assert found.code == 2
