@@ -9,7 +9,6 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, Held, LedgerCorrupt, StageFailed
-from flows import release as flows_release
 from flows.cli.actions import publication_decisions
 from flows.cli.actions.abandonment import abandon
 from flows.monitoring import announcement
@@ -278,7 +277,7 @@ def test_what_an_end_left_is_deleted_by_whoever_comes_next(
         patch.setattr("tasks.stages.publication_approval.remove_unpublished", stop)
         patch.setattr("tasks.support.run_folder.RunFolder.remove_confidential", stop)
         if end == "abandoned":
-            patch.setattr(flows_release, "require_approval", stop)
+            patch.setattr("tasks.stages.gates.settle.require_approval", stop)
         with pytest.raises(Interrupted):
             project.release(perform=plainly)
         if end == "abandoned":
