@@ -35,6 +35,8 @@ def tags_of(spec: ReleaseSpec) -> tuple[str, ...]:
 
 def tag_flow_run(spec: ReleaseSpec) -> None:
     """Add the release's tags to the current flow run; it keeps those of its deployment."""
+    if FlowRunContext.get() is None:
+        return
     with suppress(Exception), get_client(sync_client=True) as client:
         tags = {*this_run.tags, *tags_of(spec)}
         client.update_flow_run(UUID(this_run.id), tags=sorted(tags))

@@ -9,6 +9,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, Held, LedgerCorrupt, StageFailed
+from flows import release as flows_release
 from flows.cli.actions import publication_decisions
 from flows.cli.actions.abandonment import abandon
 from flows.monitoring import announcement
