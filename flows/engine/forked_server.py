@@ -158,8 +158,9 @@ def _serve(listener: socket.socket, secret: str, said: int) -> None:
     import uvicorn
     from prefect.logging.configuration import setup_logging
 
-    from flows.engine.prefect_api import PrefectApi
+    from flows.engine.prefect_api import WHOLE_SERVER, PrefectApi
 
+    WHOLE_SERVER.install()
     setup_logging()
 
     def started() -> None:

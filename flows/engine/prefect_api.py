@@ -16,6 +16,7 @@ import contextlib
 import hmac
 from collections.abc import AsyncIterator, Callable
 from importlib import import_module
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -25,8 +26,7 @@ from prefect.server.services.task_run_recorder import TaskRunRecorder
 from sqlalchemy.exc import IntegrityError
 from starlette.types import Receive, Scope, Send
 
-VERSION = "3.8.8"
-"""Version of Prefect whose parts these are; another one gets its own whole server."""
+from tasks.support.lazy_packages import LazyPackages
 
 BASE = "/api"
 
@@ -149,26 +149,33 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
-    from prefect.server.api import server
-
-    return await server.custom_internal_exception_handler(request, error)
+    return await _whole_server().custom_internal_exception_handler(request, error)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    from prefect.server.api import server
-
-    assert isinstance(error, RequestValidationError)
-    return await server.validation_exception_handler(request, error)
+    return await _whole_server().validation_exception_handler(request, error)
 
 
 async def _conflicting(request: Request, error: Exception) -> Response:
-    from prefect.server.api import server
-
-    return await server.integrity_exception_handler(request, error)
+    return await _whole_server().integrity_exception_handler(request, error)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
-    from prefect.server.api import server
+    return await _whole_server().prefect_object_not_found_exception_handler(request, error)
 
-    assert isinstance(error, ObjectNotFoundError)
-    return await server.prefect_object_not_found_exception_handler(request, error)
+
+def _is_retryable(error: Exception) -> bool:
+    return _whole_server().is_client_retryable_exception(error)
+
+
+def _whole_server() -> Any:
+    whole = import_module(_WHOLE)
+    # If it is loaded lazily, a name that it does not hold yet completes it.
+    assert hasattr(whole, "create_app")
+    return whole
+
+
+_WHOLE = "prefect.server.api.server"
+WHOLE_SERVER = LazyPackages([], {_WHOLE: {"is_client_retryable_exception": _is_retryable}})
+"""Install it before the first request. Prefect imports this module whenever a run changes its
+state, for one function that it calls only if there is an error."""
