@@ -29,10 +29,14 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flows.engine.forked_server import ForkedServer, can_fork, end_with_parent
 from flows.engine.orphaned_servers import SERVER
 from flows.engine.prefect_tables import lay_tables, need_whole_server
+
+if TYPE_CHECKING:
+    from prefect.settings import Settings
 
 # Prefect uses the same settings: no pages and no schedulers, which one command does not need.
 _TEMPORARY = {
@@ -184,8 +188,12 @@ def _suffices() -> bool:
         import_module(name)
     from prefect.settings import get_current_settings
 
-    stated = get_current_settings().server.model_dump(exclude_unset=True)
-    return _leaves(stated) <= _OURS
+    return has_plain_server(get_current_settings())
+
+
+def has_plain_server(settings: Settings) -> bool:
+    """Return whether Prefect's settings say nothing of its server that we did not set ourselves."""
+    return _leaves(settings.server.model_dump(exclude_unset=True)) <= _OURS
 
 
 def _leaves(settings: Mapping[str, object], above: str = "") -> set[str]:
