@@ -22,6 +22,7 @@ import warnings
 from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1  # Linux only; elsewhere the next run ends an orphaned server
+_STDERR = 2
 _FEW_COLLECTIONS = 20_000  # imported modules are not garbage
 
 
@@ -53,8 +54,6 @@ class ForkedServer:
         parent = os.getpid()
         # The server writes one byte when it can answer; the pipe closes when it ends.
         self._heard, said = os.pipe()
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()
         with warnings.catch_warnings():
             # NumPy's threads are asleep, and the server does not use NumPy.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -124,7 +123,7 @@ def _become_server(listener: socket.socket, secret: str, said: int, parent: int)
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
-        # Ctrl-C is for the release, which still has to report its state to the server.
+        # Ctrl-C is for the release, which still reports its end to the server.
         os.setsid()
         _let_go(kept={listener.fileno(), said})
         # No object of the parent is collected here: to close its database connection would disturb
@@ -142,13 +141,13 @@ def _become_server(listener: socket.socket, secret: str, said: int, parent: int)
 def _let_go(kept: set[int]) -> None:
     """Give up the parent's open files, with their locks, and its standard input and output.
 
-    They are replaced by the null device, not closed. A closed number would be given to a file of
-    the server, into which an object of the parent might then write.
+    Standard error stays. They are replaced by the null device, not closed. A closed number would
+    be given to a file of the server, into which an object of the parent might then write.
     """
     null = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/proc/self/fd"):
         number = int(name)
-        if number not in kept and number not in (null, sys.stderr.fileno()):
+        if number not in kept and number not in (null, _STDERR):
             with contextlib.suppress(OSError):
                 os.fstat(number)  # the folder that was listed is closed again
                 os.dup2(null, number, inheritable=False)

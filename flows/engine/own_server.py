@@ -136,6 +136,7 @@ class OwnServer:
             pass_fds=[self._listener.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for this process, which reports its end to it
             preexec_fn=end_with_parent,
         )
         self._listener.close()

@@ -67,6 +67,7 @@ def test_it_answers_on_the_loopback_and_knows_its_owner(server):
     own.wait()
     for name in ("URL", "AUTH_STRING"):  # for Prefect alone, which has read them
         assert not os.environ.get(f"PREFECT_API_{name}")
+    assert os.getpgid(own._process.pid) == own._process.pid  # Ctrl-C goes to a group of processes
     host, _, port = own.url.removeprefix("http://").removesuffix("/api").partition(":")
     assert host == "127.0.0.1"
     connection = http.client.HTTPConnection(host, int(port), timeout=10)
