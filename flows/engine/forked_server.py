@@ -21,6 +21,12 @@ import time
 import warnings
 from typing import NoReturn
 
+from tasks.support.lazy_packages import LazyPackages
+
+_TYPE_CHECKS = LazyPackages([], {"key_value.aio": {}})
+"""A package of Prefect's background jobs, whose `__init__` only switches on checks of types. They
+take a fifth of a second, and a release has no such jobs."""
+
 _PR_SET_PDEATHSIG = 1  # Linux only; elsewhere the next run ends an orphaned server
 _STDERR = 2
 _FEW_COLLECTIONS = 20_000  # imported modules are not garbage
@@ -157,6 +163,7 @@ def _serve(listener: socket.socket, secret: str, said: int) -> None:
     import uvicorn
     from prefect.logging.configuration import setup_logging
 
+    _TYPE_CHECKS.install()
     from flows.engine.prefect_api import WHOLE_SERVER, PrefectApi
 
     WHOLE_SERVER.install()
