@@ -3,24 +3,40 @@
 If no server is configured, Prefect starts one itself. But it starts it late, waits for it, and
 imports the whole server into this process too. Here the server loads while this process does its
 own imports.
+
+Of two servers the smaller one that suffices is started:
+
+- usually a fork of this process with the part of Prefect's API that a release uses
+  (`flows.engine.prefect_api`);
+- Prefect's whole server, if its version is another one, its database has to be migrated or has
+  automations, the operator has set something for the server, this is not Linux, or the fork fails.
+
+Both listen on the loopback interface, and answer nobody who does not know the secret that is drawn
+for this command.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import http.client
 import os
 import re
-import signal
+import secrets
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from flows.engine.forked_server import ForkedServer, can_fork, end_with_parent
 from flows.engine.orphaned_servers import SERVER
-from flows.engine.prefect_tables import lay_tables
+from flows.engine.prefect_tables import lay_tables, need_whole_server
+
+if TYPE_CHECKING:
+    from prefect.settings import Settings
 
 # Prefect uses the same settings: no pages and no schedulers, which one command does not need.
 _TEMPORARY = {
@@ -31,10 +47,21 @@ _TEMPORARY = {
 # As `python -m uvicorn`, but with few garbage collections: imported modules are not garbage.
 _LAUNCH = "import gc; gc.set_threshold(20_000); from uvicorn.main import main; main()"
 _URL = "PREFECT_API_URL"
+_SECRETS = ("PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING")
 PATIENCE = "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"
 _WAITING = 128  # connections that may wait until the server accepts the first
 _FAREWELL = 5.0  # seconds between the request to end and the kill
-_PR_SET_PDEATHSIG = 1  # Linux only; elsewhere the next run ends an orphaned server
+_OURS = {
+    "analytics_enabled",
+    "api.auth_string",
+    "ephemeral.enabled",
+    "ephemeral.startup_timeout_seconds",
+}
+"""Settings of the server that the program makes itself, or that are for its start."""
+
+
+_SHARED = ("prefect.artifacts", "prefect.events", "prefect.flow_engine", "prefect.task_engine")
+"""Modules that both the flow and a forked server need."""
 
 
 class ServerSlow(RuntimeError):
@@ -47,31 +74,33 @@ class OwnServer:
     Create it before Prefect is imported and before other threads start, because Python code runs
     between the fork and the start of the server.
 
+    Args:
+        whole: Whether to start Prefect's whole server; True by default. Otherwise it imports
+            Prefect's client, and starts the smaller server unless the operator has set something
+            for Prefect's server.
+
     Attributes:
         url: URL of its API, on the loopback interface.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool = True) -> None:
         # Listen before the server runs: no other process can take the port, and an early request
         # waits instead of being refused.
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            listener.listen(_WAITING)
-            self._port = int(listener.getsockname()[1])
-            self.url = f"http://127.0.0.1:{self._port}/api"
-            command = [sys.executable, "-c", _LAUNCH, "--factory", SERVER]
-            command += ["--fd", str(listener.fileno()), "--log-level", "error", "--lifespan", "on"]
-            self._process = subprocess.Popen(
-                command,
-                env={**os.environ, **_TEMPORARY},
-                pass_fds=[listener.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                preexec_fn=_end_with_parent,
-            )
-        # Prefect reads this variable when it is imported.
-        os.environ[_URL] = self.url
+        self._listener = socket.socket()
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen(_WAITING)
+        self._port = int(self._listener.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self._port}/api"
+        self._secret = f"dp-release:{secrets.token_urlsafe(32)}"
+        # Prefect reads these variables when it is imported.
+        os.environ.update({_URL: self.url} | dict.fromkeys(_SECRETS, self._secret))
+        # What is registered first is called last: Prefect sends its last events before.
         atexit.register(self._end)
+        self._process: subprocess.Popen[bytes] | ForkedServer
+        if whole or not _suffices():
+            self._process = self._start_whole()
+        else:
+            self._process = ForkedServer(self._listener, self._secret)
 
     def wait(self) -> None:
         """Wait until the server answers; call it after Prefect is imported.
@@ -80,9 +109,40 @@ class OwnServer:
             ServerSlow: if the server does not answer in time.
             RuntimeError: if the server ended, or answers with an error.
         """
-        # Other code takes this variable for a server that the operator configured.
-        os.environ.pop(_URL, None)
         seconds = float(os.environ.get(PATIENCE, "300"))
+        if isinstance(self._process, ForkedServer):
+            try:
+                answers = self._process.ready(seconds)
+            except TimeoutError:
+                raise ServerSlow("Prefect's own server did not answer in time.") from None
+            if not answers:
+                self._process.wait()
+                self._process = self._start_whole()
+        self._listener.close()
+        # Other code takes these variables for a server that the operator configured.
+        for name in (_URL, *_SECRETS):
+            os.environ.pop(name, None)
+        if isinstance(self._process, subprocess.Popen):
+            self._require_health(self._process, seconds)
+
+    def _start_whole(self) -> subprocess.Popen[bytes]:
+        """Start Prefect's whole server in a new interpreter."""
+        command = [sys.executable, "-c", _LAUNCH, "--factory", SERVER]
+        command += ["--fd", str(self._listener.fileno())]
+        command += ["--log-level", "error", "--lifespan", "on"]
+        started = subprocess.Popen(
+            command,
+            env={**os.environ, **_TEMPORARY},
+            pass_fds=[self._listener.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for this process, which reports its end to it
+            preexec_fn=end_with_parent,
+        )
+        self._listener.close()
+        return started
+
+    def _require_health(self, process: subprocess.Popen[bytes], seconds: float) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=seconds)
         with contextlib.closing(connection):
             try:
@@ -91,7 +151,7 @@ class OwnServer:
             except TimeoutError:
                 raise ServerSlow("Prefect's own server did not answer in time.") from None
             except OSError:
-                code = self._process.wait()
+                code = process.wait()
                 raise RuntimeError(f"Prefect's own server ended with {code}.") from None
         if status != http.client.OK:
             raise RuntimeError(f"Prefect's own server answers {status}.")
@@ -115,8 +175,37 @@ def start_own_server() -> OwnServer | None:
         return None
     # The key belongs to a server that is not configured; it would be sent to this one.
     os.environ.pop("PREFECT_API_KEY", None)
-    lay_tables(_prefects_home())
-    return OwnServer()
+    folder = _prefects_home()
+    lay_tables(folder)
+    return OwnServer(whole=not can_fork() or need_whole_server(folder))
+
+
+def _suffices() -> bool:
+    """Import what a forked server shares; return whether Prefect's settings allow such a server.
+
+    They do if nothing is set for Prefect's server, in the environment, a profile or another file.
+    """
+    for name in _SHARED:
+        import_module(name)
+    from prefect.settings import get_current_settings
+
+    return has_plain_server(get_current_settings())
+
+
+def has_plain_server(settings: Settings) -> bool:
+    """Return whether Prefect's settings say nothing of its server that we did not set ourselves."""
+    return _leaves(settings.server.model_dump(exclude_unset=True)) <= _OURS
+
+
+def _leaves(settings: Mapping[str, object], above: str = "") -> set[str]:
+    """Return the full names of settings in a tree."""
+    found = set[str]()
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= _leaves(value, f"{above}{name}.")
+        else:
+            found.add(above + name)
+    return found
 
 
 def _prefects_home() -> Path:
@@ -146,12 +235,3 @@ def _configured() -> bool:
         if re.search(word, text, re.IGNORECASE | re.MULTILINE):
             return True
     return False
-
-
-def _end_with_parent() -> None:
-    """Ask the system to end this process when its parent ends, even if the parent is killed.
-
-    Otherwise the server of a killed release keeps running and holds that release's output open.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

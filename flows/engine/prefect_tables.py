@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 NAME = "prefect.db"
+REVISIONS = {"3.8.8": "a3b9c7d2e5f1"}
+"""Last migration of each version of Prefect that `need_whole_server` knows."""
 _MAKE = """
 import asyncio
 from prefect.server.database import provide_database_interface
@@ -56,6 +59,28 @@ def lay_tables(folder: Path) -> bool:
             os.link(copied, folder / NAME)  # fails if another process has created one meanwhile
             return True
     return False
+
+
+def need_whole_server(folder: Path) -> bool:
+    """Return whether the database in Prefect's home needs more than the API that a release uses.
+
+    It does if there is none, if it has to be migrated, if it has automations (which only Prefect's
+    whole server runs), and if it cannot be read.
+
+    Args:
+        folder: Prefect's home.
+    """
+    revision = REVISIONS.get(version("prefect"))
+    if revision is None or _elsewhere():
+        return True
+    try:
+        address = f"{(folder / NAME).absolute().as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
+            found = database.execute("SELECT version_num FROM alembic_version").fetchall()
+            automations = database.execute("SELECT 1 FROM automation LIMIT 1").fetchall()
+    except sqlite3.Error:
+        return True
+    return found != [(revision,)] or bool(automations)
 
 
 def make(database: Path) -> None:

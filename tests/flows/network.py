@@ -20,13 +20,17 @@ HOOK = '''
 """Audit hook of the network fence; installed in every Python process that sees this folder."""
 import json, os, sys
 
-_log = os.open(
-    os.path.join(os.environ["NETWORK_FENCE"], f"{os.getpid()}.jsonl"),
-    os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-    0o600,
-)
+_folder = os.environ["NETWORK_FENCE"]
 _names = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr")
 _sockets = ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg")
+
+
+def _write(line):
+    # Opened each time: a fork that gives up its parent's files is heard as well.
+    path = os.path.join(_folder, f"{os.getpid()}.jsonl")
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(log, (json.dumps(line, default=repr) + "\\n").encode())
+    os.close(log)
 
 
 def _hook(event, arguments):
@@ -39,11 +43,12 @@ def _hook(event, arguments):
     else:
         return
     line = {"event": event, "family": family, "where": where, "pid": os.getpid()}
-    os.write(_log, (json.dumps(line, default=repr) + "\\n").encode())
+    _write(line)
 
 
-os.write(_log, (json.dumps({"process": sys.orig_argv}) + "\\n").encode())
+_write({"process": sys.orig_argv})
 sys.addaudithook(_hook)
+os.register_at_fork(after_in_child=lambda: _write({"process": [*sys.orig_argv, "(a fork)"]}))
 '''
 
 LOOPBACK_ONLY = """
@@ -61,7 +66,7 @@ class Seen:
     """What processes did with the network.
 
     Attributes:
-        processes: The command line of each.
+        processes: The command line of each; that of a fork has one word more, `(a fork)`.
         events: One for each address or name: `event`, `family`, `where`, `pid`.
     """
 

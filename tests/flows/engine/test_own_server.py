@@ -32,6 +32,7 @@ async def answer(scope, receive, send):
     if os.environ["ANSWER"] == "slow":
         await asyncio.sleep(60)
     seen = os.environ.get("PREFECT__SERVER_EPHEMERAL", "") + os.environ["DP_RELEASE_SERVER_OWNER"]
+    seen += " secret" * (len(os.environ["PREFECT_SERVER_API_AUTH_STRING"]) > 40)
     status = 200 if os.environ["ANSWER"] == "well" else 503
     await send({"type": "http.response.start", "status": status, "headers": []})
     await send({"type": "http.response.body", "body": seen.encode()})
@@ -46,7 +47,8 @@ def server(tmp_path, monkeypatch):
     monkeypatch.setattr(own_server, "SERVER", "small_app:create")
     monkeypatch.setattr("atexit.register", lambda function: started.append(function))
     monkeypatch.setenv("DP_RELEASE_SERVER_OWNER", "")
-    monkeypatch.setenv("PREFECT_API_URL", "")
+    for name in ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING"):
+        monkeypatch.setenv(name, "")
     started = []
 
     def start(answer):
@@ -63,12 +65,16 @@ def test_it_answers_on_the_loopback_and_knows_its_owner(server):
     own = server("well")
     assert os.environ["PREFECT_API_URL"] == own.url
     own.wait()
-    assert not os.environ.get("PREFECT_API_URL")  # for Prefect alone, which has read it
+    for name in ("URL", "AUTH_STRING"):  # for Prefect alone, which has read them
+        assert not os.environ.get(f"PREFECT_API_{name}")
+    assert os.getpgid(own._process.pid) == own._process.pid  # Ctrl-C goes to a group of processes
     host, _, port = own.url.removeprefix("http://").removesuffix("/api").partition(":")
     assert host == "127.0.0.1"
     connection = http.client.HTTPConnection(host, int(port), timeout=10)
     connection.request("GET", "/")
-    assert connection.getresponse().read().decode().startswith(f"1{os.getpid()}@")
+    seen = connection.getresponse().read().decode()
+    assert seen.startswith(f"1{os.getpid()}@")
+    assert seen.endswith("secret")
     connection.close()
     listening = [
         each.laddr.ip
@@ -106,7 +112,7 @@ def test_one_that_does_not_answer_is_slow(server, monkeypatch):
 )
 def test_a_server_that_prefect_may_be_told_of_is_left_to_prefect(tmp_path, monkeypatch, file, text):
     asked = []
-    monkeypatch.setattr(own_server, "OwnServer", lambda: asked.append(1))
+    monkeypatch.setattr(own_server, "OwnServer", lambda **_: asked.append(1))
     monkeypatch.delitem(sys.modules, "prefect", raising=False)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
@@ -129,26 +135,32 @@ def test_a_server_that_prefect_may_be_told_of_is_left_to_prefect(tmp_path, monke
 
 PARENT = """
 import os, signal, sys, time
-from flows.engine import own_server
+from flows.engine import forked_server, own_server
 for number in (signal.SIGHUP, signal.SIGTERM):
     signal.signal(number, signal.SIG_DFL)  # `nohup` has every process ignore one of them
 own_server.SERVER = "small_app:create"
-own = own_server.OwnServer()
+own_server._suffices = lambda: True
+def serve(listener, secret, said):
+    os.write(said, b"1")
+    time.sleep(600)
+forked_server._serve = serve
+own = own_server.OwnServer(whole=sys.argv[1] == "whole")
 own.wait()
 print(own._process.pid, flush=True)
 time.sleep(600)
 """
 
 
+@pytest.mark.parametrize("kind", ["whole", "forked"])
 @pytest.mark.parametrize(
     "how", some([signal.SIGKILL, signal.SIGTERM, signal.SIGHUP], lambda how: how != signal.SIGHUP)
 )
 @pytest.mark.usefixtures("server")
-def test_it_ends_with_its_release_however_that_ends(how, monkeypatch):
+def test_it_ends_with_its_release_however_that_ends(how, kind, monkeypatch):
     monkeypatch.setenv("ANSWER", "well")
     path = os.pathsep.join([os.environ["PYTHONPATH"], str(ROOT)])
     with subprocess.Popen(
-        [sys.executable, "-c", PARENT],
+        [sys.executable, "-c", PARENT, kind],
         env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         text=True,

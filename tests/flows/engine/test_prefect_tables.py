@@ -11,7 +11,7 @@ import pytest
 
 from flows.engine import prefect_tables
 from flows.engine.own_server import start_own_server
-from flows.engine.prefect_tables import NAME, kept, lay_tables, make
+from flows.engine.prefect_tables import NAME, kept, lay_tables, make, need_whole_server
 
 
 @pytest.fixture(autouse=True)
@@ -118,9 +118,49 @@ def test_they_are_laid_before_a_server_of_our_own_starts(tmp_path, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.delitem(sys.modules, "prefect", raising=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("flows.engine.own_server.OwnServer", lambda: (home / NAME).is_file())
+    monkeypatch.setattr("flows.engine.own_server.OwnServer", lambda **_: (home / NAME).is_file())
     assert start_own_server() is True
     (home / NAME).unlink()
     monkeypatch.setenv("PREFECT_API_URL", "https://prefect.site/api")
     assert start_own_server() is None
     assert not (home / NAME).exists()
+
+
+def change(file, statement, *values):
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(statement, values)
+
+
+def test_the_tables_of_this_version_of_prefect_need_no_whole_server(home, with_prefects_tables):
+    assert need_whole_server(home)  # there are none
+    with_prefects_tables(home)
+    assert not need_whole_server(home)
+
+
+def test_a_database_to_be_migrated_needs_the_whole_server(home, with_prefects_tables):
+    with_prefects_tables(home)
+    change(home / NAME, "UPDATE alembic_version SET version_num = 'earlier'")
+    assert need_whole_server(home)
+
+
+def test_automations_need_the_whole_server(home, with_prefects_tables):
+    with_prefects_tables(home)
+    change(
+        home / NAME,
+        'INSERT INTO automation (name, description, enabled, "trigger", actions)'
+        " VALUES (?, '', 1, '{}', '[]')",
+        "tell me",
+    )
+    assert need_whole_server(home)
+
+
+def test_what_is_not_known_needs_the_whole_server(home, with_prefects_tables, monkeypatch):
+    with_prefects_tables(home)
+    monkeypatch.setattr(prefect_tables, "version", lambda _name: "3.9.0")
+    assert need_whole_server(home)
+    monkeypatch.undo()
+    monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", "other")
+    assert need_whole_server(home)
+    monkeypatch.delenv("PREFECT_API_DATABASE_CONNECTION_URL")
+    (home / NAME).write_text("not a database, and as long as its first page would have to be")
+    assert need_whole_server(home)
