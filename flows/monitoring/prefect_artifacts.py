@@ -10,6 +10,7 @@ An artifact that cannot be written does not stop a release; `dp-release status` 
 from __future__ import annotations
 
 import json
+import time
 from contextlib import suppress
 from fractions import Fraction
 from functools import partial
@@ -37,6 +38,9 @@ from flows.monitoring.outcome import Outcome
 from flows.monitoring.prefect_runs import heed_requests
 from tasks.run.release_run import Run
 
+_BETWEEN = 1.0
+"""Least seconds between two updates of the artifacts of a run that goes well."""
+
 
 class ReleaseArtifacts:
     """The artifacts of one flow run: progress, stages, account, accuracy and outcome."""
@@ -51,6 +55,7 @@ class ReleaseArtifacts:
         self._stages = stages
         self._made: dict[str, UUID] = {}
         self._run: Run | None = None
+        self._shown = -_BETWEEN
 
     def perform(self, task: Task[..., Any], subject: object, *given: object) -> Any:
         """Run a task of the flow, then show whether the stage is done or failed.
@@ -110,6 +115,12 @@ class ReleaseArtifacts:
     def _show(self, run: Run, *, ended: str | None = None, failed: str | None = None) -> None:
         if ended is not None and ended not in self._stages:
             return
+        # Each update is two requests. Nobody sees stages pass that take no second together.
+        now = time.monotonic()
+        last = ended is not None and ended == self._stages[-1]
+        if ended not in (None, "check") and not last and now - self._shown < _BETWEEN:
+            return
+        self._shown = now
         with suppress(Exception):
             done = {stage for stage in self._stages if run.folder.done(stage) is not None}
             part = 0.0
