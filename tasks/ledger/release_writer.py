@@ -100,7 +100,9 @@ class ReleaseWriter:
     def examine(self, reservation: Reservation) -> bool:
         """Record that the release opens its confidential data; call it before they are opened.
 
-        A release whose data were opened before goes on with that attempt, unless it was refused.
+        A release whose data were opened before goes on with that attempt: it asks the same
+        question of the same data. Only after charges a refused attempt was another file's, and
+        then a new attempt begins.
 
         Returns:
             Whether this call began the attempt.
@@ -111,7 +113,9 @@ class ReleaseWriter:
         """
         with self._writing() as book:
             require_open(book, reservation)
-            if examination_of(book, reservation.position) not in (None, "refused"):
+            state = examination_of(book, reservation.position)
+            refused_file = state == "refused" and is_charged(book, reservation)
+            if state is not None and not refused_file:
                 return False
             check_new_attempt(book, reservation.account)
             add(book, reservation, "examine", body=_again(book, reservation, "examine"))

@@ -105,15 +105,15 @@ def test_a_release_that_the_data_refuse_is_one_attempt_wherever_it_is_killed(ser
     """Between the answer in the internal folder and the entry that counts it, too."""
     matrix = Matrix(server, tmp_path, kind="refused")
     found = matrix.points()
-    told = ("Report.write", "_refusal", "ReleaseWriter._writing")
+    told = ("write_internal", "_refusal", "ReleaseWriter._writing")
     telling = [
         point
         for point in found
         if point.name.endswith((":replace, after", ":commit, after"))
         and point.caller.endswith(told)
     ]
-    # Two files with the answer; reservation, attempt, input, verdict and settlement.
-    assert len(telling) == 7, telling
+    # Suite, results, report and refusal; reservation, attempt, input, verdict and settlement.
+    assert len(telling) == 9, telling
     outcomes = [matrix.kill_at(point) for point in telling]
     outcomes += kill_at_points(matrix, None if EXHAUSTIVE else 20 if FULL else 1, points=found)
     assert_nothing_wrong(outcomes, len(outcomes))

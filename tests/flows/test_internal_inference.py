@@ -155,7 +155,15 @@ def test_nothing_is_heard_or_told_of_the_comparison(project, monkeypatch, capfd)
     project.release(perform=perform)
 
     assert capfd.readouterr() == ("", "")
-    public = {"tables", "interactions", "mean_tvd_to_noisy", "mean_expected_tvd", "fits", "checks"}
+    public = {
+        "tables",
+        "interactions",
+        "mean_tvd_to_noisy",
+        "mean_expected_tvd",
+        "fits",
+        "checks",
+        "expectations_not_met",
+    }
     assert facts == [public]
     print("heard again")  # noqa: T201
     os.write(2, b"and this\n")

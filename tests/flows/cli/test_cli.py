@@ -247,7 +247,7 @@ def test_run_and_abandon_answer_machines(project, command):
     (project.folder / "town.schema.yaml").write_text(SCHEMA)
     from dp_core.spec.plan import make_plan
     from dp_core.spec.reading.spec_file import load_spec
-    from flows.release import open_run
+    from flows.releases.opening import open_run
 
     ledger = project.ledger()
     with ledger.lease("town2", home_id(project.home)) as writer:
