@@ -236,9 +236,13 @@ def test_a_large_budget_gives_back_means_and_shares(name):
 @pytest.mark.parametrize("columns", ["levels", "both"])
 @pytest.mark.parametrize("name", METHODS)
 def test_every_set_has_answers_of_its_own(name, columns):
-    """One session, twice its budget: of set 1 and of set 2 nothing is asked under one name."""
+    """One session, twice its budget: of set 1 and of set 2 nothing is asked under one name.
+
+    At this epsilon an entry of both sets is the same with probability below .003, and every method
+    has three entries or more: below 1e-6 for all.
+    """
     method = made(name)
-    half = session_of(method, "2", "0").currency
+    half = session_of(method, "0.01", "0").currency
     session = MemorySession(dataclasses.replace(half, limit=2 * half.limit), "add-remove")
     found = []
     for replicate in (1, 2):
@@ -257,6 +261,7 @@ def test_every_set_has_answers_of_its_own(name, columns):
         for each in found
         if not isinstance(each[0], Records)
     ]
+    assert not noisy or len(noisy[0]) >= 3
     assert not noisy or noisy[0].tobytes() != noisy[1].tobytes()
 
 

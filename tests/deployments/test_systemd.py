@@ -123,11 +123,10 @@ def test_all_that_is_written_lies_where_the_services_may_write():
 
 
 def test_the_environment_has_the_settings_that_the_flows_ask_for():
-    from flows.engine.settings import DEFAULTS, QUIET
+    from flows.engine.settings import QUIET
 
     asked = {name: value for name, value in QUIET.items() if name.startswith(("PREFECT", "DO_NOT"))}
-    name = "PREFECT_LOGGING_TO_API_ENABLED"
-    assert (asked | {name: DEFAULTS[name]}).items() <= settings().items()
+    assert asked.items() <= settings().items()
 
 
 def test_the_services_run_commands_that_there_are():
