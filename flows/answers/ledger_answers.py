@@ -101,6 +101,15 @@ class AllowedRetry(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedDeclaration(Answer):
+    """A declaration that data of the account are public, which the ledger refused."""
+
+    day: str
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class AccountAnswer(Answer):
     """An account: terms, balance, period, statements, attempts, releases and changes.
 
@@ -110,8 +119,10 @@ class AccountAnswer(Answer):
         above: The account above it, if that has less left.
         statement: The guarantee that the ledger enforces.
         tightest: The tightest guarantee known for everything released so far.
-        refused_attempts: Attempts that the confidential data refused, since the opening.
+        refused_attempts: Refused attempts since the opening; see `refused_declarations`.
         open_attempts: Attempts under way, or interrupted, before the first charge of their release.
+        refused_declarations: Comparisons for which a person declared data of the account public;
+            each is a refused attempt.
     """
 
     account: str
@@ -136,6 +147,7 @@ class AccountAnswer(Answer):
     refused_attempts: int
     open_attempts: int
     allowed_retries: tuple[AllowedRetry, ...]
+    refused_declarations: tuple[RefusedDeclaration, ...]
     releases: tuple[AccountRelease, ...]
     history: tuple[AccountEvent, ...]
 
@@ -377,6 +389,10 @@ def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
         allowed_retries=tuple(
             AllowedRetry(entry.receipt.at, entry.body["by"], entry.body["reason"])
             for entry in ledger.entries(account=name, kinds=("allow-retry",))
+        ),
+        refused_declarations=tuple(
+            RefusedDeclaration(entry.receipt.at, entry.body["by"], entry.body["reason"])
+            for entry in ledger.entries(account=name, kinds=("refuse-public",))
         ),
         releases=tuple(
             AccountRelease(

@@ -78,12 +78,29 @@ def check_new_attempt(book: Transaction, account: str) -> None:
         BudgetRefused: if it was stopped by refused attempts.
         StageFailed: if its open attempts could become as many refusals as are allowed.
     """
+    _check_room_for_attempt(book, account, "resume this release")
+
+
+def check_comparison(book: Transaction) -> None:
+    """Check that a comparison may compare its data with the inputs of every account.
+
+    Raises:
+        BudgetRefused: if refused attempts have stopped an account that has an input.
+        StageFailed: if the open attempts of such an account could become as many refusals as are
+            allowed.
+    """
+    owners = dict.fromkeys(entry.receipt.account for entry in book.find(kinds=("input",)))
+    for account in owners:
+        _check_room_for_attempt(book, account, "repeat the comparison")
+
+
+def _check_room_for_attempt(book: Transaction, account: str, then: str) -> None:
     check_attempts(book, account)
     if attempts_of(book, account).is_full:
         # privacy: otherwise any number of attempts could be begun before the first is refused.
         raise StageFailed(
             f"Account {account!r} allows {MOST_REFUSED} attempts that are refused or open (without"
-            f" a first charge). {open_in_words(book, account)} Then resume this release.",
+            f" a first charge). {open_in_words(book, account)} Then {then}.",
             row="attempts-open",
         )
 

@@ -1,4 +1,4 @@
-"""The statement's `refusals`: how often the confidential data stopped a release of the account.
+"""The statement's `refusals`: the refused and open attempts of the account.
 
 It follows from the settlement alone, so anyone can recompute it. Names and reasons stay in the
 ledger.
@@ -37,8 +37,8 @@ def _in_words(refused: object, unsettled: object, allowed: list[str]) -> str:
         return "The ledger did not count refused attempts when this release was settled."
     sentence = (
         "Attempts of the account, until this release was settled, that the confidential data"
-        f" refused or whose release ended before its first charge: {refused}. Open attempts, whose"
-        f" releases have no charge yet: {unsettled}."
+        " refused, whose release ended before its first charge, or that declared the account's data"
+        f" public: {refused}. Open attempts, whose releases have no charge yet: {unsettled}."
     )
     if allowed:
         sentence += f" A person allowed further attempts on {', '.join(allowed)}."

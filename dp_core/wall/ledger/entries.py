@@ -207,7 +207,7 @@ def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> 
             return f"attempt/{reservation}/{about}/{receipt.body.get('attempt')}"
         case "raise" | "restate" | "approve" | "withdraw" | "reserve" | "charge" | "look" | None:
             return None
-        case "adopt" | "allow-retry":
+        case "adopt" | "allow-retry" | "declare-public" | "refuse-public":
             return None
         case other:
             assert_never(other)

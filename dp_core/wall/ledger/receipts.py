@@ -40,6 +40,8 @@ EntryKind = Literal[
     "examine",
     "verdict",
     "allow-retry",
+    "declare-public",
+    "refuse-public",
     "settle",
 ]
 """Kinds of entries; docs/ledger.md describes each of them. A `match` over them ends in

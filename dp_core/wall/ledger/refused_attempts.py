@@ -1,4 +1,4 @@
-"""Attempts of an account to use its confidential data, and how many of them the data refused.
+"""Attempts of an account to use its confidential data, and how many of them were refused.
 
 A refusal is an exact answer about the data that no epsilon pays for: an `impossible` rule can ask
 any question. So an attempt is recorded (`examine`) before the data are opened, and its verdict
@@ -6,6 +6,9 @@ before anybody is told of it. That the data fit is an exact answer too. So an at
 until the first charge of its release. A crash changes nothing: the same release goes on with the
 attempt, and asks the same question. If the release ends before its first charge, the attempt counts
 as refused, because somebody may have seen the answer. So no answer is free.
+
+A person may declare data public that belong to an account, to compare methods on them. The refusal
+tells that these are the confidential data, so it is a refused attempt too (`refuse-public`).
 """
 
 from __future__ import annotations
@@ -101,8 +104,8 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
     """Return the running totals that an entry changes: attempts, and state of its own attempt.
 
     Args:
-        entry: Entry of kind `examine`, `verdict`, `charge`, `allow-retry` or `settle`; it breaks
-            no rule.
+        entry: Entry of kind `examine`, `verdict`, `charge`, `allow-retry`, `refuse-public` or
+            `settle`; it breaks no rule.
         book: The ledger before the entry.
     """
     account, place = entry.receipt.account, entry.reservation
@@ -110,6 +113,9 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
     if entry.kind == "allow-retry":
         allowed = (*before.allowed, entry.receipt.at)
         return {attempts_total(account): replace(before, recent=0, allowed=allowed).text()}
+    if entry.kind == "refuse-public":
+        after = replace(before, refused=before.refused + 1, recent=before.recent + 1)
+        return {attempts_total(account): after.text()}
     assert place is not None
     was = examination_of(book, place)
     state: Examination
@@ -146,6 +152,10 @@ def broken_by_attempts(entry: Entry, book: Book) -> str | None:
         case "allow-retry":
             stopped = attempts.recent and attempts.is_full
             return None if stopped else "allows attempts that nothing had stopped"
+        case "refuse-public":
+            if book.account_of(str(entry.about)) != entry.receipt.account:
+                return "refuses data that do not belong to its account"
+            return "recognises data of an account that was stopped" if attempts.is_full else None
         case "examine":
             # A release that has charged is not kept from its data by the open attempts of others.
             full = attempts.is_stopped if state == "charged" else attempts.is_full

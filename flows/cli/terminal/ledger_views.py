@@ -76,7 +76,10 @@ def account(console: Console, answer: answers.AccountAnswer) -> None:
 
 def _attempts(console: Console, answer: answers.AccountAnswer) -> None:
     if answer.refused_attempts:
-        fact(console, "Refused", f"{plural(answer.refused_attempts, 'attempt')}, by the data")
+        fact(console, "Refused", plural(answer.refused_attempts, "attempt"))
+    for said in answer.refused_declarations:
+        what = f"data of this account declared public on {said.day} by {said.by}: {said.reason}"
+        fact(console, "Refused", what)
     if answer.open_attempts:
         fact(console, "Open", f"{plural(answer.open_attempts, 'attempt')} without a charge yet")
     for retry in answer.allowed_retries:

@@ -348,3 +348,66 @@ def test_a_charged_release_goes_on_while_others_have_open_attempts(ledger, plans
             writer.bind_input(held, "guess", KEY)
     assert attempts(ledger) == (1, 1, 3)
     ledger.verify(KEY)
+
+
+# -- data of an account that a person declares public
+
+
+@pytest.mark.runbook("public-data-known")
+def test_data_declared_public_that_belong_to_an_account_are_refused_attempts(ledger, plans, says):
+    spend(ledger, plans("first"))
+    known, fine = ["a public file", "input of first"], ["a public file"]
+    for number in range(3):
+        assert attempts(ledger) == (number, number, 0)
+        ledger.refuse_known(fine, **WHO)
+        with pytest.raises(BadInput) as refused:
+            ledger.refuse_known(known, **WHO)
+        says(refused.value)
+        assert (ledger.head().kind, ledger.head().about) == ("refuse-public", "input of first")
+    before = ledger.head()
+    for hashes in (known, fine):
+        with pytest.raises(BudgetRefused, match="allow-retry"):
+            ledger.refuse_known(hashes, **WHO)
+    with pytest.raises(BudgetRefused, match="allow-retry"):
+        reserve(ledger, plans("second"))
+    assert ledger.head() == before
+    ledger.allow_retry("town", **WHO)
+    ledger.refuse_known(fine, **WHO)
+    spend(ledger, plans("second"))
+    assert ledger.head().body["attempts"]["refused"] == 3
+    ledger.verify(KEY)
+
+
+def test_open_attempts_keep_a_comparison_from_a_fourth_answer(ledger, plans):
+    spend(ledger, plans("first"))
+    for number in range(3):
+        with ledger.lease(f"open-{number}", HOME) as writer:
+            writer.examine(writer.reserve(plans(f"open-{number}")))
+    with pytest.raises(StageFailed, match=r"'open-0'.*Then repeat the comparison"):
+        ledger.refuse_known(["input of first"], **WHO)
+    assert attempts(ledger) == (0, 0, 3)
+
+
+def test_each_account_whose_data_are_declared_public_counts_an_attempt(ledger, plans):
+    open_town(ledger, "village")
+    open_town(ledger, "empty")
+    spend(ledger, plans("first"))
+    spend(ledger, plans("other", account="village"))
+    with pytest.raises(BadInput, match="'town', 'village'"):
+        ledger.refuse_known(["input of first", "input of other"], **WHO)
+    refused = [ledger.attempts(name).refused for name in ("town", "village", "empty")]
+    assert refused == [1, 1, 0]
+    ledger.verify(KEY)
+
+
+def test_a_refused_declaration_names_an_input_of_its_account(ledger, plans):
+    spend(ledger, plans("first"))
+    open_town(ledger, "village")
+    for account, about in (("village", "input of first"), ("town", "another"), ("town", None)):
+        with (
+            ledger._database.trying() as book,
+            pytest.raises(LedgerCorrupt, match="do not belong"),
+        ):
+            book.append("refuse-public", account=account, about=about, body=WHO)
+    with ledger._database.trying() as book, pytest.raises(LedgerCorrupt, match="unknown account"):
+        book.append("refuse-public", account="nowhere", about="input of first", body=WHO)

@@ -85,6 +85,9 @@ def fill(ledger, folder):
     for number in range(3):
         refuse(ledger, plan_of(folder, release=f"refused-{number}", account="village"))
     ledger.allow_retry("village", **WHO)
+    ledger.declare_public(1, **WHO)
+    with pytest.raises(BadInput, match="belong to account 'town'"):
+        ledger.refuse_known(["input of second", "unknown"], **WHO)
     ledger.close_account("village", **WHO)
 
 
@@ -289,7 +292,7 @@ def test_the_last_state_of_every_total_is_needed(ledger_url):
             TOTALS.c.subject
         )
         found = connection.execute(latest).all()
-        assert len(found) == 12
+        assert len(found) == 13
         for subject, position in found:
             point = connection.begin_nested()
             here = (TOTALS.c.position == position) & (TOTALS.c.subject == subject)
