@@ -14,8 +14,8 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError
 from dp_core.wall.ledger.signatures import read_public
 from flows.monitoring.prefect_events import tell_bundles, tell_ledger
-from flows.releases.attempts import Begun
 from flows.releases.ledger_check import check_ledger
+from flows.releases.run_records import Begun
 from flows.releases.unattended import unattended
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import assert_not_lost, home, ledger_exists, open_ledger

@@ -60,7 +60,7 @@ NOT_COVERED = (
     " recorded but not limited.",
     "The choice among draws. The operator is trusted not to repeat a noisy draw and keep the one"
     " they prefer, neither by deleting stored results nor by interrupting after reading one. The"
-    " ledger shows attempts; it cannot prevent them.",
+    " ledger records repeated draws; it cannot prevent them.",
     "An internal look. Staff may compare the release with the confidential data, in a folder that"
     " is not published, and then publish it or withdraw it; it is never made again with other seeds"
     " or methods. That decision is outside epsilon. The section `decision` says whether the release"

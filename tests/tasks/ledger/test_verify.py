@@ -73,7 +73,7 @@ def fill(ledger, folder):
         writer.settle(writer.reserve(second), "returned")
         held = begin(writer, second)
         writer.charge(held, "one_way-0", steps_of(second, "one_way"))
-        writer.attempt(held, "one_way-0")
+        writer.record_redraw(held, "one_way-0")
         writer.commit(held, "one_way-0", "0" * 64)
     third = plan_of(folder, LAPLACE, privacy="{epsilon: 0.25}", release="third")
     with ledger.lease("third", HOME) as writer:
