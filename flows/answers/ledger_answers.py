@@ -121,6 +121,7 @@ class AccountAnswer(Answer):
         tightest: The tightest guarantee known for everything released so far.
         refused_attempts: Refused attempts since the opening; see `refused_declarations`.
         open_attempts: Attempts under way, or interrupted, before the first charge of their release.
+        fitted_attempts: Attempts whose data fit; also an exact answer about them.
         refused_declarations: Comparisons for which a person declared data of the account public;
             each is a refused attempt.
     """
@@ -146,6 +147,7 @@ class AccountAnswer(Answer):
     tightest: Statement
     refused_attempts: int
     open_attempts: int
+    fitted_attempts: int
     allowed_retries: tuple[AllowedRetry, ...]
     refused_declarations: tuple[RefusedDeclaration, ...]
     releases: tuple[AccountRelease, ...]
@@ -186,10 +188,18 @@ class ClosedAccount(Answer):
 
 @dataclass(frozen=True, slots=True)
 class AllowedAttempts(Answer):
-    """An account that a person allowed further attempts on its data."""
+    """An account that a person allowed further attempts on its data.
+
+    Attributes:
+        account: Name of the account.
+        refused_attempts: Its refused attempts since the opening.
+        new_attempts: Attempts that it and the accounts above and within it may begin now, together.
+        by: Person who decided.
+    """
 
     account: str
     refused_attempts: int
+    new_attempts: int
     by: str
 
 
@@ -386,6 +396,7 @@ def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
         tightest=_tightest(ledger, account),
         refused_attempts=attempts.refused,
         open_attempts=attempts.open,
+        fitted_attempts=attempts.fitted,
         allowed_retries=tuple(
             AllowedRetry(entry.receipt.at, entry.body["by"], entry.body["reason"])
             for entry in ledger.entries(account=name, kinds=("allow-retry",))

@@ -126,8 +126,13 @@ class ReleaseWriter:
         """
         with self._writing() as book:
             if examination_of(book, reservation.position) == "open":
-                again = _again(book, reservation, "verdict")
-                add(book, reservation, "verdict", body={"verdict": verdict, **again})
+                body: dict[str, object] = {"verdict": verdict}
+                if verdict == "fits":
+                    body["counted"] = (
+                        True  # in `Attempts.fitted`; earlier versions did not count it
+                    )
+                body |= _again(book, reservation, "verdict")
+                add(book, reservation, "verdict", body=body)
 
     def bind_input(self, reservation: Reservation, input_hash: str, key: bytes) -> None:
         """Bind a reservation permanently to its input and to this home.
