@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError
 from dp_core.wall.ledger.signatures import read_public
 from flows.monitoring.prefect_events import tell_bundles, tell_ledger
-from flows.releases.attempts import Begun
 from flows.releases.ledger_check import check_ledger
+from flows.releases.run_records import Begun
 from flows.releases.unattended import unattended
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import assert_not_lost, home, ledger_exists, open_ledger
@@ -33,19 +34,24 @@ class Checked:
         verified: Names of the releases whose bundles verify.
         elsewhere: Names of the releases whose bundles are no longer in the folder that they were
             written to.
+        refused: Refused attempts of each account since a person last allowed further ones, by the
+            account's name; accounts without one are left out.
     """
 
     entries: int
     head: str
     verified: tuple[str, ...]
     elsewhere: tuple[str, ...]
+    refused: Mapping[str, int]
 
     @property
     def sentence(self) -> str:
         """The result as a sentence for people."""
         moved = f" ({len(self.elsewhere)} moved away)" if self.elsewhere else ""
+        counts = ", ".join(f"{name!r} {count}" for name, count in self.refused.items())
+        refused = f" Refused attempts not yet allowed again: {counts}." if counts else ""
         return (
-            f"The ledger verifies, and so do {len(self.verified)} bundles{moved}. Head of"
+            f"The ledger verifies, and so do {len(self.verified)} bundles{moved}.{refused} Head of"
             f" {self.entries} entries: {self.head}"
         )
 
@@ -109,6 +115,11 @@ def check_all(at: Path, keys: list[Path]) -> Checked:
         head=found.head,
         verified=tuple(verified),
         elsewhere=tuple(elsewhere),
+        refused={
+            account.name: recent
+            for account in ledger.accounts()
+            if (recent := ledger.attempts(account.name).recent)
+        },
     )
 
 

@@ -19,7 +19,7 @@ from dp_core.spec.reading.spec_file import load_spec
 from flows.monitoring.announcement import heard, tell
 from flows.monitoring.outcome import TITLES, outcome_of
 from flows.release import release as make_release
-from flows.releases.attempts import Begun
+from flows.releases.run_records import Begun
 from flows.releases.template import Template, keep_copy, read_template, write_spec
 from flows.releases.unattended import unattended
 from tasks.run.home import home, open_ledger
@@ -94,13 +94,13 @@ def _make(
 ) -> State[Any] | None:
     check_address(dask)
     template = read_template(Path(path))
-    known = begun.attempt.moment
+    known = begun.record.moment
     # A run keeps its date, even if the schedule or its time zone changes later.
     moment = datetime.datetime.fromisoformat(known) if known else _moment(date)
     release = template.release(moment)
-    if begun.attempt.release not in (None, release):
+    if begun.record.release not in (None, release):
         raise BadInput(
-            f"This run started release {begun.attempt.release!r}, but its template now names it"
+            f"This run started release {begun.record.release!r}, but its template now names it"
             f" {release!r}. Restore the name in the template, or start a new run.",
             row="template-renamed",
         )

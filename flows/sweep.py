@@ -31,7 +31,7 @@ from dp_core.spec.plan import make_plan
 from dp_core.spec.reading.spec_file import load_spec
 from flows.monitoring.prefect_runs import end_tasks, ended_unseen
 from flows.nightly import FLOW as NIGHTLY
-from flows.releases.attempts import DEFECT, INTERRUPTED, Attempt, Attempts, Begun
+from flows.releases.run_records import DEFECT, INTERRUPTED, Begun, RunRecord, RunRecords
 from flows.releases.unattended import unattended
 from flows.scheduled import FLOW as SCHEDULED
 from tasks.ledger.ledger import Ledger
@@ -51,7 +51,7 @@ Number = Annotated[int, Field(ge=1, le=1000)]
 
 @flow(name=FLOW, flow_run_name=FLOW, persist_result=False, log_prints=False, retries=0)
 def resume_unfinished(
-    patience: Seconds = 300.0, first_wait: Seconds = 300.0, most_attempts: Number = 12
+    patience: Seconds = 300.0, first_wait: Seconds = 300.0, most_failures: Number = 12
 ) -> State[Any] | None:
     """Resume unfinished scheduled releases.
 
@@ -67,16 +67,16 @@ def resume_unfinished(
             lease.
         first_wait: Seconds before a run that failed is resumed for the first time, 300 by default.
             The wait doubles with each failure, up to an hour.
-        most_attempts: Number of failures after which a run is left to a person, 12 by default.
+        most_failures: Number of failures after which a run is left to a person, 12 by default.
     """
 
     def work(begun: Begun) -> State[Any]:
-        rules = Rules(patience=patience, first_wait=first_wait, most_attempts=most_attempts)
+        rules = Rules(patience=patience, first_wait=first_wait, most_failures=most_failures)
         with only_one(home()) as alone:
             if not alone:
                 return Completed(message="Another run of this flow is at work.")
             with get_client(sync_client=True) as client:
-                swept = Sweep(client, Attempts(home()), rules, own=begun.attempt.flow_run)
+                swept = Sweep(client, RunRecords(home()), rules, own=begun.record.flow_run)
                 swept.all()
             left = clear_all_leftovers(home(), open_ledger(home())) if ledger_exists(home()) else []
         files = f" Leftover files of {', '.join(left)} were deleted." if left else ""
@@ -92,12 +92,12 @@ class Rules:
     Attributes:
         patience: Seconds before an unresponsive run is resumed.
         first_wait: Seconds to wait after the first failure.
-        most_attempts: Number of failures after which a run is left to a person.
+        most_failures: Number of failures after which a run is left to a person.
     """
 
     patience: float
     first_wait: float
-    most_attempts: int
+    most_failures: int
 
     def wait(self, number: int) -> float:
         """Return the seconds to wait after the given number of failures.
@@ -114,7 +114,7 @@ class Sweep:
 
     Attributes:
         client: Client of Prefect's server.
-        attempts: The home's records of runs.
+        records: The home's records of runs.
         rules: When a run is resumed.
         own: Identifier of the run that executes this sweep.
         given_back: Names of the runs that were resumed.
@@ -122,7 +122,7 @@ class Sweep:
     """
 
     client: SyncPrefectClient
-    attempts: Attempts
+    records: RunRecords
     rules: Rules
     own: str
     given_back: list[str] = field(default_factory=list)
@@ -135,7 +135,7 @@ class Sweep:
         went = f"Resumed runs: {count}" if count else "No run had to be resumed"
         names = f" ({', '.join(self.given_back)})" if self.given_back else ""
         need = (
-            f" {', '.join(self.left)} failed {self.rules.most_attempts} times and need a person:"
+            f" {', '.join(self.left)} failed {self.rules.most_failures} times and need a person:"
             " repair the cause and use Retry. (runbook: tried-too-often)"
             if self.left
             else ""
@@ -146,10 +146,10 @@ class Sweep:
         """Examine every run: those recorded in this home first, then those only Prefect knows."""
         known = set()
         ledger = open_ledger(home()) if ledger_exists(home()) else None
-        for attempt in self.attempts.all():
-            known.add(attempt.flow_run)
-            if attempt.flow_run != self.own:
-                self._look(attempt, ledger)
+        for record in self.records.all():
+            known.add(record.flow_run)
+            if record.flow_run != self.own:
+                self._look(record, ledger)
         for run in self._never_begun():
             if str(run.id) in known or str(run.id) == self.own:
                 continue
@@ -173,53 +173,53 @@ class Sweep:
         ):
             end_tasks(self.client, {"state": {"type": {"any_": flow_states}}}, state, before=since)
 
-    def _look(self, attempt: Attempt, ledger: Ledger | None) -> None:
-        age = _seconds_since(attempt.began)
-        approved = attempt.waits and ledger is not None and _is_approved(attempt, ledger)
-        if attempt.ended is not None and attempt.ended not in PASSING and not approved:
+    def _look(self, record: RunRecord, ledger: Ledger | None) -> None:
+        age = _seconds_since(record.began)
+        approved = record.waits and ledger is not None and _is_approved(record, ledger)
+        if record.ended is not None and record.ended not in PASSING and not approved:
             if age > REMEMBER.total_seconds():
-                self.attempts.forget(attempt)
+                self.records.forget(record)
             return
-        if attempt.ended is None and not self._is_dead(attempt, age, ledger):
+        if record.ended is None and not self._is_dead(record, age, ledger):
             return
         try:
-            run = self.client.read_flow_run(UUID(attempt.flow_run))
+            run = self.client.read_flow_run(UUID(record.flow_run))
         except (ObjectNotFound, ValueError):
             # The run was deleted in Prefect, or belongs to another server.
-            self.attempts.forget(attempt)
+            self.records.forget(record)
             return
-        if attempt.flow != SCHEDULED:
+        if record.flow != SCHEDULED:
             # The flow's next run repeats the work. Only end this one, so that it does not stay
             # RUNNING for ever.
             self._end(run)
-            self.attempts.forget(attempt)
+            self.records.forget(record)
             return
-        if self._begins_again(run, attempt):
+        if self._begins_again(run, record):
             return
-        if attempt.ended not in (None, INTERRUPTED) and not approved:
-            if attempt.failures >= self.rules.most_attempts:
-                self.left.append(attempt.release or run.name)
+        if record.ended not in (None, INTERRUPTED) and not approved:
+            if record.failures >= self.rules.most_failures:
+                self.left.append(record.release or run.name)
                 return
-            if age < self.rules.wait(attempt.failures):
+            if age < self.rules.wait(record.failures):
                 return
-        self._give_back(run, attempt.release or run.name, waited=approved)
+        self._give_back(run, record.release or run.name, waited=approved)
 
-    def _begins_again(self, run: FlowRun, attempt: Attempt) -> bool:
+    def _begins_again(self, run: FlowRun, record: RunRecord) -> bool:
         """Return whether a worker took the run again recently, so that it may still be starting."""
         state = run.state
         if state is None or state.type not in _ALIVE:
             return False
-        since = state.timestamp > datetime.fromisoformat(attempt.began) + timedelta(seconds=1)
+        since = state.timestamp > datetime.fromisoformat(record.began) + timedelta(seconds=1)
         return since and _seconds_since(state.timestamp.isoformat()) < self.rules.patience
 
-    def _is_dead(self, attempt: Attempt, age: float, ledger: Ledger | None) -> bool:
-        if attempt.is_killed():
+    def _is_dead(self, record: RunRecord, age: float, ledger: Ledger | None) -> bool:
+        if record.is_killed():
             return True
-        if attempt.holder.host == os.uname().nodename and _same_machine(attempt):
+        if record.holder.host == os.uname().nodename and _same_machine(record):
             return False
         # A process on another machine, or from before a restart, is alive if its release has a
         # lease.
-        holder = ledger and attempt.release and ledger.holder(attempt.release)
+        holder = ledger and record.release and ledger.holder(record.release)
         return not holder and age > self.rules.patience
 
     def _never_begun(self) -> Iterator[FlowRun]:
@@ -278,10 +278,10 @@ def only_one(at: Path) -> Iterator[bool]:
         os.close(handle)
 
 
-def _is_approved(attempt: Attempt, ledger: Ledger) -> bool:
+def _is_approved(record: RunRecord, ledger: Ledger) -> bool:
     """Return whether the plan no longer awaits approval; the run itself reports other errors."""
     try:
-        ledger.check(make_plan(load_spec(Path(str(attempt.spec)))))
+        ledger.check(make_plan(load_spec(Path(str(record.spec)))))
     except AwaitsApproval:
         return False
     except ReleaseError:
@@ -289,11 +289,11 @@ def _is_approved(attempt: Attempt, ledger: Ledger) -> bool:
     return True
 
 
-def _same_machine(attempt: Attempt) -> bool:
+def _same_machine(record: RunRecord) -> bool:
     from tasks.ledger.leases import this_process
 
-    here = this_process(attempt.holder.home)
-    return (here.boot, here.space) == (attempt.holder.boot, attempt.holder.space)
+    here = this_process(record.holder.home)
+    return (here.boot, here.space) == (record.holder.boot, record.holder.space)
 
 
 def _seconds_since(moment: str) -> float:

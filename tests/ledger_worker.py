@@ -227,7 +227,7 @@ def _do(
         case "attempt":
             if not writer.charges(reservation, values["batch"]):
                 raise ValueError("Not charged.")
-            writer.attempt(reservation, values["batch"])
+            writer.record_redraw(reservation, values["batch"])
         case "commit":
             writer.commit(reservation, values["batch"], values["result"])
         case "settle":

@@ -491,6 +491,7 @@ def test_what_a_statement_does_not_cover_is_on_the_page():
     subjects = {
         "That this release exists": "Existence.",
         "Refused attempts": "Refusals and attempts.",
+        "Guessed files": "Guessed files.",
         "The choice among draws": "Choice among draws.",
         "An internal look": "Choices of people.",
         "Other releases": "Other releases.",

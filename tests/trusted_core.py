@@ -47,7 +47,16 @@ DECIDES = (
 """Modules beyond the wall that decide a cost all the same: by the class of its selection, a release
 may be accounted for as one that no answer influenced."""
 WRITES = frozenset(
-    ("reserve", "bind_input", "charge", "attempt", "commit", "settle", "decide", "await_approval")
+    (
+        "reserve",
+        "bind_input",
+        "charge",
+        "record_redraw",
+        "commit",
+        "settle",
+        "decide",
+        "await_approval",
+    )
 )
 """Methods of `ReleaseWriter` that write an entry of a release."""
 RECORDS = ("tasks.support.run_folder", "flows.releases.start_check")

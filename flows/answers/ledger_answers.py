@@ -101,6 +101,15 @@ class AllowedRetry(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedDeclaration(Answer):
+    """A declaration that data of the account are public, which the ledger refused."""
+
+    day: str
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class AccountAnswer(Answer):
     """An account: terms, balance, period, statements, attempts, releases and changes.
 
@@ -110,8 +119,11 @@ class AccountAnswer(Answer):
         above: The account above it, if that has less left.
         statement: The guarantee that the ledger enforces.
         tightest: The tightest guarantee known for everything released so far.
-        refused_attempts: Attempts that the confidential data refused, since the opening.
+        refused_attempts: Refused attempts since the opening; see `refused_declarations`.
         open_attempts: Attempts under way, or interrupted, before the first charge of their release.
+        fitted_attempts: Attempts whose data fit; also an exact answer about them.
+        refused_declarations: Comparisons for which a person declared data of the account public;
+            each is a refused attempt.
     """
 
     account: str
@@ -135,7 +147,9 @@ class AccountAnswer(Answer):
     tightest: Statement
     refused_attempts: int
     open_attempts: int
+    fitted_attempts: int
     allowed_retries: tuple[AllowedRetry, ...]
+    refused_declarations: tuple[RefusedDeclaration, ...]
     releases: tuple[AccountRelease, ...]
     history: tuple[AccountEvent, ...]
 
@@ -174,10 +188,18 @@ class ClosedAccount(Answer):
 
 @dataclass(frozen=True, slots=True)
 class AllowedAttempts(Answer):
-    """An account that a person allowed further attempts on its data."""
+    """An account that a person allowed further attempts on its data.
+
+    Attributes:
+        account: Name of the account.
+        refused_attempts: Its refused attempts since the opening.
+        new_attempts: Attempts that it and the accounts above and within it may begin now, together.
+        by: Person who decided.
+    """
 
     account: str
     refused_attempts: int
+    new_attempts: int
     by: str
 
 
@@ -374,9 +396,14 @@ def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
         tightest=_tightest(ledger, account),
         refused_attempts=attempts.refused,
         open_attempts=attempts.open,
+        fitted_attempts=attempts.fitted,
         allowed_retries=tuple(
             AllowedRetry(entry.receipt.at, entry.body["by"], entry.body["reason"])
             for entry in ledger.entries(account=name, kinds=("allow-retry",))
+        ),
+        refused_declarations=tuple(
+            RefusedDeclaration(entry.receipt.at, entry.body["by"], entry.body["reason"])
+            for entry in ledger.entries(account=name, kinds=("refuse-public",))
         ),
         releases=tuple(
             AccountRelease(

@@ -1,7 +1,8 @@
 """The comparison of methods on public data.
 
 It has three steps, which are tasks in the Prefect flow: `prepare` (specs, data, cells), `run`
-(unfinished cells) and `report` (tables and pictures). Nothing is charged, and no ledger is written.
+(unfinished cells) and `report` (tables and pictures). Nothing is charged. If the home has a ledger,
+it records the declaration that the data are public.
 """
 
 from __future__ import annotations

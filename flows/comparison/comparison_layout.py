@@ -95,9 +95,10 @@ def prepare(request: Request) -> Prepared:
                     " state them in the schema."
                 )
             source = open_source(place[0], Path(), schema.reads, schema.ignore)
-            require_unknown(source)
             name = _name(Path(place[0]), [one.name for one in inputs.values()])
             inputs[place] = Input(name, schema, source, keyed_digest(source, _PUBLIC))
+    sources = list({one.source.files: one.source for one in inputs.values()}.values())
+    require_unknown(sources, by=request.by, reason=request.reason)
     for one in inputs.values():
         if request.target is not None:
             _check_target(one, request.target)

@@ -2,41 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dp_core.confidential.source import Source, keyed_digest
-from dp_core.errors import BadInput, StageFailed
+from dp_core.errors import StageFailed
 from tasks.ledger.input_seals import is_sealed
+from tasks.ledger.ledger import Ledger
 from tasks.run.home import assert_not_lost, home, home_key, ledger_exists, open_ledger
 
 
-def require_unknown(source: Source) -> None:
-    """Refuse data that belong to an account of this home's ledger; nothing is written or charged.
+def require_unknown(sources: Sequence[Source], *, by: str, reason: str) -> None:
+    """Record the declaration that data are public; refuse data that belong to an account.
 
-    Data are recognised by their bytes. Each file is looked up separately and all files together,
-    but a copy that differs in one byte is not recognised.
+    Without a ledger in this home nothing is recorded. Data are recognised by their bytes. Each file
+    is looked up separately and all files together, but a copy that differs in one byte is not
+    recognised.
 
     Args:
-        source: The data files.
+        sources: All data of the comparison.
+        by: Person who declares them public.
+        reason: Reason for the declaration.
 
     Raises:
-        BadInput: if the data belong to an account.
-        StageFailed: if the ledger's inputs were sealed with another key than this home's, so that
-            none would be recognised.
+        BadInput: if the data belong to an account; the ledger counts a refused attempt.
+        BudgetRefused: if refused attempts have stopped an account; no data are compared.
+        StageFailed: if an account takes no attempt until open ones are over, or if the ledger's
+            inputs were sealed with another key than this home's, so that none would be recognised.
         LedgerCorrupt: if the home lost its ledger or its key.
 
     Privacy:
-        Data that belong to an account are confidential, even if somebody declares them public.
+        Data that belong to an account are confidential, even if somebody declares them public. The
+        answer is exact, so the declaration is recorded before the data are looked up.
     """
     assert_not_lost()
     if not ledger_exists():
         return  # do not create one
     ledger = open_ledger()
-    if not ledger.knows_inputs():
+    key = _key(ledger)
+    ledger.declare_public(sum(len(source.files) for source in sources), by=by, reason=reason)
+    if key is None:
         return
+    # The files are read here, so that a large one does not hold the ledger's write lock.
+    hashes = [keyed_digest(part, key) for source in sources for part in _parts(source)]
+    ledger.refuse_known(hashes, by=by, reason=reason)
+
+
+def _key(ledger: Ledger) -> bytes | None:
+    """Return the key by which inputs are recognised; None if the ledger has no input."""
+    if not ledger.knows_inputs():
+        return None
     key = home_key(home(), ledger)
-    sealed = ledger.entries(kinds=("input",))
-    if not is_sealed(sealed[-1], key):
+    if not is_sealed(ledger.entries(kinds=("input",))[-1], key):
         # privacy: under another key the same data have another hash.
         raise StageFailed(
             "The inputs in this ledger were sealed with another key than this home's, so data it"
@@ -44,15 +60,7 @@ def require_unknown(source: Source) -> None:
             " ledger, or copy that home's input.key to this one.",
             row="input-key-other",
         )
-    known = {entry.about: entry.receipt for entry in sealed}
-    for part in _parts(source):
-        receipt = known.get(keyed_digest(part, key))
-        if receipt is not None:
-            raise BadInput(
-                f"The data of {', '.join(path.name for path in part.files)} belong to account"
-                f" {receipt.account!r} (release {receipt.release!r}), so they are confidential"
-                " and cannot be compared on. Make a release instead, or use a similar public file."
-            )
+    return key
 
 
 def _parts(source: Source) -> Iterator[Source]:

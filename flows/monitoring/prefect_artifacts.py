@@ -2,7 +2,7 @@
 
 Everybody who can open Prefect's pages can read artifacts. This module uses the plan (which is made
 before data are read), the stages that are done, the ledger's charges and balances, and the public
-figures of the stage `check`. It never uses the durations or the number of attempts of stages.
+figures of the stage `check`. It never uses the durations or the number of repetitions of stages.
 
 An artifact that cannot be written does not stop a release; `dp-release status` shows the same.
 """

@@ -1,7 +1,7 @@
-"""The runs of a release in Prefect: their tags, dead attempts, and requests to pause or cancel.
+"""The runs of a release in Prefect: tags, killed processes, and requests to pause or cancel.
 
 Prefect leaves the runs of a process that was killed in the state RUNNING. The holder of a release's
-lease knows that every other attempt at the release is dead, so it may end them.
+lease knows that every other process of the release is dead, so it may end its runs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def tag_flow_run(spec: ReleaseSpec) -> None:
 
 
 def end_dead_runs(release: str) -> None:
-    """Set the unfinished runs of earlier attempts at a release to Crashed.
+    """Set the unfinished runs of earlier processes of a release to Crashed.
 
     Call it under the lease of the release, before any stage is begun. Outside a flow run it does
     nothing. If Prefect cannot be asked, the runs stay as they are, and the release goes on.

@@ -1,7 +1,7 @@
 """Writes lines to Prefect's log of a run: what `dp-release status` shows, from public values only.
 
 Everybody who can open Prefect's pages can read these lines. They state neither durations nor
-numbers of attempts. `flows.monitoring.log` writes the log for staff, which states both.
+numbers of repetitions. `flows.monitoring.log` writes the log for staff, which states both.
 
 A line that cannot be written does not stop a release.
 """

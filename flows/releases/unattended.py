@@ -18,7 +18,7 @@ from prefect.states import State
 
 from dp_core.errors import BadInput, ReleaseError, StageFailed
 from flows.engine.settings import OTHER_LOGS, QUIET, prepare
-from flows.releases.attempts import Attempts, Begun
+from flows.releases.run_records import Begun, RunRecords
 from tasks.run.home import home
 from tasks.support.run_folder import where_kept
 
@@ -40,12 +40,12 @@ def unattended(flow: str, work: Work) -> State[Any] | None:
     failure: ReleaseError
     try:
         require_quiet(home())
-        with Attempts(home()).going_on(run, flow) as begun:
+        with RunRecords(home()).going_on(run, flow) as begun:
             return work(begun)
     except ReleaseError as error:
         failure = error.without_detail()
     except Exception as error:
-        kept = Attempts(home()).keep_detail(run, traceback.format_exc())
+        kept = RunRecords(home()).keep_detail(run, traceback.format_exc())
         failure = StageFailed(
             f"The run of {flow} stopped ({type(error).__name__}); the detail {where_kept(kept)}."
             " Nothing is lost: repair the cause, then run it again.",

@@ -15,14 +15,19 @@ from dp_core.schema.privacy import Neighbours
 from dp_core.wall.accounting.composition import Composition, Terms
 from dp_core.wall.ledger.account_terms import Charter
 from dp_core.wall.ledger.budget_periods import Calendar
-from dp_core.wall.ledger.refused_attempts import Attempts, attempts_of
+from dp_core.wall.ledger.refused_attempts import (
+    MOST_REFUSED,
+    Attempts,
+    attempts_of,
+    attempts_of_family,
+)
 from dp_core.wall.ledger.rules import is_raised
 from dp_core.wall.ledger.signatures import Signer, key_proof
 from tasks.ledger.accounts import Account, read_account
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction, valid_keys
-from tasks.ledger.reservation_check import open_in_words
+from tasks.ledger.reservation_check import open_in_words, refused_in_family
 from tasks.support.budget_refusals import show
 
 
@@ -244,6 +249,8 @@ class Decisions:
     def allow_retry(self, name: str, *, by: str, reason: str) -> Attempts:
         """Allow further attempts on an account that refused attempts have stopped.
 
+        The refused attempts of this account no longer count; those of its family still do.
+
         Args:
             name: Name of the account.
             by: Person who decides.
@@ -257,19 +264,33 @@ class Decisions:
         """
         with self._database.writing() as book:
             read_account(book, name)
-            attempts = attempts_of(book, name)
-            if attempts.is_full and not attempts.recent:
+            in_family = attempts_of_family(book, name)
+            others = refused_in_family(book, name)
+            if in_family.is_full and others and name not in others:
+                raise BadInput(
+                    f"No attempt on account {name!r} was refused since further ones were last"
+                    f" allowed; in its family these have refused attempts: {', '.join(others)}."
+                    f" Type `dp-release ledger allow-retry {next(iter(others))} --by NAME --reason"
+                    " TEXT`."
+                )
+            if in_family.is_full and not others:
                 raise BadInput(
                     f"The data have refused no attempt on account {name!r} since further ones were"
                     f" last allowed, so there is nothing to allow. {open_in_words(book, name)}"
                 )
-            if not attempts.is_full:
+            if not in_family.is_full:
                 raise BadInput(
                     f"Refused attempts have not stopped account {name!r}, so there is nothing to"
                     f" allow; `dp-release ledger show {name}` shows how many there were."
                 )
             book.append("allow-retry", account=name, body={"by": by, "reason": reason})
             return attempts_of(book, name)
+
+    def new_attempts(self, name: str) -> int:
+        """Return the number of attempts that an account and its family may begin now."""
+        with self._database.reading() as book:
+            found = attempts_of_family(book, name)
+            return max(0, MOST_REFUSED - found.recent - found.open)
 
     def attempts(self, name: str) -> Attempts:
         """Return the attempts of an account to use its data, and how many the data refused."""

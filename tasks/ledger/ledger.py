@@ -1,7 +1,8 @@
 """The ledger: leases of releases, the check of a plan, and the check of every entry.
 
 `tasks.ledger.ledger_reader` has the queries, `tasks.ledger.release_writer` the writes of a release,
-and `tasks.ledger.account_decisions` the decisions of people.
+`tasks.ledger.account_decisions` the decisions of people, and `tasks.ledger.public_declarations` the
+declarations that data are public.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tasks.ledger.database.transaction import known_signer, valid_keys
 from tasks.ledger.input_seals import is_sealed
 from tasks.ledger.leases import check_leases
 from tasks.ledger.ledger_reader import LedgerReader
+from tasks.ledger.public_declarations import PublicDeclarations
 from tasks.ledger.release_writer import ReleaseWriter, leased
 from tasks.ledger.reservation_entries import reserve
 
@@ -27,7 +29,7 @@ _REPORT_EVERY = 1000
 """Number of entries between two calls of `progress`."""
 
 
-class Ledger(LedgerReader, Decisions):
+class Ledger(LedgerReader, Decisions, PublicDeclarations):
     """All accounts of one ledger, in one database."""
 
     def check(self, plan: Plan) -> None:

@@ -106,7 +106,7 @@ class LedgerSession:
         grants = tuple(
             Grant(charge.number, step) for charge, step in zip(charges, steps, strict=True)
         )
-        attempt = charges[0].attempts
+        draws = charges[0].draws
         committed = charges[0].result
         if committed is not None:
             return _pair(grants, self._committed(path, committed, grants))
@@ -128,9 +128,9 @@ class LedgerSession:
             # privacy: without a result under its name, no noise was read by anyone. Temporary files
             # of an interrupted write are deleted before the new draw.
             _erase_temporaries(path)
-            self.writer.attempt(self.reservation, batch)
-            attempt += 1
-        _draw_and_store(path, grants, self._header(grants), attempt, draw)
+            self.writer.record_redraw(self.reservation, batch)
+            draws += 1
+        _draw_and_store(path, grants, self._header(grants), draws, draw)
         values = self._read(path, grants)
         if values is None:
             self.writer.require()
@@ -168,14 +168,14 @@ class LedgerSession:
 
 
 def _draw_and_store(
-    path: Path, grants: Sequence[Grant], carries: dict[str, object], attempt: int, draw: Draw
+    path: Path, grants: Sequence[Grant], carries: dict[str, object], draws: int, draw: Draw
 ) -> None:
     """Draw noise and store the result under its name, unless another holder stored one first.
 
     The space is allocated before the draw, so that no failure depends on the drawn values.
     """
     cells = sum(int(np.prod(grant.step.shape, dtype=np.int64)) for grant in grants)
-    prefix = prefix_of({**carries, "attempt": attempt})
+    prefix = prefix_of({**carries, "attempt": draws})
     # The name is unique to this draw, so that a delayed earlier holder cannot write to the file.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
     with disk_errors("a noisy result"):

@@ -1,4 +1,4 @@
-"""Entries that the holder of a lease writes: reserve, input, charge, attempt, commit, settle.
+"""Entries that the holder of a lease writes: reserve, input, charge, redraw, commit, settle.
 
 Only a `ReleaseWriter` writes for a release, and `Ledger.lease` gives it to one process at a time.
 Each write checks the rules and the lease inside one write transaction.
@@ -43,7 +43,7 @@ from tasks.ledger.reservations import (
     read_reservation,
 )
 
-MOST_ATTEMPTS = 5
+MOST_DRAWS = 5
 """Largest number of draws of one result; after that a person must find the cause."""
 
 _RENEWALS = 4
@@ -130,8 +130,13 @@ class ReleaseWriter:
         """
         with self._writing() as book:
             if examination_of(book, reservation.position) == "open":
-                again = _again(book, reservation, "verdict")
-                add(book, reservation, "verdict", body={"verdict": verdict, **again})
+                body: dict[str, object] = {"verdict": verdict}
+                if verdict == "fits":
+                    body["counted"] = (
+                        True  # in `Attempts.fitted`; earlier versions did not count it
+                    )
+                body |= _again(book, reservation, "verdict")
+                add(book, reservation, "verdict", body=body)
 
     def bind_input(self, reservation: Reservation, input_hash: str, key: bytes) -> None:
         """Bind a reservation permanently to its input and to this home.
@@ -333,11 +338,11 @@ class ReleaseWriter:
                 )
             return read_charges(book, reservation, batch)
 
-    def attempt(self, reservation: Reservation, batch: str) -> None:
+    def record_redraw(self, reservation: Reservation, batch: str) -> None:
         """Record that a charged result is drawn again because it never reached the disk.
 
         Raises:
-            StageFailed: after too many attempts, or if the result was committed.
+            StageFailed: after too many draws, or if the result was committed.
         """
         with self._writing() as book:
             require_open(book, reservation)
@@ -346,10 +351,10 @@ class ReleaseWriter:
                 raise ValueError(f"{batch!r} was not charged.")
             if any(charge.result for charge in charges):
                 raise StageFailed(f"The result of {batch!r} is committed; it is not drawn again.")
-            attempts = max(charge.attempts for charge in charges)
-            if attempts >= MOST_ATTEMPTS:
+            draws = max(charge.draws for charge in charges)
+            if draws >= MOST_DRAWS:
                 raise StageFailed(
-                    f"{batch!r} of release {self.release!r} was drawn {attempts} times without its"
+                    f"{batch!r} of release {self.release!r} was drawn {draws} times without its"
                     " result reaching the disk, and is not drawn again. Find the cause, then"
                     " abandon the release.",
                     row="drawn-too-often",
@@ -359,7 +364,7 @@ class ReleaseWriter:
                 reservation,
                 "attempt",
                 about=batch,
-                body={"batch": batch, "attempt": attempts + 1, "fence": self.lease.fence},
+                body={"batch": batch, "attempt": draws + 1, "fence": self.lease.fence},
             )
 
     def charges(self, reservation: Reservation, batch: str | None = None) -> tuple[Charge, ...]:

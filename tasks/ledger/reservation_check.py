@@ -5,12 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dp_core.errors import AwaitsApproval, BadInput, BudgetRefused, StageFailed
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.account_terms import Charter
-from dp_core.wall.ledger.refused_attempts import MOST_REFUSED, attempts_of, examination_of
+from dp_core.wall.ledger.refused_attempts import (
+    MOST_REFUSED,
+    attempts_of,
+    attempts_of_family,
+    examination_of,
+    family,
+)
 from dp_core.wall.ledger.running_totals import balance, lineage, room_on
 from tasks.ledger.accounts import account_names, read_recent_uses
 from tasks.ledger.database.transaction import Transaction
@@ -56,19 +62,21 @@ def check_reservation(book: Transaction, plan: Plan) -> None:
 
 
 def check_attempts(book: Transaction, account: str) -> None:
-    """Check that an account was not stopped by refused attempts.
+    """Check that an account and its family were not stopped by refused attempts.
 
     Raises:
-        BudgetRefused: if it was, and no person has allowed further attempts since.
+        BudgetRefused: if they were, and no person has allowed further attempts since.
     """
-    if attempts_of(book, account).is_stopped:
-        raise BudgetRefused(
-            f"The confidential data refused {MOST_REFUSED} attempts on account {account!r}."
-            " Each refusal is an exact answer about the data. Find the cause; then a person may"
-            f" allow further attempts: `dp-release ledger allow-retry {account} --by NAME --reason"
-            " TEXT`.",
-            row="attempts-refused",
-        )
+    if not attempts_of_family(book, account).is_stopped:
+        return
+    refused = refused_in_family(book, account)
+    raise BudgetRefused(
+        f"{MOST_REFUSED} attempts on account {_with_family(book, account)} were refused"
+        f"{_spread(refused, account)}. Each refusal is an exact answer about the data. Find the"
+        " cause; then a person may allow further attempts: `dp-release ledger allow-retry"
+        f" {account if account in refused else next(iter(refused))} --by NAME --reason TEXT`.",
+        row="attempts-refused",
+    )
 
 
 def check_new_attempt(book: Transaction, account: str) -> None:
@@ -76,23 +84,43 @@ def check_new_attempt(book: Transaction, account: str) -> None:
 
     Raises:
         BudgetRefused: if it was stopped by refused attempts.
-        StageFailed: if its open attempts could become as many refusals as are allowed.
+        StageFailed: if the open attempts of its family could become as many refusals as are
+            allowed.
     """
+    _check_room_for_attempt(book, account, "resume this release")
+
+
+def check_comparison(book: Transaction) -> None:
+    """Check that a comparison may compare its data with the inputs of every account.
+
+    Raises:
+        BudgetRefused: if refused attempts have stopped an account that has an input.
+        StageFailed: if the open attempts of such an account could become as many refusals as are
+            allowed.
+    """
+    owners = dict.fromkeys(entry.receipt.account for entry in book.find(kinds=("input",)))
+    for account in owners:
+        _check_room_for_attempt(book, account, "repeat the comparison")
+
+
+def _check_room_for_attempt(book: Transaction, account: str, then: str) -> None:
     check_attempts(book, account)
-    if attempts_of(book, account).is_full:
+    if attempts_of_family(book, account).is_full:
         # privacy: otherwise any number of attempts could be begun before the first is refused.
         raise StageFailed(
-            f"Account {account!r} allows {MOST_REFUSED} attempts that are refused or open (without"
-            f" a first charge). {open_in_words(book, account)} Then resume this release.",
+            f"At most {MOST_REFUSED} attempts on account {_with_family(book, account)} may be"
+            f" refused or open (without a first charge). {open_in_words(book, account)} Then"
+            f" {then}.",
             row="attempts-open",
         )
 
 
 def open_in_words(book: Transaction, account: str) -> str:
-    """Return sentences that name the releases with an open attempt, and what to do with each."""
+    """Return sentences that name the family's releases with an open attempt, and what to do."""
     releases = [
         entry.receipt.release
-        for entry in book.find(account=account, kinds=("examine",))
+        for name in family(book, account)
+        for entry in book.find(account=name, kinds=("examine",))
         if examination_of(book, entry.reservation or 0) in ("open", "fits")
     ]
     at_work = [name for name in releases if holder_of(book, name) is not None]
@@ -106,6 +134,23 @@ def open_in_words(book: Transaction, account: str) -> str:
             " `dp-release abandon NAME`, which counts as a refused attempt."
         )
     return " ".join(words)
+
+
+def refused_in_family(book: Transaction, account: str) -> dict[str, int]:
+    """Return the refused attempts that no person has allowed again, by account of the family."""
+    found = {name: attempts_of(book, name).recent for name in family(book, account)}
+    return {name: recent for name, recent in found.items() if recent}
+
+
+def _with_family(book: Transaction, account: str) -> str:
+    alone = len(family(book, account)) == 1
+    return repr(account) if alone else f"{account!r} and its family (accounts above and within it)"
+
+
+def _spread(refused: Mapping[str, int], account: str) -> str:
+    if set(refused) == {account}:
+        return ""
+    return f" ({', '.join(f'{name!r} {count}' for name, count in refused.items())})"
 
 
 def _listed(names: Sequence[str]) -> str:

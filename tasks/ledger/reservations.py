@@ -31,7 +31,7 @@ class Charge:
         cost: Cost in the release's currency.
         body: Body of its receipt.
         batch: Name of the steps that are drawn and committed together.
-        attempts: Number of draws so far.
+        draws: Number of draws so far.
         result: Hash of the committed result; None before the commit.
     """
 
@@ -41,7 +41,7 @@ class Charge:
     cost: Fraction
     body: Mapping[str, object]
     batch: str
-    attempts: int
+    draws: int
     result: str | None
 
 
@@ -110,17 +110,17 @@ def read_charges(
     kinds: tuple[EntryKind, ...] = ("charge", "attempt", "commit")
     found = book.find(kinds=kinds, reservation=reservation.position, about=batch)
     results: dict[str, str] = {}
-    attempts: dict[str, int] = {}
+    draws: dict[str, int] = {}
     for entry in found:
         body: Mapping[str, Any] = entry.body
         if entry.kind == "commit":
             results[body["batch"]] = body["result"]
         elif entry.kind == "attempt":
-            attempts[body["batch"]] = body["attempt"]
-    return tuple(_charge(entry, attempts, results) for entry in found if entry.kind == "charge")
+            draws[body["batch"]] = body["attempt"]
+    return tuple(_charge(entry, draws, results) for entry in found if entry.kind == "charge")
 
 
-def _charge(entry: Entry, attempts: Mapping[str, int], results: Mapping[str, str]) -> Charge:
+def _charge(entry: Entry, draws: Mapping[str, int], results: Mapping[str, str]) -> Charge:
     body: Mapping[str, Any] = entry.body
     return Charge(
         number=entry.receipt.number,
@@ -129,7 +129,7 @@ def _charge(entry: Entry, attempts: Mapping[str, int], results: Mapping[str, str
         cost=Fraction(body["cost"]),
         body=body,
         batch=body["batch"],
-        attempts=attempts.get(body["batch"], 1),
+        draws=draws.get(body["batch"], 1),
         result=results.get(body["batch"]),
     )
 

@@ -41,7 +41,7 @@ class StoredResult:
     values: list[NDArray[np.int64]]
 
     def values_of(self, header: Mapping[str, object]) -> list[NDArray[np.int64]] | None:
-        """Return the values if the header is this one, whatever the attempt; otherwise None."""
+        """Return the values if the header is this one, of any draw; otherwise None."""
         same = {**self.header, "attempt": None} == {**header, "attempt": None}
         return self.values if same else None
 

@@ -317,7 +317,7 @@ def inspect(place: Place) -> dict[str, Any]:
     left += [path.name for path in place.run_folder.rglob("*") if _is_temporary(path)]
     if left:
         wrong.append(f"files are left: {', '.join(sorted(left))}")
-    return {"wrong": wrong, "drawn_again": any(charge.attempts > 1 for charge in charges)}
+    return {"wrong": wrong, "drawn_again": any(charge.draws > 1 for charge in charges)}
 
 
 def _wrong_after_refusal(place: Place, ledger: Ledger) -> list[str]:

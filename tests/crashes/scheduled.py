@@ -67,7 +67,7 @@ class Chaos:
         self.site.deploy(
             often={
                 "schedules": [{"interval": 15, "active": True}],
-                "parameters": {"patience": 45, "first_wait": 3, "most_attempts": 1000},
+                "parameters": {"patience": 45, "first_wait": 3, "most_failures": 1000},
             }
         )
         first = seconds_ahead(10)

@@ -81,15 +81,15 @@ def test_a_scheduled_run_whose_stage_fails_is_retried_from_the_pages_and_verifie
 
 
 def test_a_killed_run_goes_on_by_the_sweep(site):
-    from flows.releases.attempts import Attempts
+    from flows.releases.run_records import RunRecords
 
     run = site.fire("scheduled-release/monthly", seconds_ahead(-2 * 86400))
-    attempts = Attempts(site.home)
+    records = RunRecords(site.home)
     # Killed once something was charged, so that there is something to lose.
-    name = site.wait(lambda: attempts.find(run) and attempts.find(run).release)
+    name = site.wait(lambda: records.find(run) and records.find(run).release)
     ledger = site.ledger()
     site.wait(lambda: (held := ledger.reservation(name)) and ledger.charges(held))
-    os.kill(attempts.find(run).holder.process, signal.SIGKILL)
+    os.kill(records.find(run).holder.process, signal.SIGKILL)
     before = charged(site, name)
     swept = site.ended(site.fire("resume-unfinished/often", patience=5, first_wait=0))
     assert swept["state"]["type"] == "COMPLETED", swept["state"]

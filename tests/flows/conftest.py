@@ -120,14 +120,14 @@ class Project:
         self.ledger().open_account(name, **(usual | terms))
 
     def kinds(self) -> list[str]:
-        """Return the kinds of the ledger's receipts, in order; nothing of inputs and attempts.
+        """Return the kinds of the ledger's receipts, in order.
 
-        Both kinds of attempts are left out: draws that are done again, and uses of the data.
+        Inputs, repeated draws and attempts on the data are left out.
         """
         kinds = [entry.kind for entry in self.ledger().entries()]
         return [kind for kind in kinds if kind not in ("input", "attempt", "examine", "verdict")]
 
-    def attempts(self) -> int:
+    def redraws(self) -> int:
         """Return how many draws were done again."""
         return len(self.ledger().entries(kinds=("attempt",)))
 

@@ -131,14 +131,14 @@ def test_a_database_that_goes_away_stops_a_release_and_its_return_lets_it_go_on(
         assert answer.err.splitlines()[-1].startswith("dp-release: The ledger's database at ")
         assert "Traceback" not in answer.err
         postgres_server.start()
-        assert project.attempts() == again, point
+        assert project.redraws() == again, point
         again += point == AGAIN
 
     answer = command(*words)
     assert (answer.code, "Traceback" in answer.err) == (0, False), answer.err
     assert_exact(project)
     assert {name: results(project)[name] for name in stored} == stored
-    assert project.attempts() == again
+    assert project.redraws() == again
 
 
 def assert_exact(project):

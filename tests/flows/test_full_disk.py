@@ -123,7 +123,7 @@ def test_a_write_that_fails_anywhere_is_one_sentence(project, command, monkeypat
 
     project.release()
     assert_whole(project, project.out)
-    assert project.attempts() == 1
+    assert project.redraws() == 1
 
 
 def test_a_ledger_that_cannot_grow_is_one_sentence(project):

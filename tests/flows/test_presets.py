@@ -98,5 +98,5 @@ def test_a_release_stopped_amid_its_questions_asks_the_same_and_pays_once(town, 
     assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
     assert sum((charge.cost for charge in charges), Fraction(0)) == reservation.currency.limit
     assert all(charge.result for charge in charges)
-    assert town.attempts() == 0
+    assert town.redraws() == 0
     assert set(asked) == {charge.batch for charge in charges}

@@ -159,7 +159,7 @@ def test_a_release_goes_on_with_the_same_choice(project, after):
     charges = project.ledger().charges(held)
     assert sum(charge.cost for charge in charges) == held.currency.limit
     assert len({(charge.stage, charge.step) for charge in charges}) == len(charges)
-    assert project.attempts() == 0
+    assert project.redraws() == 0
 
 
 def test_what_the_stage_left_is_made_again_where_it_is_gone(project):

@@ -369,7 +369,7 @@ def test_another_home_with_the_same_ledger_and_key_gives_no_second_draw(
     with pytest.raises(StageFailed) as error:
         project.release()
     assert error.value.row == "other-home"
-    assert project.attempts() == 0
+    assert project.redraws() == 0
     assert not list(other.rglob("*.noise"))
     monkeypatch.setenv("DP_RELEASE_HOME", str(project.home))
     project.release()

@@ -86,7 +86,7 @@ def test_a_release_outlives_lost_workers_and_draws_every_result_once(
     assert answer.code == 0, answer.err
     assert charged[0] > 0
     assert_exact(project)
-    assert project.attempts() == 0
+    assert project.redraws() == 0
     ledger = project.ledger()
     charges = ledger.charges(ledger.reservation("town"))
     assert drawn.keys() == {(charge.stage, charge.step) for charge in charges}
@@ -146,4 +146,4 @@ def test_a_release_whose_workers_are_all_lost_is_resumed_and_pays_no_second_time
     answer = command("resume", "town")
     assert (answer.code, "Traceback" in answer.err) == (0, False), answer.err
     assert_exact(project)
-    assert project.attempts() == 1
+    assert project.redraws() == 1

@@ -1,4 +1,4 @@
-"""The statement's `refusals`: how often the confidential data stopped a release of the account.
+"""The statement's `refusals`: the refused and open attempts of the account.
 
 It follows from the settlement alone, so anyone can recompute it. Names and reasons stay in the
 ledger.
@@ -17,29 +17,32 @@ def refusals_statement(settled: Mapping[str, Any] | None) -> dict[str, object]:
         settled: Body of the settlement's receipt; None without a settlement.
 
     Returns:
-        The numbers of refused and of open attempts of the account until the settlement, the days on
-        which a person allowed further attempts, and a sentence. The numbers are None if the ledger
-        did not count attempts yet.
+        The numbers of refused, open and fitted attempts of the account until the settlement, the
+        days on which a person allowed further attempts, and a sentence. A number is None if the
+        ledger did not count such attempts yet.
     """
     counted: Mapping[str, Any] = (settled or {}).get("attempts") or {}
     refused, unsettled = counted.get("refused"), counted.get("open")
-    allowed = list(counted.get("allowed", ()))
+    fitted, allowed = counted.get("fitted"), list(counted.get("allowed", ()))
     return {
         "refused_attempts": refused,
         "open_attempts": unsettled,
+        "fitted_attempts": fitted,
         "allowed_retries": allowed,
-        "in_words": _in_words(refused, unsettled, allowed),
+        "in_words": _in_words(refused, unsettled, fitted, allowed),
     }
 
 
-def _in_words(refused: object, unsettled: object, allowed: list[str]) -> str:
+def _in_words(refused: object, unsettled: object, fitted: object, allowed: list[str]) -> str:
     if refused is None:
         return "The ledger did not count refused attempts when this release was settled."
     sentence = (
         "Attempts of the account, until this release was settled, that the confidential data"
-        f" refused or whose release ended before its first charge: {refused}. Open attempts, whose"
-        f" releases have no charge yet: {unsettled}."
+        " refused, whose release ended before its first charge, or that declared the account's data"
+        f" public: {refused}. Open attempts, whose releases have no charge yet: {unsettled}."
     )
+    if fitted is not None:
+        sentence += f" Attempts that found that the data fit their schema: {fitted}."
     if allowed:
         sentence += f" A person allowed further attempts on {', '.join(allowed)}."
     return sentence

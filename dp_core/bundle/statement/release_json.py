@@ -48,13 +48,19 @@ NOT_COVERED = (
     " not avoid this: it settles only numbers and dates outside their bounds. The rule missing,"
     " with a missing level in every column, settles every value. A row without the identifier of"
     " its person, or one that breaks a rule about missing values, still stops a release.",
-    "Refused attempts. Each one tells whoever may see the internal files which rules and columns of"
-    " the schema the confidential data break, and everyone else that they break one of them. The"
-    " section `refusals` states how many attempts of the account were refused. After three, a"
-    " person must allow further attempts.",
+    "Refused attempts. A refusal by the validation tells whoever may see the internal files which"
+    " rules and columns of the schema the confidential data break, and everyone else that they"
+    " break one of them. The section `refusals` states how many attempts of the account were"
+    " refused. After three, a person must allow further attempts.",
+    "Guessed files. Whoever may run commands in the home of the ledger can ask whether a file"
+    " equals the confidential one, by resuming a release with it or by declaring it public for a"
+    " comparison. The ledger records each such declaration before it answers. A file that resumes"
+    " a release and is not the confidential one, and one that is declared public and is, count as"
+    " refused attempts. That a file declared public belongs to no account is an answer that is"
+    " recorded but not limited.",
     "The choice among draws. The operator is trusted not to repeat a noisy draw and keep the one"
     " they prefer, neither by deleting stored results nor by interrupting after reading one. The"
-    " ledger shows attempts; it cannot prevent them.",
+    " ledger records repeated draws; it cannot prevent them.",
     "An internal look. Staff may compare the release with the confidential data, in a folder that"
     " is not published, and then publish it or withdraw it; it is never made again with other seeds"
     " or methods. That decision is outside epsilon. The section `decision` says whether the release"

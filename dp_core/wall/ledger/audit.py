@@ -159,7 +159,8 @@ class _State:
     def _about(self, entry: Entry) -> object:
         """Return the expected subject of an entry, from its body.
 
-        The hash of an input is stored in the subject only, so it is returned as it is.
+        The hash of an input is stored in the subject only, so it is returned as it is; a rule
+        checks that of a refused declaration.
         """
         body = entry.body
         match known_kind(entry.kind):
@@ -172,13 +173,13 @@ class _State:
             case "key":
                 named = fingerprint(public_key_of(body))
                 return named if body["fingerprint"] == named else None
-            case "input":
+            case "input" | "refuse-public":
                 return entry.about
             case "ledger" | "raise" | "restate" | "close" | "settle" | None:
                 return None
             case "hold" | "look" | "decide" | "examine" | "verdict" | "allow-retry":
                 return None
-            case "adopt":
+            case "adopt" | "declare-public":
                 return None
             case other:
                 assert_never(other)

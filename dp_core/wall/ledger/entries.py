@@ -1,8 +1,8 @@
 """Entries: receipts with further internal fields, in one hash chain over the whole ledger.
 
-A receipt may be published, so it reveals neither the time of day, nor attempts, nor other releases.
-Its entry holds the rest: the position in the ledger, the exact time and the unique key. The entry's
-link is the hash of all its fields and of the preceding link.
+A receipt may be published, so it reveals neither the time of day, nor repeated draws, nor
+other releases. Its entry holds the rest: the position in the ledger, the exact time and the unique
+key. The entry's link is the hash of all its fields and of the preceding link.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> 
             return f"attempt/{reservation}/{about}/{receipt.body.get('attempt')}"
         case "raise" | "restate" | "approve" | "withdraw" | "reserve" | "charge" | "look" | None:
             return None
-        case "adopt" | "allow-retry":
+        case "adopt" | "allow-retry" | "declare-public" | "refuse-public":
             return None
         case other:
             assert_never(other)
@@ -216,8 +216,8 @@ def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> 
 def charge_key(release: str, stage: str, step: str, input_hash: str, plan: str) -> str:
     """Return the unique key of a charge, from what is measured, the input and the plan.
 
-    It contains no identifier of a process or of an orchestrator's run. So a repeated attempt at the
-    same step has the same key, which is unique in the database, and is not paid again.
+    It contains no identifier of a process or of an orchestrator's run. So a repetition of the same
+    step has the same key, which is unique in the database, and is not paid again.
 
     Args:
         release: Name of the release.

@@ -2,7 +2,8 @@
 
 The file has one JSON object per line. The first line states the format, the number of entries and
 the link of the last one, so that a truncated file is detected. The file is for staff and auditors:
-it holds times of day, attempts and the keyed hashes of inputs, which must not be published.
+it holds times of day, repeated draws, attempts on the data and the keyed hashes of inputs, which
+must not be published.
 """
 
 from __future__ import annotations

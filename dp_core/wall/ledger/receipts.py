@@ -40,6 +40,8 @@ EntryKind = Literal[
     "examine",
     "verdict",
     "allow-retry",
+    "declare-public",
+    "refuse-public",
     "settle",
 ]
 """Kinds of entries; docs/ledger.md describes each of them. A `match` over them ends in
@@ -141,7 +143,7 @@ def result_hash(results: Iterable[tuple[int, NDArray[np.int64]]]) -> str:
     """Return the hash by which a commit identifies the noisy results of a batch, in hex.
 
     It covers the numbers of the charges, the shapes and the values. It does not cover the number of
-    the attempt: the hash is published, so the attempt could be found by trying all numbers.
+    the draw: the hash is published, so that number could be found by trying all numbers.
 
     Args:
         results: Receipt number and noisy values of each charge, in the order of the charges.

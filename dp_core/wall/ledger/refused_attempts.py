@@ -1,4 +1,4 @@
-"""Attempts of an account to use its confidential data, and how many of them the data refused.
+"""Attempts of an account to use its confidential data, and how many of them were refused.
 
 A refusal is an exact answer about the data that no epsilon pays for: an `impossible` rule can ask
 any question. So an attempt is recorded (`examine`) before the data are opened, and its verdict
@@ -6,6 +6,9 @@ before anybody is told of it. That the data fit is an exact answer too. So an at
 until the first charge of its release. A crash changes nothing: the same release goes on with the
 attempt, and asks the same question. If the release ends before its first charge, the attempt counts
 as refused, because somebody may have seen the answer. So no answer is free.
+
+A person may declare data public that belong to an account, to compare methods on them. The refusal
+tells that these are the confidential data, so it is a refused attempt too (`refuse-public`).
 """
 
 from __future__ import annotations
@@ -15,13 +18,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from dp_core.documents.canonical import canonical_json
+from dp_core.wall.ledger.running_totals import lineage, subtree
 
 if TYPE_CHECKING:
     from dp_core.wall.ledger.entries import Entry
     from dp_core.wall.ledger.running_totals import Book
 
 MOST_REFUSED = 3
-"""Refused attempts of an account after which a person must allow further ones."""
+"""Refused attempts of a family of accounts after which a person must allow further ones."""
 
 Verdict = Literal["fits", "refused", "unreadable"]
 """How an attempt ended: the data fit, the data refused, or they could not be read (not counted)."""
@@ -41,12 +45,15 @@ class Attempts:
         recent: Number of refused attempts since a person last allowed further ones.
         open: Number of attempts under way or interrupted: not refused, and without a charge yet.
         allowed: Days in UTC on which a person allowed further attempts, in order.
+        fitted: Number of attempts whose data fit. Those whose release ended before its first
+            charge are in `refused` too. A ledger from before they were counted has fewer.
     """
 
     refused: int = 0
     recent: int = 0
     open: int = 0
     allowed: tuple[str, ...] = ()
+    fitted: int = 0
 
     @property
     def is_stopped(self) -> bool:
@@ -60,12 +67,20 @@ class Attempts:
 
     def text(self) -> str:
         """Return the text of its running total."""
-        values = [self.refused, self.recent, self.open, list(self.allowed)]
+        values: list[object] = [self.refused, self.recent, self.open, list(self.allowed)]
+        if self.fitted:
+            # Without any, the text is that of a ledger from before they were counted.
+            values.append(self.fitted)
         return canonical_json(values).decode()
 
     def to_json(self) -> dict[str, object]:
         """Return what a settlement publishes: numbers and days, no names."""
-        return {"refused": self.refused, "open": self.open, "allowed": list(self.allowed)}
+        return {
+            "refused": self.refused,
+            "open": self.open,
+            "fitted": self.fitted,
+            "allowed": list(self.allowed),
+        }
 
 
 def attempts_total(account: str) -> str:
@@ -83,8 +98,28 @@ def attempts_of(book: Book, account: str) -> Attempts:
     text = book.total(attempts_total(account))
     if text is None:
         return Attempts()
-    refused, recent, unsettled, allowed = json.loads(text)
-    return Attempts(refused, recent, unsettled, tuple(allowed))
+    refused, recent, unsettled, allowed, *fitted = json.loads(text)
+    return Attempts(refused, recent, unsettled, tuple(allowed), *fitted)
+
+
+def family(book: Book, account: str) -> list[str]:
+    """Return the names of the topmost account above an account, and of all accounts within it.
+
+    Their data are about the same people, so they share the refused attempts that are allowed.
+    """
+    found = lineage(book, account)
+    return subtree(book, found[-1].name if found else account)
+
+
+def attempts_of_family(book: Book, account: str) -> Attempts:
+    """Return the sums of the attempts of the family of an account, without days."""
+    found = [attempts_of(book, name) for name in family(book, account)]
+    return Attempts(
+        refused=sum(one.refused for one in found),
+        recent=sum(one.recent for one in found),
+        open=sum(one.open for one in found),
+        fitted=sum(one.fitted for one in found),
+    )
 
 
 def examination_of(book: Book, reservation: int) -> Examination | None:
@@ -101,8 +136,8 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
     """Return the running totals that an entry changes: attempts, and state of its own attempt.
 
     Args:
-        entry: Entry of kind `examine`, `verdict`, `charge`, `allow-retry` or `settle`; it breaks
-            no rule.
+        entry: Entry of kind `examine`, `verdict`, `charge`, `allow-retry`, `refuse-public` or
+            `settle`; it breaks no rule.
         book: The ledger before the entry.
     """
     account, place = entry.receipt.account, entry.reservation
@@ -110,14 +145,19 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
     if entry.kind == "allow-retry":
         allowed = (*before.allowed, entry.receipt.at)
         return {attempts_total(account): replace(before, recent=0, allowed=allowed).text()}
+    if entry.kind == "refuse-public":
+        after = replace(before, refused=before.refused + 1, recent=before.recent + 1)
+        return {attempts_total(account): after.text()}
     assert place is not None
     was = examination_of(book, place)
+    fitted = before.fitted
     state: Examination
     if entry.kind == "examine":
         # After `fits` the attempt of this release is open already.
         state, open_now = "open", before.open + int(was != "fits")
     elif entry.kind == "verdict" and entry.body["verdict"] == "fits":
         state, open_now = "fits", before.open
+        fitted += int(entry.body.get("counted") is True)
     elif was not in ("open", "fits"):
         return {}
     elif entry.kind == "charge":
@@ -129,7 +169,7 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
         open_now = before.open - 1
     counted = int(state == "refused")
     refused, recent = before.refused + counted, before.recent + counted
-    after = Attempts(refused, recent, open_now, before.allowed)
+    after = Attempts(refused, recent, open_now, before.allowed, fitted)
     return {attempts_total(account): after.text(), examination_total(place): state}
 
 
@@ -144,9 +184,16 @@ def broken_by_attempts(entry: Entry, book: Book) -> str | None:
     state = None if entry.reservation is None else examination_of(book, entry.reservation)
     match entry.kind:
         case "allow-retry":
-            stopped = attempts.recent and attempts.is_full
+            stopped = attempts.recent and attempts_of_family(book, entry.receipt.account).is_full
             return None if stopped else "allows attempts that nothing had stopped"
+        case "refuse-public":
+            if book.account_of(str(entry.about)) != entry.receipt.account:
+                return "refuses data that do not belong to its account"
+            stopped = attempts_of_family(book, entry.receipt.account).is_full
+            return "recognises data of an account that was stopped" if stopped else None
         case "examine":
+            # The limit of the family is checked before an entry is written: an earlier version
+            # limited each account only, and its entries must stay valid.
             # A release that has charged is not kept from its data by the open attempts of others.
             full = attempts.is_stopped if state == "charged" else attempts.is_full
             stopped = full and state != "fits"
@@ -171,6 +218,9 @@ def _broken_by_end(entry: Entry, book: Book) -> str | None:
     account = entry.receipt.account
     if "attempts" not in entry.body and book.total(attempts_total(account)) is None:
         return None  # written before attempts were counted
-    stated = entry.body.get("attempts")
-    same = stated == attempts_of(book, account).to_json()
+    stated, found = entry.body.get("attempts"), attempts_of(book, account)
+    right = found.to_json()
+    if isinstance(stated, dict) and "fitted" not in stated and not found.fitted:
+        del right["fitted"]  # written before they were counted
+    same = stated == right
     return None if same else "states other refused attempts than the ledger recorded"

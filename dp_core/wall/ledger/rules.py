@@ -83,7 +83,7 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             assert entry.reservation is not None
             after_it = passed(gate_of(book, entry.reservation), entry.receipt)
             return {gate_total(entry.reservation): after_it.text()}
-        case "examine" | "verdict" | "allow-retry":
+        case "examine" | "verdict" | "allow-retry" | "refuse-public":
             return attempts_after(entry, book)
         case "settle":
             return _settle(entry, book) | attempts_after(entry, book)
@@ -91,7 +91,7 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             return _restate(entry, book)
         case "ledger" | "key" | "raise" | "close" | "approve" | "withdraw" | "input" | "attempt":
             return {}
-        case "adopt":
+        case "adopt" | "declare-public":
             return {}
         case None:
             raise ValueError(f"An entry ({entry.kind:.20}) {UNKNOWN_KIND}.")
@@ -159,7 +159,7 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
     """
     receipt = entry.receipt
     match known_kind(entry.kind):
-        case "ledger" | "key" | "approve" | "withdraw":
+        case "ledger" | "key" | "approve" | "withdraw" | "declare-public":
             return None
         case "adopt":
             return broken_adoption(entry)
@@ -172,7 +172,7 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
             if charter is None or charter.closed:
                 return "concerns an account that is not open"
             return _broken_by_terms(entry, charter, book)
-        case "allow-retry":
+        case "allow-retry" | "refuse-public":
             known = book.charter(receipt.account) is not None
             return broken_by_attempts(entry, book) if known else "concerns an unknown account"
         case "reserve":

@@ -225,8 +225,9 @@ def ledger_allow_retry(account: str, by: str, reason: str) -> answers.AllowedAtt
     """Allow further attempts after the data refused three."""
     from flows.answers.ledger_answers import AllowedAttempts
 
-    attempts = existing_ledger().allow_retry(account, by=by, reason=reason)
-    return AllowedAttempts(account, attempts.refused, by)
+    ledger = existing_ledger()
+    attempts = ledger.allow_retry(account, by=by, reason=reason)
+    return AllowedAttempts(account, attempts.refused, ledger.new_attempts(account), by)
 
 
 @ledger.command("approve")

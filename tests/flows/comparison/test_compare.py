@@ -1,6 +1,7 @@
 """`dp-release compare`: what it takes and refuses, what it leaves, and how it goes on."""
 
 import json
+import os
 import random
 from fractions import Fraction
 from pathlib import Path
@@ -11,10 +12,13 @@ from dp_core.analysis.comparison import cells
 from dp_core.analysis.comparison.cells import Result
 from dp_core.spec.presets import PRESETS
 from flows.comparison import cell_worker, comparison
+from flows.nightly import check_all
+from tasks.run.home import open_ledger
 from tests.specs import SCHEMA
 
 ROOT = Path(__file__).parents[3]
 SURE = ("--public-data", "--by", "A. Person", "--reason", "a public-use file")
+SAID = {"by": "A. Person", "reason": "a public-use file"}
 FIRST = "Data declared public by A. Person on "
 
 
@@ -391,14 +395,58 @@ def bound(project, quick):  # noqa: ARG001
     return project
 
 
+def night(home):
+    return check_all(home, []).sentence
+
+
 @pytest.mark.usefixtures("ran", "unseen")
 def test_data_of_an_account_are_refused_whoever_declares_them_public(command, bound):
     entries = len(bound.ledger().entries())
     answer = command("compare", bound.spec, *SURE, "--out", "out")
     assert answer.code == 2
-    assert "belong to account 'town' (release 'town')" in answer.err
+    assert "belong to account 'town'" in answer.err
+    assert answer.err.endswith("(runbook: public-data-known)\n")
     assert not (Path("out")).exists()
-    assert len(bound.ledger().entries()) == entries
+    declared, refused = bound.ledger().entries()[entries:]
+    assert (declared.kind, declared.body) == ("declare-public", {"files": 1, **SAID})
+    assert (refused.kind, refused.receipt.account) == ("refuse-public", "town")
+    assert refused.body == SAID
+    assert bound.ledger().verify().entries == entries + 2
+
+
+@pytest.mark.usefixtures("ran", "unseen")
+def test_three_such_declarations_stop_the_account_and_every_comparison(command, bound):
+    (bound.folder / "other.csv").write_text((bound.folder / "town.csv").read_text() * 2)
+    for number in range(3):
+        shown = command("ledger", "show", "town", "--json").json
+        assert shown["refused_attempts"] == len(shown["refused_declarations"]) == number
+        assert command("compare", bound.spec, *SURE).code == 2
+    before = len(bound.ledger().entries())
+    for data in ("town.csv", "other.csv"):
+        bound.write_spec(data=data, method="independent")
+        stopped = command("compare", bound.spec, *SURE)
+        assert (stopped.code, stopped.err.count("public-data-known")) == (3, 0)
+        assert stopped.err.endswith("(runbook: attempts-refused)\n")
+    # The declarations are recorded, and nothing was recognised.
+    assert [e.kind for e in bound.ledger().entries()[before:]] == ["declare-public"] * 2
+    assert "1 bundles. Refused attempts not yet allowed again: 'town' 3." in night(bound.home)
+
+    allow = ("ledger", "allow-retry", "town", "--by", "Ana", "--reason", "it was a mistake")
+    assert command(*allow).code == 0
+    assert "Refused attempts" not in night(bound.home)
+    bound.write_spec(data="town.csv", release="second", method="independent")
+    bound.release(bound.folder / "second")
+    statement = json.loads((bound.folder / "second" / "release.json").read_text())
+    assert statement["refusals"]["refused_attempts"] == 3
+
+
+@pytest.mark.usefixtures("ran", "unseen")
+def test_the_declaration_is_recorded_although_no_account_has_an_input(command, spec, home):
+    who = ("--by", "Ana", "--reason", "test")
+    assert command("ledger", "open", "town", "--epsilon", "1", "--delta", "0", *who).code == 0
+    assert command("compare", spec, *SURE, "--runs", "1").code == 0
+    assert home == Path(os.environ["DP_RELEASE_HOME"])
+    assert open_ledger().head().kind == "declare-public"
 
 
 @pytest.mark.usefixtures("ran", "unseen")
@@ -411,7 +459,10 @@ def test_they_are_known_under_another_name_and_among_others(command, bound):
     bound.write_spec(data="copy-*.csv", release="other", account="another")
     answer = command("compare", bound.spec, *SURE)
     assert answer.code == 2
-    assert "copy-1.csv belong to account 'town'" in answer.err
+    assert "belong to account 'town'" in answer.err
+    # Which of several guesses is right is not told.
+    assert "copy-1" not in answer.err
+    assert bound.ledger().entries(kinds=("declare-public",))[-1].body["files"] == 2
 
 
 @pytest.mark.usefixtures("ran", "unseen")

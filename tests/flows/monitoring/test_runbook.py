@@ -467,12 +467,12 @@ def test_a_result_that_is_not_what_was_stored(project, command, monkeypatch, say
 
 @row("drawn-too-often")
 def test_a_result_that_never_reaches_the_disk(project, command, monkeypatch, says):
-    from tasks.ledger.release_writer import MOST_ATTEMPTS
+    from tasks.ledger.release_writer import MOST_DRAWS
 
     full = raising(OSError(errno.ENOSPC, "full"))
     with monkeypatch.context() as patch:
         patch.setattr("tasks.ledger.ledger_session.os.posix_fallocate", full)
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MOST_DRAWS):
             run(project, command)
     says(run(project, command))
 

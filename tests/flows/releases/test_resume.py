@@ -116,7 +116,7 @@ def test_a_release_goes_on_from_whatever_stage_failed(project, work_done, after)
     assert_complete(project)
     assert {name: noisy(project)[name] for name in measured} == measured
     assert project.kinds()[: len(kinds)] == kinds
-    assert project.attempts() == 0
+    assert project.redraws() == 0
     assert [work_done[stage] for stage in STAGES[1:]] == [1 + after] * (len(STAGES) - 1)
 
 
@@ -193,7 +193,7 @@ def test_a_killed_process_loses_and_repeats_nothing(project, fork_server, tmp_pa
 
     assert_complete(project)
     assert {name: noisy(project)[name] for name in measured} == measured
-    assert project.attempts() == draws
+    assert project.redraws() == draws
     assert not [name for name in noisy(project) if name.endswith(".tmp")]
     assert not list(project.folder.glob(".*"))
 

@@ -16,7 +16,7 @@ from flows.monitoring.announcement import tell
 from flows.monitoring.outcome import outcome_of
 from flows.release import carry_out
 from flows.releases import unattended
-from flows.releases.attempts import Attempts
+from flows.releases.run_records import RunRecords
 from flows.scheduled import scheduled_release
 from tests.flows.conftest import plainly
 
@@ -62,8 +62,8 @@ class Schedule:
         self.run.id = str(uuid4())
 
     @property
-    def attempt(self):
-        return Attempts(self.project.home).find(self.run.id)
+    def record(self):
+        return RunRecords(self.project.home).find(self.run.id)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_date_makes_its_release_once(schedule, told, says):
     assert (schedule.template.parent / "town-2026-11.release.yaml").read_text() == (
         schedule.out_root / "town-2026-11.release.yaml"
     ).read_text()
-    first = schedule.attempt
+    first = schedule.record
     assert (first.release, first.ended, first.number) == ("town-2026-11", 0, 1)
 
     spent = schedule.project.kinds()
@@ -127,13 +127,13 @@ def test_a_run_that_failed_goes_on_as_the_same_release_even_if_the_schedule_chan
     schedule.fails = "reconstruct"
     with pytest.raises(StageFailed, match="'reconstruct' failed"):
         schedule.fire()
-    assert schedule.attempt.ended == StageFailed.exit_code
+    assert schedule.record.ended == StageFailed.exit_code
     kinds = schedule.project.kinds()
     schedule.fails = ""
     schedule.template.write_text(schedule.template.read_text().replace("epsilon: 1", "epsilon: 2"))
     monkeypatch.setattr(scheduled, "_zone", lambda: ZoneInfo("Europe/Berlin"))
     schedule.fire()
-    assert schedule.attempt.number == 2
+    assert schedule.record.number == 2
     assert verify(schedule.out_root / "town-2026-11").passed
     # What was charged before the failure was not charged again.
     assert schedule.project.kinds()[: len(kinds)] == kinds
@@ -176,7 +176,7 @@ def test_a_run_that_began_another_release_does_not_go_on(schedule, says):
     with pytest.raises(BadInput, match="release 'town-2026-11'") as error:
         schedule.fire()
     says(error.value)
-    assert schedule.attempt.ended == BadInput.exit_code
+    assert schedule.record.ended == BadInput.exit_code
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_a_worker_that_would_tell_of_a_run_is_refused(schedule, monkeypatch, say
     ):
         schedule.fire()
     says(error.value)
-    assert schedule.attempt is None
+    assert schedule.record is None
     assert schedule.project.untouched()
 
 
@@ -263,7 +263,7 @@ def test_what_goes_wrong_outside_leaves_one_sentence_and_no_cause(schedule, monk
     assert "a value" in detail.read_text()
     assert detail.stat().st_mode & 0o777 == 0o600
 
-    monkeypatch.setattr("flows.releases.attempts.keep_text", lambda _path, _text: False)
+    monkeypatch.setattr("flows.releases.run_records.keep_text", lambda _path, _text: False)
     with pytest.raises(StageFailed) as error:
         schedule.fire()
     says(error.value)

@@ -12,8 +12,8 @@ from prefect.client.schemas.objects import StateType
 from prefect.exceptions import ObjectNotFound
 
 from flows import sweep as sweep_module
-from flows.releases import attempts as attempts_module
-from flows.releases.attempts import Attempts
+from flows.releases import run_records
+from flows.releases.run_records import RunRecords
 from flows.sweep import Rules, Sweep, only_one
 
 RELEASES, OTHERS = uuid4(), uuid4()
@@ -82,19 +82,19 @@ class Field:
     """A home, a server, and the rules."""
 
     def __init__(self, home):
-        self.home, self.server, self.attempts = home, Server(), Attempts(home)
-        self.rules = Rules(patience=300, first_wait=60, most_attempts=3)
+        self.home, self.server, self.records = home, Server(), RunRecords(home)
+        self.rules = Rules(patience=300, first_wait=60, most_failures=3)
 
     def begun(self, kind, *, flow="scheduled-release", age=1000, **known):
         """A run that began here, and how Prefect shows it."""
         run = self.server.add(kind, flow=RELEASES if flow == "scheduled-release" else OTHERS)
         began = (datetime.now(UTC) - timedelta(seconds=age)).isoformat()
-        noted = replace(self.attempts.begin(str(run.id), flow), began=began, **known)
-        self.attempts.note(noted)
+        noted = replace(self.records.begin(str(run.id), flow), began=began, **known)
+        self.records.note(noted)
         return run
 
     def sweep(self):
-        swept = Sweep(self.server, self.attempts, self.rules, own="own")
+        swept = Sweep(self.server, self.records, self.rules, own="own")
         swept.all()
         return swept
 
@@ -107,7 +107,7 @@ def field(home):
 @pytest.fixture
 def dead(monkeypatch):
     """Every process that is noted is gone."""
-    monkeypatch.setattr(attempts_module, "is_gone", lambda _holder: True)
+    monkeypatch.setattr(run_records, "is_gone", lambda _holder: True)
 
 
 @pytest.mark.usefixtures("dead")
@@ -130,9 +130,9 @@ def test_a_run_that_was_taken_up_again_and_is_slow_to_begin_is_left_alone(field,
     assert run.states == ["PENDING", "PENDING"]
     # Until it shows no life for too long.
     field.server._set(run, StateType.PENDING, age=301)
-    field.attempts.note(
+    field.records.note(
         replace(
-            field.attempts.find(str(run.id)),
+            field.records.find(str(run.id)),
             began=(datetime.now(UTC) - timedelta(seconds=400)).isoformat(),
         )
     )
@@ -147,8 +147,8 @@ def test_a_run_whose_process_lives_is_left_alone(field):
 
 
 def test_a_process_on_another_machine_shows_life_by_its_lease(field, monkeypatch):
-    holder = replace(field.attempts.begin("other", "x").holder, host="elsewhere")
-    field.attempts.forget(field.attempts.find("other"))
+    holder = replace(field.records.begin("other", "x").holder, host="elsewhere")
+    field.records.forget(field.records.find("other"))
     early = field.begun("RUNNING", age=200, holder=holder, release="early")
     late = field.begun("RUNNING", age=400, holder=holder, release="late")
     held = field.begun("RUNNING", age=400, holder=holder, release="held")
@@ -235,7 +235,7 @@ def test_a_dead_run_of_the_upkeep_ends_and_does_not_go_on(field):
     run = field.begun("RUNNING", flow="verify-ledger")
     field.sweep()
     assert run.states == ["RUNNING", "CRASHED"]
-    assert field.attempts.find(str(run.id)) is None
+    assert field.records.find(str(run.id)) is None
 
 
 @pytest.mark.usefixtures("dead")
@@ -243,7 +243,7 @@ def test_a_run_that_prefect_forgot_is_forgotten(field):
     run = field.begun("RUNNING")
     del field.server.found[run.id]
     field.sweep()
-    assert field.attempts.all() == []
+    assert field.records.all() == []
 
 
 def test_one_sweep_at_a_time(home):

@@ -19,7 +19,7 @@ from dp_core.wall.accounting.composition import RHO_UNITS
 
 Pair = tuple[Fraction, Fraction]
 ZERO = Fraction(0)
-MOST_ATTEMPTS = 5
+MOST_DRAWS = 5
 LIFETIME_MS = 60_000
 
 rho_limit = lru_cache(maxsize=None)(curves.zcdp_limit)
@@ -58,7 +58,7 @@ class Taken:
     decided: str | None = None
     receipts: list[str] = field(default_factory=lambda: ["reserve"])
     charges: list[dict[str, Any]] = field(default_factory=list)
-    attempts: dict[str, int] = field(default_factory=dict)
+    draws: dict[str, int] = field(default_factory=dict)
     commits: dict[str, str] = field(default_factory=dict)
 
     def charged(self, stage: str) -> Fraction:
@@ -275,7 +275,7 @@ class Model:
         """Return what another draw is told."""
         if not taken.numbers(batch):
             return ValueError
-        tired = taken.attempts.get(batch, 1) >= MOST_ATTEMPTS
+        tired = taken.draws.get(batch, 1) >= MOST_DRAWS
         return StageFailed if batch in taken.commits or tired else self.refuses_more(taken)
 
     def refuses_commit(self, taken: Taken, batch: str) -> type[Exception] | None:

@@ -75,7 +75,7 @@ def test_nothing_is_drawn_or_ended_otherwise_for_a_held_release(ledger, plan, wh
         before = ledger.head().position
         todo = {
             "charge": lambda: writer.charge(held, "measure-0", steps_of(plan, "measure")),
-            "attempt": lambda: writer.attempt(held, "one_way-0"),
+            "attempt": lambda: writer.record_redraw(held, "one_way-0"),
             "commit": lambda: writer.commit(held, "one_way-0", "1" * 64),
         }
         with pytest.raises((LedgerCorrupt, StageFailed)):

@@ -125,7 +125,7 @@ def test_a_late_holder_is_refused_on_every_write(ledger, ledger_url, tmp_path, p
                 lambda: late.reserve(plan),
                 lambda: late.bind_input(reservation, "input of first", KEY),
                 lambda: late.charge(reservation, "one_way-0", steps),
-                lambda: late.attempt(reservation, "one_way-0"),
+                lambda: late.record_redraw(reservation, "one_way-0"),
                 lambda: late.commit(reservation, "one_way-0", "0" * 64),
                 lambda: late.settle(reservation, "abandoned"),
             ):

@@ -168,7 +168,7 @@ def test_whoever_was_taken_over_is_refused_on_every_write_and_ends_nobody_elses_
                 lambda: first.reserve(plan),
                 lambda: first.bind_input(reservation, "hash", b"k" * 32),
                 lambda: first.charge(reservation, "batch", []),
-                lambda: first.attempt(reservation, "batch"),
+                lambda: first.record_redraw(reservation, "batch"),
                 lambda: first.commit(reservation, "batch", "0" * 64),
                 lambda: first.settle(reservation, "abandoned"),
             ):

@@ -84,7 +84,7 @@ def metered(url: str, plan: Plan, releases: int) -> Meter:
         with meter.of("charge"):
             writer.charge(held, "tables", steps_of(mine)[:10])
         with meter.of("attempt"):
-            writer.attempt(held, "tables")
+            writer.record_redraw(held, "tables")
         with meter.of("commit"):
             writer.commit(held, "tables", "0" * 64)
         with meter.of("settle"):

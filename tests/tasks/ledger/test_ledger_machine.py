@@ -179,7 +179,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 for c in one.charges
             ]
             for charge in charges:
-                assert charge.attempts == one.attempts.get(charge.batch, 1)
+                assert charge.draws == one.draws.get(charge.batch, 1)
                 assert charge.result == one.commits.get(charge.batch)
             gate = self.ledger.gate(held)
             assert (gate.held, gate.decided) == (one.held and str(one.held), one.decided)
@@ -512,10 +512,10 @@ class LedgerMachine(RuleBasedStateMachine):
     def draw_again(self, pick: int, stale: bool, batch: str) -> None:
         found, held, taken, late, _ = self.open_release(pick, stale)
         refusal = late or self.model.refuses_attempt(taken, batch)
-        self.both(refusal, lambda: found.attempt(held, batch))
+        self.both(refusal, lambda: found.record_redraw(held, batch))
         if refusal is None:
             self.model.add()
-            taken.attempts[batch] = taken.attempts.get(batch, 1) + 1
+            taken.draws[batch] = taken.draws.get(batch, 1) + 1
 
     @precondition(can_work)
     @rule(pick=PICK, stale=STALE, batch=st.sampled_from(list(BATCHES)))

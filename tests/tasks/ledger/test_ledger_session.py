@@ -21,7 +21,7 @@ from dp_core.wall.ledger.session import Step
 from tasks.ledger import ledger_session as session_module
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.ledger_session import LedgerSession
-from tasks.ledger.release_writer import MOST_ATTEMPTS, ReleaseWriter
+from tasks.ledger.release_writer import MOST_DRAWS, ReleaseWriter
 from tests.ledgers import set_lease
 from tests.specs import plan_of
 
@@ -138,8 +138,8 @@ def stored(session):
     return session.folder / f"{BATCH}.noise"
 
 
-def attempts(session):
-    return session.writer.charges(session.reservation, BATCH)[0].attempts
+def draws_of(session):
+    return session.writer.charges(session.reservation, BATCH)[0].draws
 
 
 # -- the rows of the protocol's table
@@ -163,7 +163,7 @@ def test_charged_without_a_result_it_is_drawn_under_the_same_charge(ledger, sess
     noise = Noise()
     assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
     assert kinds(ledger) == ["reserve"] + ["charge"] * len(steps) + ["commit"]
-    assert attempts(session) == 2
+    assert draws_of(session) == 2
     assert charged(session) == session.reservation.costs["one_way"]
 
 
@@ -340,7 +340,7 @@ def test_after_a_crash_between_any_two_steps_the_rest_is_done_once(
     assert charged(session) == session.reservation.costs["one_way"]
     assert kinds(ledger).count("charge") == len(steps)
     assert kinds(ledger).count("commit") == 1
-    assert attempts(session) == (2 if paid and not complete else 1)
+    assert draws_of(session) == (2 if paid and not complete else 1)
     assert os.listdir(session.folder) == [f"{BATCH}.noise"]
     assert same(session.perform(BATCH, steps, noise), noise.drawn[-1])
     ledger.verify()
@@ -438,7 +438,7 @@ def test_a_torn_result_may_have_been_read_and_is_never_drawn_again(
         session.perform(BATCH, steps, noise)
     assert len(noise.drawn) == 1
     assert stored(session).read_bytes() == whole[:-cut]
-    assert attempts(session) == 1
+    assert draws_of(session) == 1
 
     stored(session).write_bytes(whole)
     assert same(session.perform(BATCH, steps, noise), noise.drawn[0])
@@ -491,19 +491,19 @@ def test_the_result_of_another_shape_is_not_taken_for_this_one(session, steps):
     assert ours.drawn == []
 
 
-def test_after_too_many_attempts_a_person_has_to_look(session, steps):
+def test_after_too_many_draws_a_person_has_to_look(session, steps):
     draws = []
 
     def dies(_grants):
         draws.append(1)
         raise Crash
 
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(MOST_DRAWS):
         with pytest.raises(Crash):
             session.perform(BATCH, steps, dies)
-    with pytest.raises(StageFailed, match=rf"drawn {MOST_ATTEMPTS} times"):
+    with pytest.raises(StageFailed, match=rf"drawn {MOST_DRAWS} times"):
         session.perform(BATCH, steps, dies)
-    assert len(draws) == MOST_ATTEMPTS
+    assert len(draws) == MOST_DRAWS
 
 
 def test_a_full_disk_is_found_before_anything_is_drawn(session, steps, monkeypatch):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
+from dp_core.wall.ledger.refused_attempts import attempts_of
 from tasks.ledger.ledger import Ledger
+from tasks.ledger.reservation_entries import add
 from tests.ledgers import GAUSSIAN, HOME, KEY, measure, open_town, refuse, reserve, spend, steps_of
 from tests.specs import plan_of
 
@@ -238,11 +240,11 @@ def test_the_settlement_states_the_attempts_so_far_and_may_not_state_others(ledg
         writer.examine(writer.reserve(plans("open")))
     spend(ledger, plans("done"))
     (end,) = ledger.entries(kinds=("settle",), release="done")
-    assert end.body["attempts"] == {"refused": 1, "open": 1, "allowed": []}
+    assert end.body["attempts"] == {"refused": 1, "open": 1, "fitted": 0, "allowed": []}
     with ledger.lease("liar", HOME) as writer:
         held = measure(writer, plans("liar"))
         with ledger._database.trying() as book:
-            for stated in ({"refused": 0, "open": 1, "allowed": []}, None):
+            for stated in ({"refused": 0, "open": 1, "fitted": 0, "allowed": []}, None):
                 body = dict(end.body)
                 body["spent"] = str(sum(c.cost for c in writer.charges(held)))
                 body |= {} if stated is None else {"attempts": stated}
@@ -347,4 +349,192 @@ def test_a_charged_release_goes_on_while_others_have_open_attempts(ledger, plans
         with pytest.raises(BadInput, match="changed since it began"):
             writer.bind_input(held, "guess", KEY)
     assert attempts(ledger) == (1, 1, 3)
+    ledger.verify(KEY)
+
+
+# -- data of an account that a person declares public
+
+
+@pytest.mark.runbook("public-data-known")
+def test_data_declared_public_that_belong_to_an_account_are_refused_attempts(ledger, plans, says):
+    spend(ledger, plans("first"))
+    known, fine = ["a public file", "input of first"], ["a public file"]
+    for number in range(3):
+        assert attempts(ledger) == (number, number, 0)
+        ledger.refuse_known(fine, **WHO)
+        with pytest.raises(BadInput) as refused:
+            ledger.refuse_known(known, **WHO)
+        says(refused.value)
+        assert (ledger.head().kind, ledger.head().about) == ("refuse-public", "input of first")
+    before = ledger.head()
+    for hashes in (known, fine):
+        with pytest.raises(BudgetRefused, match="allow-retry"):
+            ledger.refuse_known(hashes, **WHO)
+    with pytest.raises(BudgetRefused, match="allow-retry"):
+        reserve(ledger, plans("second"))
+    assert ledger.head() == before
+    ledger.allow_retry("town", **WHO)
+    ledger.refuse_known(fine, **WHO)
+    spend(ledger, plans("second"))
+    assert ledger.head().body["attempts"]["refused"] == 3
+    ledger.verify(KEY)
+
+
+def test_open_attempts_keep_a_comparison_from_a_fourth_answer(ledger, plans):
+    spend(ledger, plans("first"))
+    for number in range(3):
+        with ledger.lease(f"open-{number}", HOME) as writer:
+            writer.examine(writer.reserve(plans(f"open-{number}")))
+    with pytest.raises(StageFailed, match=r"'open-0'.*Then repeat the comparison"):
+        ledger.refuse_known(["input of first"], **WHO)
+    assert attempts(ledger) == (0, 0, 3)
+
+
+def test_each_account_whose_data_are_declared_public_counts_an_attempt(ledger, plans):
+    open_town(ledger, "village")
+    open_town(ledger, "empty")
+    spend(ledger, plans("first"))
+    spend(ledger, plans("other", account="village"))
+    with pytest.raises(BadInput, match="'town', 'village'"):
+        ledger.refuse_known(["input of first", "input of other"], **WHO)
+    refused = [ledger.attempts(name).refused for name in ("town", "village", "empty")]
+    assert refused == [1, 1, 0]
+    ledger.verify(KEY)
+
+
+def test_a_refused_declaration_names_an_input_of_its_account(ledger, plans):
+    spend(ledger, plans("first"))
+    open_town(ledger, "village")
+    for account, about in (("village", "input of first"), ("town", "another"), ("town", None)):
+        with (
+            ledger._database.trying() as book,
+            pytest.raises(LedgerCorrupt, match="do not belong"),
+        ):
+            book.append("refuse-public", account=account, about=about, body=WHO)
+    with ledger._database.trying() as book, pytest.raises(LedgerCorrupt, match="unknown account"):
+        book.append("refuse-public", account="nowhere", about="input of first", body=WHO)
+
+
+# -- accounts within accounts share three refused attempts
+
+
+@pytest.fixture
+def wards(ledger, plans):
+    """Open `north` and `south` within `town`; make plans of their releases, by name."""
+    for name in ("north", "south"):
+        open_town(ledger, name, within="town")
+    return plans
+
+
+@pytest.mark.runbook("attempts-refused")
+def test_accounts_within_one_account_share_three_refused_attempts(ledger, wards, says):
+    for name in ("town", "north", "north"):
+        refuse(ledger, wards(f"no-{len(ledger.releases())}", account=name))
+    open_town(ledger, "west", within="south")
+    open_town(ledger, "village")
+    for name in ("town", "north", "south", "west"):
+        with pytest.raises(BudgetRefused, match=r"\('town' 1, 'north' 2\)") as refused:
+            reserve(ledger, wards(f"more-{name}", account=name))
+        says(refused.value)
+        named = name if name == "north" else "town"
+        assert f"`dp-release ledger allow-retry {named} --by NAME" in refused.value.message
+    spend(ledger, wards("other", account="village"))
+
+    with pytest.raises(BadInput, match="these have refused attempts: town, north"):
+        ledger.allow_retry("south", **WHO)
+    assert ledger.new_attempts("west") == 0
+    ledger.allow_retry("north", **WHO)
+    assert ledger.new_attempts("west") == 2
+    for name in ("west", "south"):
+        refuse(ledger, wards(f"again-{name}", account=name))
+    with pytest.raises(BudgetRefused):
+        reserve(ledger, wards("last", account="north"))
+    ledger.verify()
+
+
+def test_open_attempts_of_the_family_count_too(ledger, wards):
+    for name in ("town", "north", "south"):
+        with ledger.lease(f"open-{name}", HOME) as writer:
+            writer.examine(writer.reserve(wards(f"open-{name}", account=name)))
+    with ledger.lease("fourth", HOME) as writer:
+        held = writer.reserve(wards("fourth", account="north"))
+        with pytest.raises(StageFailed, match="'open-town', 'open-north', 'open-south'"):
+            writer.examine(held)
+    with pytest.raises(BadInput, match="'open-town', 'open-north', 'open-south'"):
+        ledger.allow_retry("north", **WHO)
+
+
+def test_a_ledger_of_before_in_which_each_account_had_three_still_verifies(
+    ledger, wards, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "tasks.ledger.reservation_check.attempts_of_family",
+            lambda book, name: attempts_of(book, name),
+        )
+        for name in ("north", "south"):
+            for number in range(3):
+                refuse(ledger, wards(f"{name}-{number}", account=name))
+    ledger.verify()
+    with pytest.raises(BudgetRefused):
+        reserve(ledger, wards("more", account="town"))
+    ledger.allow_retry("north", **WHO)
+    assert ledger.new_attempts("town") == 0
+    ledger.allow_retry("south", **WHO)
+    assert ledger.new_attempts("town") == 3
+    ledger.verify()
+
+
+# -- the answer that the data fit
+
+
+def fit(ledger, plan, outcome="finished"):
+    with ledger.lease(plan.spec.release, HOME) as writer:
+        held = writer.reserve(plan)
+        writer.examine(held)
+        writer.bind_input(held, "input", KEY)
+        writer.judge(held, "fits")
+        if outcome == "finished":
+            for stage in ("one_way", "measure"):
+                writer.charge(held, f"{stage}-0", steps_of(plan, stage))
+                writer.commit(held, f"{stage}-0", "0" * 64)
+        return writer.settle(held, outcome)
+
+
+def test_attempts_that_fit_are_counted_and_stated(ledger, plans):
+    """A release of a tiny epsilon buys the exact answer that the data fit."""
+    for number in range(4):
+        fit(ledger, plans(f"yes-{number}"))
+        assert ledger.attempts("town").fitted == number + 1
+    (end,) = ledger.entries(kinds=("settle",), release="yes-3")
+    assert end.body["attempts"] == {"refused": 0, "open": 0, "fitted": 4, "allowed": []}
+    fit(ledger, plans("abandoned"), "abandoned")
+    found = ledger.attempts("town")
+    assert (found.refused, found.fitted) == (1, 5)
+    refuse(ledger, plans("no"))
+    assert ledger.attempts("town").fitted == 5
+    ledger.verify(KEY)
+
+
+def test_attempts_that_fit_in_a_ledger_of_before_are_not_counted(ledger, plans, monkeypatch):
+    def stated(book, account):
+        values = attempts_of(book, account).to_json()
+        del values["fitted"]
+        return {"attempts": values}
+
+    def uncounted(book, reservation, kind, *, body, **more):
+        values = {name: value for name, value in body.items() if name != "counted"}
+        add(book, reservation, kind, body=values, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tasks.ledger.reservation_entries.attempts_stated", stated)
+        patch.setattr("tasks.ledger.release_writer.add", uncounted)
+        fit(ledger, plans("old"))
+    assert ledger.attempts("town").fitted == 0
+    ledger.verify(KEY)
+    fit(ledger, plans("new"))
+    assert ledger.attempts("town").fitted == 1
+    monkeypatch.setattr("tasks.ledger.reservation_entries.attempts_stated", stated)
+    with pytest.raises(LedgerCorrupt, match="other refused"):
+        fit(ledger, plans("liar"))
     ledger.verify(KEY)

@@ -19,7 +19,7 @@ from dp_core.wall.ledger.receipts import PUBLISHED, first_bad_link
 from dp_core.wall.ledger.session import Step
 from tasks.ledger import release_writer as writer_module
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.release_writer import MOST_ATTEMPTS
+from tasks.ledger.release_writer import MOST_DRAWS
 from tests.ledgers import (
     CURVE,
     GAUSSIAN,
@@ -325,7 +325,7 @@ def test_the_charges_of_a_plan_sum_to_it_exactly(ledger, writer, tmp_path):
     body = dict(ledger.head().body)
     assert body.pop("ledger") == ledger.identity()
     assert [total["account"] for total in body.pop("totals")] == ["town"]
-    assert body.pop("attempts") == {"refused": 0, "open": 0, "allowed": []}
+    assert body.pop("attempts") == {"refused": 0, "open": 0, "fitted": 0, "allowed": []}
     assert body == {"outcome": "finished", "spent": "1/3", "seen": True}
     ledger.verify(KEY)
 
@@ -467,20 +467,20 @@ def test_a_result_is_committed_once_and_then_not_drawn_again(writer, tmp_path):
     with pytest.raises(StageFailed, match="already holds"):
         writer.commit(held, "one_way-0", "1" * 64)
     with pytest.raises(StageFailed, match="is committed"):
-        writer.attempt(held, "one_way-0")
+        writer.record_redraw(held, "one_way-0")
     with pytest.raises(ValueError, match="was not charged"):
-        writer.attempt(held, "measure-0")
+        writer.record_redraw(held, "measure-0")
 
 
-def test_attempts_are_counted_and_end_with_a_person(ledger, writer, tmp_path):
+def test_draws_are_counted_and_end_with_a_person(ledger, writer, tmp_path):
     plan = plan_of(tmp_path)
     held = begin(writer, plan)
     writer.charge(held, "one_way-0", steps_of(plan, "one_way"))
-    for attempt in range(2, MOST_ATTEMPTS + 1):
-        writer.attempt(held, "one_way-0")
-        assert {charge.attempts for charge in writer.charges(held)} == {attempt}
-    with pytest.raises(StageFailed, match=f"drawn {MOST_ATTEMPTS} times"):
-        writer.attempt(held, "one_way-0")
+    for draws in range(2, MOST_DRAWS + 1):
+        writer.record_redraw(held, "one_way-0")
+        assert {charge.draws for charge in writer.charges(held)} == {draws}
+    with pytest.raises(StageFailed, match=f"drawn {MOST_DRAWS} times"):
+        writer.record_redraw(held, "one_way-0")
     ledger.verify()
 
 
@@ -493,7 +493,7 @@ def test_nothing_is_added_to_a_release_that_is_over(ledger, writer, tmp_path):
         lambda: writer.bind_input(held, "input of first", KEY),
         lambda: writer.charge(held, "measure-0", steps_of(plan, "measure")),
         lambda: writer.commit(held, "measure-0", "0" * 64),
-        lambda: writer.attempt(held, "one_way-0"),
+        lambda: writer.record_redraw(held, "one_way-0"),
         lambda: writer.settle(held, "finished"),
     ):
         with pytest.raises(StageFailed, match="is closed"):
@@ -635,7 +635,7 @@ def test_the_hash_of_an_input_is_in_no_receipt_that_is_published(ledger, writer,
     held = writer.reserve(plan)
     writer.bind_input(held, "canary", KEY)
     writer.charge(held, "one_way-0", steps_of(plan, "one_way"))
-    writer.attempt(held, "one_way-0")
+    writer.record_redraw(held, "one_way-0")
     writer.commit(held, "one_way-0", "0" * 64)
     settled = writer.settle(held, "abandoned")
     receipts = ledger.receipts(settled)
@@ -645,14 +645,14 @@ def test_the_hash_of_an_input_is_in_no_receipt_that_is_published(ledger, writer,
     assert first_bad_link(receipts) is None
 
 
-@pytest.mark.parametrize("attempts", [0, 3])
+@pytest.mark.parametrize("redraws", [0, 3])
 def test_published_receipts_tell_neither_the_time_of_day_nor_what_else_is_there(
-    tmp_path, monkeypatch, attempts
+    tmp_path, monkeypatch, redraws
 ):
     """Each says how the confidential stages went; none may reach a receipt or its hash."""
     monkeypatch.setattr(uuid, "uuid4", lambda: "the same ledger")
 
-    def hashes(name, clock, attempts):
+    def hashes(name, clock, redraws):
         folder = tmp_path / name
         folder.mkdir()
         on(monkeypatch, "2026-11-20", clock)
@@ -660,18 +660,18 @@ def test_published_receipts_tell_neither_the_time_of_day_nor_what_else_is_there(
         open_town(ledger)
         plan = plan_of(folder)
         with ledger.lease("first", HOME) as writer:
-            if attempts:
+            if redraws:
                 open_town(ledger, "village")
                 writer.settle(begin(writer, plan), "returned")
             held = begin(writer, plan)
             writer.charge(held, "one_way-0", steps_of(plan, "one_way"))
-            for _ in range(attempts):
-                writer.attempt(held, "one_way-0")
+            for _ in range(redraws):
+                writer.record_redraw(held, "one_way-0")
             writer.commit(held, "one_way-0", "0" * 64)
             settled = writer.settle(held, "abandoned")
         return [receipt.hash for receipt in ledger.receipts(settled)]
 
-    assert hashes("morning", "08:00:00", 0) == hashes("night", "23:59:59", attempts)
+    assert hashes("morning", "08:00:00", 0) == hashes("night", "23:59:59", redraws)
 
 
 # -- many at once

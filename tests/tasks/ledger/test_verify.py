@@ -73,7 +73,7 @@ def fill(ledger, folder):
         writer.settle(writer.reserve(second), "returned")
         held = begin(writer, second)
         writer.charge(held, "one_way-0", steps_of(second, "one_way"))
-        writer.attempt(held, "one_way-0")
+        writer.record_redraw(held, "one_way-0")
         writer.commit(held, "one_way-0", "0" * 64)
     third = plan_of(folder, LAPLACE, privacy="{epsilon: 0.25}", release="third")
     with ledger.lease("third", HOME) as writer:
@@ -85,6 +85,9 @@ def fill(ledger, folder):
     for number in range(3):
         refuse(ledger, plan_of(folder, release=f"refused-{number}", account="village"))
     ledger.allow_retry("village", **WHO)
+    ledger.declare_public(1, **WHO)
+    with pytest.raises(BadInput, match="belong to account 'town'"):
+        ledger.refuse_known(["input of second", "unknown"], **WHO)
     ledger.close_account("village", **WHO)
 
 
@@ -289,7 +292,7 @@ def test_the_last_state_of_every_total_is_needed(ledger_url):
             TOTALS.c.subject
         )
         found = connection.execute(latest).all()
-        assert len(found) == 12
+        assert len(found) == 13
         for subject, position in found:
             point = connection.begin_nested()
             here = (TOTALS.c.position == position) & (TOTALS.c.subject == subject)

@@ -30,22 +30,22 @@ INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """The latest attempt at a Prefect run in this home.
+class RunRecord:
+    """The record of a Prefect run in this home, and of the latest process that executed it.
 
     Attributes:
         flow_run: Identifier of the run in Prefect.
         flow: Name of the flow.
         holder: Process that executes the run, or executed it.
-        number: Number of attempts so far, this one included.
-        began: When this attempt started; UTC, ISO 8601.
+        number: Number of processes that executed the run so far, this one included.
+        began: When that process began the run; UTC, ISO 8601.
         moment: Time that names the release, in the schedule's time zone, ISO 8601; None for flows
             that make no release.
         release: Name of the release; None until it is known.
         spec: Path of the release's spec; None until it is known.
-        waits: Whether the attempt ended because its plan awaits approval.
-        failures: Number of attempts that failed, without those that were interrupted or killed.
-        ended: Exit code of the attempt, as of the command; None while it is at work, or if it was
+        waits: Whether the run ended because its plan awaits approval.
+        failures: Number of its failures, without interruptions and kills.
+        ended: Exit code, as of the command; None while the process is at work, or if it was
             killed.
     """
 
@@ -66,7 +66,7 @@ class Attempt:
         return self.ended is None and is_gone(self.holder)
 
 
-class Attempts:
+class RunRecords:
     """The records of the Prefect runs of one home.
 
     Attributes:
@@ -82,25 +82,25 @@ class Attempts:
         self._home = home
         self.folder = home / FOLDER
 
-    def find(self, flow_run: str) -> Attempt | None:
+    def find(self, flow_run: str) -> RunRecord | None:
         """Return the record of a run; None if it never started here, or cannot be read."""
         try:
             values = json.loads(self._path(flow_run).read_bytes())
             values.pop("version")
-            return Attempt(**(values | {"holder": Holder(**values["holder"])}))
+            return RunRecord(**(values | {"holder": Holder(**values["holder"])}))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def all(self) -> list[Attempt]:
-        """Return all records, in the order in which their latest attempts started."""
+    def all(self) -> list[RunRecord]:
+        """Return all records, in the order in which their latest processes started."""
         found = [self.find(path.stem) for path in self.folder.glob("*.json")]
         return sorted((each for each in found if each is not None), key=lambda each: each.began)
 
-    def begin(self, flow_run: str, flow: str) -> Attempt:
-        """Record that this process starts an attempt at a run; keep what is known of the run."""
+    def begin(self, flow_run: str, flow: str) -> RunRecord:
+        """Record that this process executes a run; keep what is known of the run."""
         before = self.find(flow_run)
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        now = Attempt(
+        now = RunRecord(
             flow_run=flow_run,
             flow=flow,
             holder=this_process(home_id(self._home)),
@@ -113,19 +113,19 @@ class Attempts:
         )
         return self.note(now)
 
-    def note(self, attempt: Attempt) -> Attempt:
+    def note(self, record: RunRecord) -> RunRecord:
         """Write the record of a run, and return it."""
-        values = {"version": VERSION, **asdict(attempt)}
-        write_atomically(self._path(attempt.flow_run), canonical_json(values))
-        return attempt
+        values = {"version": VERSION, **asdict(record)}
+        write_atomically(self._path(record.flow_run), canonical_json(values))
+        return record
 
-    def forget(self, attempt: Attempt) -> None:
+    def forget(self, record: RunRecord) -> None:
         """Delete the record of a run."""
-        self._path(attempt.flow_run).unlink(missing_ok=True)
+        self._path(record.flow_run).unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def going_on(self, flow_run: str, flow: str) -> Iterator[Begun]:
-        """Record an attempt at a run during a block, and how it ended."""
+        """Record that this process executes a run during a block, and how it ended."""
         begun = Begun(self, self.begin(flow_run, flow))
         code = INTERRUPTED
         try:
@@ -140,9 +140,9 @@ class Attempts:
         finally:
             # If the record cannot be written, the error that stopped the run is still raised.
             with contextlib.suppress(ReleaseError, OSError):
-                failed = begun.attempt.failures + (code not in (0, INTERRUPTED))
-                begun.attempt = self.note(
-                    replace(begun.attempt, ended=code, waits=begun.waits, failures=failed)
+                failed = begun.record.failures + (code not in (0, INTERRUPTED))
+                begun.record = self.note(
+                    replace(begun.record, ended=code, waits=begun.waits, failures=failed)
                 )
 
     def keep_detail(self, flow_run: str, detail: str) -> Path | None:
@@ -159,16 +159,16 @@ class Begun:
     """A run that this process executes.
 
     Attributes:
-        attempts: Records of the home.
-        attempt: Record of this run.
+        records: Records of the home.
+        record: Record of this run.
         waits: Whether the run ended because its plan awaits approval; set by the flow.
     """
 
-    attempts: Attempts
-    attempt: Attempt
+    records: RunRecords
+    record: RunRecord
     waits: bool = False
 
     def learn(self, *, moment: datetime, release: str, spec: Path) -> None:
         """Record the date, the release and the spec of this run."""
-        known = replace(self.attempt, moment=moment.isoformat(), release=release, spec=str(spec))
-        self.attempt = self.attempts.note(known)
+        known = replace(self.record, moment=moment.isoformat(), release=release, spec=str(spec))
+        self.record = self.records.note(known)
