@@ -155,7 +155,7 @@ def release(
 
 
 Perform = Callable[..., Any]
-"""Runs one task of a run with its arguments, and returns its result; by default by calling it."""
+"""Runs one task with its arguments and returns its result; by default it calls the task."""
 
 
 def carry_out(
@@ -220,8 +220,8 @@ def make_release(
 ) -> None:
     """Run every stage that is not done yet, then publish if that is allowed.
 
-    Each task takes the results of those that it waits for, so Prefect's graph shows them. A grant
-    of the ledger stands before each stage that looks at the data.
+    Each task takes the results that it waits for, so Prefect draws them as its graph. The ledger
+    gives a grant before each stage of `dp_core.wall.stage_grant.PAYS`.
 
     Args:
         run: The run, with its lease and reservation.

@@ -1,6 +1,6 @@
 """The cluster that a spec names for counting. It changes no result, so no plan covers it.
 
-Which class that is, and what its options mean, `tasks.support.named_cluster` knows.
+`tasks.support.named_cluster` finds the class, and checks and passes on its options.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class CountingCluster:
         cluster: Full name of a cluster class, such as `dask_jobqueue.SLURMCluster`.
         options: Keyword arguments of the class.
         workers: Number of workers to start; None if the options or `adapt` decide.
-        adapt: Least and greatest number of workers, between which the load decides; or None.
+        adapt: Least and greatest number of workers; the load decides between them. Or None.
         wait: Seconds that a count waits for a worker.
         places: Places of the values in the file, by dotted key below `dask`, for messages.
     """

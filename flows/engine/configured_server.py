@@ -93,10 +93,13 @@ def _cause(url: str) -> tuple[str, str] | None:
     except ssl.SSLCertVerificationError:
         return (
             "has a certificate that this machine does not trust",
-            f"let {_CERTIFICATE} name the certificate of its authority",
+            f"set {_CERTIFICATE} to the certificate of its authority",
         )
     except ssl.SSLError:
-        return "does not speak TLS as asked", f"correct http or https in {_NAME}"
+        return (
+            "does not use TLS in the way that the URL asks for",
+            f"correct http or https in {_NAME}",
+        )
     except (http.client.HTTPException, ConnectionResetError):
         return "does not speak HTTP", f"correct http or https, and the port, in {_NAME}"
     except ConnectionRefusedError:

@@ -8,11 +8,12 @@ Of two servers the smaller one that suffices is started:
 
 - usually a fork of this process with the part of Prefect's API that a release uses
   (`flows.engine.prefect_api`);
-- Prefect's whole server, if its version is another one, its database has to be migrated or has
-  automations, the operator has set something for the server, this is not Linux, or the fork fails.
+- Prefect's whole server, if Prefect's version is not the locked one, its database must be migrated
+  or has automations, the operator set something for the server, the system is not Linux, or the
+  fork fails.
 
-Both listen on the loopback interface, and answer nobody who does not know the secret that is drawn
-for this command.
+Both listen on the loopback interface, and answer only requests with the secret that is drawn for
+this command.
 """
 
 from __future__ import annotations

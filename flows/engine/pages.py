@@ -18,7 +18,7 @@ from flows.engine.prefect_tables import lay_tables
 HOST = "127.0.0.1"
 _URL = "PREFECT_API_URL"
 _LOOK = 0.2
-"""Seconds between two looks whether the server answers."""
+"""Seconds between two checks whether the server answers."""
 _LONGEST = 300.0
 _FAREWELL = 10.0
 
@@ -39,8 +39,9 @@ def show_pages(port: int, ready: Callable[[str], None]) -> None:
     """
     if os.environ.get(_URL):
         raise BadInput(
-            f"{_URL} names a server, which has these runs and pages of its own: open"
-            f" {os.environ[_URL].removesuffix('/api')}, or unset it for the runs of this home."
+            f"{_URL} names a Prefect server, which has pages of its own. Open"
+            f" {os.environ[_URL].removesuffix('/api')}, or unset {_URL} to see the runs of this"
+            " home."
         )
     _require_free(port)
     folder = Path(os.environ["PREFECT_HOME"]).expanduser()
@@ -67,7 +68,7 @@ def show_pages(port: int, ready: Callable[[str], None]) -> None:
     finally:
         _end(process)
     if code not in (0, -signal.SIGTERM, 128 + signal.SIGTERM):
-        raise StageFailed(f"Prefect's server ended with {code}; its own lines above say why.")
+        raise StageFailed(f"Prefect's server ended with {code}; its output above says why.")
 
 
 def _require_free(port: int) -> None:

@@ -115,7 +115,7 @@ class ReleaseArtifacts:
     def _show(self, run: Run, *, ended: str | None = None, failed: str | None = None) -> None:
         if ended is not None and ended not in self._stages:
             return
-        # Each update is two requests. Nobody sees stages pass that take no second together.
+        # Each update is two requests. Stages that together take less than a second share one.
         now = time.monotonic()
         last = ended is not None and ended == self._stages[-1]
         if ended not in (None, "check") and not last and now - self._shown < _BETWEEN:

@@ -26,9 +26,9 @@ _LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 
 
 def show_lines() -> None:
-    """Let Prefect keep lines of level INFO of runs, even if its other loggers are less talkative.
+    """Let Prefect keep the runs' lines of level INFO, even if other loggers have a higher level.
 
-    Whether a line also goes to the terminal is the level of Prefect's console handler.
+    The level of Prefect's console handler decides whether a line also goes to the terminal.
     """
     for name in _LOGGERS:
         logger = logging.getLogger(name)
@@ -37,7 +37,7 @@ def show_lines() -> None:
 
 
 def opened(run: Run) -> None:
-    """Say what is made, and from which account it is paid."""
+    """Say which release is made, and which account pays."""
     spec, privacy = run.spec, run.spec.privacy
     _say(
         f"Release {spec.release}: method {spec.method}, epsilon {float(privacy.epsilon):g}, delta"

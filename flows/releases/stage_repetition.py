@@ -18,8 +18,8 @@ _AFTER = ("reconstruct", "synthesize", "check")
 def forget_from(home: Path, ledger: Ledger, release: str, stage: str) -> None:
     """Mark a finished stage, and those that use its result, as not done.
 
-    The plan fixes the seed, so the stages make the same result again, unless the cause of a
-    difference was removed, such as a damaged file. Nothing is charged or drawn again: a charged
+    The plan fixes the seed, so the stages give the same result, unless something that changed it
+    was repaired, such as a damaged file. Nothing is charged or drawn again: a charged
     check asks the same question and reads its stored answer.
 
     Args:
@@ -30,7 +30,7 @@ def forget_from(home: Path, ledger: Ledger, release: str, stage: str) -> None:
 
     Raises:
         BadInput: if the stage cannot be made again, is not finished, or the release awaits approval
-            or has ended: nobody makes again what was looked at or published.
+            or has ended, because what was looked at or published may not be made again.
         StageFailed: if another process works on the release.
     """
     if stage not in REPEATABLE:
@@ -42,15 +42,15 @@ def forget_from(home: Path, ledger: Ledger, release: str, stage: str) -> None:
     if reservation is None or reservation.outcome is not None:
         how = "has no open reservation" if reservation is None else f"is {reservation.outcome}"
         raise BadInput(
-            f"Release {release!r} {how}, so no stage of it is made again; `dp-release status"
-            f" {release}` shows how it ended."
+            f"Release {release!r} {how}, so none of its stages can be repeated; `dp-release"
+            f" status {release}` shows how it ended."
         )
     with ledger.lease(release, home_id(home)) as writer:
         if writer.gate(reservation).held is not None:
             raise BadInput(
-                f"Release {release!r} awaits approval, so no stage of it is made again: a person"
-                f" may have looked at it. Decide with `dp-release publish {release}` or `dp-release"
-                f" withdraw {release}`.",
+                f"Release {release!r} awaits approval, so none of its stages can be repeated: a"
+                f" person may have looked at it. Decide with `dp-release publish {release}` or"
+                f" `dp-release withdraw {release}`.",
                 row="held",
             )
         folder = RunFolder(home, release, reservation.link)

@@ -28,8 +28,8 @@ class StageResult:
     """The public result of a task: that it is done. Later tasks take it as an argument.
 
     Prefect draws an edge between two tasks if one takes what the other returned. The results
-    themselves are files in the run's folder. This is no dataclass, because Prefect would look for
-    edges in its fields, too, and take equal names for results of other tasks.
+    themselves are files in the run's folder. This is not a dataclass, because Prefect would search
+    its fields for edges, and mistake equal names for results of other tasks.
 
     Attributes:
         stage: Name of the task.
@@ -50,8 +50,8 @@ def stage(name: str) -> Callable[[Callable[[RunT], Facts]], Task[..., StageResul
 
     The task takes the run and the results of the tasks that it waits for. It does nothing if the
     stage is already done. Its results are files in the run's folder, and it returns a `StageResult`
-    only. Prefect does not cache, persist, retry or log it, because the ledger decides how a release
-    continues after a failure.
+    only. Prefect does not cache, persist or retry it, because the ledger decides how a release
+    continues after a failure. Prefect's log does not get what it prints.
 
     Args:
         name: Public name of the stage.

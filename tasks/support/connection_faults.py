@@ -32,16 +32,16 @@ FAULTS = (
         "refuses the user or the password",
         _CREDENTIALS,
     ),
-    ConnectionFault("no password supplied", "wants a password", "give the password"),
+    ConnectionFault("no password supplied", "requires a password", "give the password"),
     ConnectionFault(
         "no pg_hba.conf entry",
-        "lets nobody in from this machine",
+        "does not admit this user from this machine",
         "allow this user and machine in its pg_hba.conf",
     ),
-    ConnectionFault('role ".*" does not exist', "knows no such user", _CREDENTIALS),
+    ConnectionFault('role ".*" does not exist', "has no such user", _CREDENTIALS),
     ConnectionFault(
         'database ".*" does not exist|unknown database',
-        "knows no such database",
+        "has no such database",
         "create the database, or correct its name",
     ),
     ConnectionFault(
@@ -79,12 +79,10 @@ FAULTS = (
         "does not offer the TLS connection that the URL asks for",
         "correct its certificate, or `sslmode` and `sslrootcert` in the URL",
     ),
-    ConnectionFault(
-        "file is not a database", "is a file that is no database", "name the right file"
-    ),
+    ConnectionFault("file is not a database", "is not a database file", "name the right file"),
     ConnectionFault(
         "unable to open database file",
-        "is a file that is not there, or may not be read",
+        "is a file that does not exist or may not be read",
         "name the right file, or change its permissions",
     ),
 )

@@ -1,4 +1,4 @@
-"""Starts the cluster that a spec names: any cluster class of Dask's, with its own options.
+"""Starts the cluster that a spec names: any cluster class for Dask, with its options.
 
 The class runs in the process that makes the release. What it starts, jobs or pods, counts and draws
 nothing. Whoever writes the options of such a class can start programs as the user of the release.
@@ -36,7 +36,7 @@ PRIVATE: Mapping[str, object] = {
     # privacy: a spill file would hold exact counts in clear.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
-    # privacy: without the operator's wish, pages say only that they are there.
+    # privacy: unless the operator asks for more, the scheduler answers `/health` only.
     "distributed.scheduler.http.routes": ["distributed.http.health"],
     "distributed.worker.http.routes": ["distributed.http.health"],
     "distributed.scheduler.worker-ttl": "2 minutes",

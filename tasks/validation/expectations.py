@@ -5,9 +5,9 @@ Great Expectations judges, by a suite that follows from the schema
 and counts of problems. The schema's own rules are judged on this small frame; frames of all rows
 would take seconds and gigabytes. Only a team's own expectations about rows see rows.
 
-The library's verdict is the verdict. This module counts the problems too, to say in the internal
-folder how many rows have them. A file that passes although a row has no code is not coded here: the
-stage `discretize` refuses it, so there is never a wrong code.
+The library's verdict alone decides. This module also counts the problems, to tell staff in the
+internal folder how many rows have them. If a file passed although a row has no code, its codes
+would stay incomplete, and the stage `discretize` would refuse it. So no row gets a wrong code.
 """
 
 from __future__ import annotations

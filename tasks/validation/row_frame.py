@@ -1,8 +1,9 @@
 """Frames of rows for a team's own expectations: one piece of the file after the other.
 
 A frame has the columns that these expectations name. Numbers are numbers, dates are dates, and a
-category has the file's texts. What is missing, or is not of the column's type, is null; whether
-that is allowed is the schema's own word. Values are those of the file, before `out_of_range`.
+category has the file's texts. A value that is missing or is not of the column's type is null;
+the schema's own rules decide whether that is allowed. Values are those of the file, before
+`out_of_range` is applied.
 """
 
 from __future__ import annotations

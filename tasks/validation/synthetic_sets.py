@@ -1,7 +1,7 @@
 """Judges the synthetic sets by the suite that judged the file. Public values only.
 
-A set states labels; it is judged in the texts of the file that they stand for, so that the suite
-and a team's own expectations say the same of both.
+Labels of a set are translated to the texts of the file that they stand for, so the suite and a
+team's own expectations mean the same for both.
 """
 
 from __future__ import annotations

@@ -48,11 +48,11 @@ def expectations_text(schema: Schema, failed: Sequence[Sequence[int]]) -> bytes:
 
 
 def expectations_in_words(schema: Schema, failed: Sequence[Sequence[int]]) -> str:
-    """Return a sentence for people on which expectations the sets meet."""
+    """Return a sentence that says which expectations the sets meet."""
     rules = rules_of(schema, sets=True)
     own = sum(rule.kind == "own" for rule in rules)
     count = f"{len(rules)} expectation{'s' if len(rules) != 1 else ''} of the schema"
-    count += f", {own} of them stated by its authors," if own else ""
+    count += f" ({own} of them stated by its authors)" if own else ""
     missed = [(number, numbers) for number, numbers in enumerate(failed, start=1) if numbers]
     sets = "The set meets" if len(failed) == 1 else f"All {len(failed)} sets meet"
     if not missed:

@@ -1,12 +1,12 @@
 """The suite of Great Expectations that follows from a schema, as the library writes it to JSON.
 
 Its expectations are about columns of two kinds. A column of the file is judged by its distinct
-values or its bounds, which every partition of the file adds to: an expectation that holds of these
-holds of every row. A `counted` column has one value, the number of rows that break a rule, which
-no value by itself shows: texts that cannot be read, impossible combinations, columns that do not
-follow from another, rows without an identifier. That number must be 0.
+values or its bounds, collected over all partitions: an expectation that is true of these is true of
+every row. A `counted` column has one value, the number of rows with a problem that no single value
+shows: texts that cannot be read, impossible combinations, columns that do not follow from another,
+rows without an identifier. That number must be 0.
 
-The synthetic sets are judged by the same suite, in the texts of the file.
+The same suite judges the synthetic sets, with labels translated to the texts of the file.
 """
 
 from __future__ import annotations

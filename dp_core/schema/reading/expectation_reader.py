@@ -55,7 +55,7 @@ def _read(node: Node, known: Mapping[str, Column]) -> Expectation:
     offer = OFFERED[name]
     fields = given.fields((*offer.takes, "only"), required=offer.required)
     if offer.bounded and not {"min_value", "max_value"} & set(fields):
-        raise given.error("bounds nothing; give min_value, max_value, or both.")
+        raise given.error("sets no bound; give min_value, max_value, or both.")
     if "only" in fields:
         fields["only"].choice(("file",))
     return Expectation(
@@ -90,7 +90,7 @@ class _Arguments:
         low, high = found.get("min_value"), found.get("max_value")
         # Both are numbers or both are ISO dates, so they compare.
         if low is not None and high is not None and low > high:  # type: ignore[operator]
-            raise node.error("min_value is greater than max_value; exchange them.")
+            raise node.error("min_value is greater than max_value; swap them.")
         return {key: found[key] for key in takes}
 
     def _column(self, node: Node, kind: str) -> Column:

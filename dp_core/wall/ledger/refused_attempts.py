@@ -3,12 +3,12 @@
 A refusal is an exact answer about the data that no epsilon pays for: an `impossible` rule can ask
 any question. So an attempt is recorded (`examine`) before the data are opened, and its verdict
 before anybody is told of it. That the data fit is an exact answer too. So an attempt stays open
-until the first charge of its release. A crash changes nothing: the same release goes on with the
+until the first charge of its release. A crash changes nothing: the same release continues the
 attempt, and asks the same question. If the release ends before its first charge, the attempt counts
-as refused, because somebody may have seen the answer. So no answer is free.
+as refused, because somebody may have seen the answer. So every answer is counted.
 
-A person may declare data public that belong to an account, to compare methods on them. The refusal
-tells that these are the confidential data, so it is a refused attempt too (`refuse-public`).
+A person may declare public, to compare methods, data that belong to an account. The refusal reveals
+that these are the confidential data, so it counts as a refused attempt (`refuse-public`).
 """
 
 from __future__ import annotations

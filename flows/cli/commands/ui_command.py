@@ -12,8 +12,8 @@ from flows.cli.command_parts import cli, this_home
 def ui(port: int) -> None:
     """Show the runs of this home in Prefect's pages, until stopped.
 
-    It reads what `run` and `resume` left without a server of their own. The pages are for staff and
-    listen on this machine only.
+    It shows the runs that `run` and `resume` made without PREFECT_API_URL. The pages are for staff
+    and are open on this machine only.
     """
     from flows.engine.pages import show_pages
     from flows.engine.settings import prepare, require_room

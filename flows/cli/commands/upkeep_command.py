@@ -18,8 +18,8 @@ def upkeep(task: str) -> None:
 
     \b
     nightly  Check every entry of the ledger, and every bundle where it was written.
-             Without a Prefect server it checks too, and tells nobody but the caller.
-    sweep    Give killed and failed runs back to their worker.
+             Without a Prefect server, only the caller sees the result.
+    sweep    Return killed and failed runs to their worker.
     """  # noqa: D301 (click's sign for text that is not to be wrapped)
     from flows.engine.configured_server import require_server, server_fault
     from flows.engine.settings import prepare
@@ -28,7 +28,10 @@ def upkeep(task: str) -> None:
     named = bool(os.environ.get("PREFECT_API_URL"))
     if task == "sweep":
         if not named:
-            raise BadInput("PREFECT_API_URL is not set; it names the server whose runs go on.")
+            raise BadInput(
+                "PREFECT_API_URL is not set; set it to the URL of the Prefect server whose runs the"
+                " sweep resumes."
+            )
         require_server()
         from flows.sweep import resume_unfinished
 
@@ -42,7 +45,7 @@ def upkeep(task: str) -> None:
         return
     # An unreachable Prefect must not hide a damaged ledger.
     if fault is not None:
-        click.echo(f"dp-release: {fault} The check goes on without it.", err=True)
+        click.echo(f"dp-release: {fault} The check continues without it.", err=True)
     click.echo(check_all(this_home(), []).sentence)
 
 

@@ -78,12 +78,12 @@ def _attempts(console: Console, answer: answers.AccountAnswer) -> None:
     if answer.refused_attempts:
         fact(console, "Refused", plural(answer.refused_attempts, "attempt"))
     for said in answer.refused_declarations:
-        what = f"data of this account declared public on {said.day} by {said.by}: {said.reason}"
-        fact(console, "Refused", what)
+        what = f"declaration of {said.day} by {said.by} that data of this account are public"
+        fact(console, "Refused", f"{what}: {said.reason}")
     if answer.open_attempts:
         fact(console, "Open", f"{plural(answer.open_attempts, 'attempt')} without a charge yet")
     if answer.fitted_attempts:
-        fact(console, "Fitted", f"{plural(answer.fitted_attempts, 'attempt')}, by the data")
+        fact(console, "Fitted", f"{plural(answer.fitted_attempts, 'attempt')} whose data fit")
     for retry in answer.allowed_retries:
         fact(console, "Allowed", f"further attempts on {retry.day} by {retry.by}: {retry.reason}")
 
@@ -93,8 +93,8 @@ def retry_allowed(console: Console, answer: answers.AllowedAttempts) -> None:
     refused = plural(answer.refused_attempts, "refused attempt")
     sentence(
         console,
-        f"Account {answer.account!r} allows further attempts; it has {refused} so far. It and the"
-        " accounts above and within it may together begin"
+        f"Account {answer.account!r} allows further attempts; it has {refused} so far. Together"
+        " with the accounts above and within it, it may begin"
         f" {plural(answer.new_attempts, 'new attempt')}.",
     )
 

@@ -92,7 +92,7 @@ def test_a_stage_that_is_not_finished_is_not_made_again(project):
 def test_nothing_of_a_published_release_is_made_again(project):
     project.release()
     bundle = {path: path.read_bytes() for path in project.out.rglob("*") if path.is_file()}
-    with pytest.raises(BadInput, match="'town' is finished, so no stage of it is made again"):
+    with pytest.raises(BadInput, match="'town' is finished, so none of its stages can be repeated"):
         again(project, "synthesize")
     with pytest.raises(BadInput, match="'city' has no open reservation"):
         again(project, "synthesize", "city")
@@ -104,7 +104,7 @@ def test_nothing_of_a_release_that_awaits_approval_is_made_again(project):
     project.write_spec("publish: after-approval\n")
     with pytest.raises(Held):
         project.release()
-    with pytest.raises(BadInput, match="awaits approval, so no stage of it is made again"):
+    with pytest.raises(BadInput, match="awaits approval, so none of its stages can be repeated"):
         again(project, "synthesize")
 
 

@@ -308,7 +308,7 @@ def test_a_text_that_is_no_text_is_refused(tmp_path, monkeypatch, says):
         (f"postgresql://u:{MARKER}@127.0.0.1:1/{MARKER}", "refuses the connection"),
         (f"postgresql://u:{MARKER}@/db?host=/no/such/{MARKER}", "has no server that listens"),
         (f"postgresql://u:{MARKER}@/db?{MARKER}=1", "does not answer; check the URL"),
-        (f"sqlite:////no/such/{MARKER}.db", "is a file that is not there, or may not be read"),
+        (f"sqlite:////no/such/{MARKER}.db", "is a file that does not exist or may not be read"),
     ],
 )
 def test_what_is_wrong_on_the_way_there_is_said_without_the_url(tmp_path, monkeypatch, url, says):
@@ -329,13 +329,13 @@ def test_a_database_that_is_not_there_is_not_made(tmp_path, monkeypatch):
 def test_a_file_that_is_no_database_is_refused(tmp_path, monkeypatch):
     (tmp_path / "x.db").write_text(f"{CANARY}\n" * 200)
     monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path}/x.db")
-    assert "is a file that is no database" in refusal(tmp_path / "run")
+    assert "is not a database file" in refusal(tmp_path / "run")
 
 
 def test_who_may_not_in_is_told_so(postgres_server, tmp_path, monkeypatch):
     url = postgres_database(postgres_server.url("nobodys")).url
     monkeypatch.setenv(VARIABLE, url)
-    assert "knows no such database" in refusal(tmp_path / "run")
+    assert "has no such database" in refusal(tmp_path / "run")
 
 
 @pytest.mark.runbook("database-right")

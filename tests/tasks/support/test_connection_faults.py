@@ -13,8 +13,11 @@ MARKER = "zqxsecret"
     ("message", "says"),
     [
         ('FATAL:  password authentication failed for user "zqxsecret"', "refuses the user"),
-        ("fe_sendauth: no password supplied", "wants a password"),
-        ('FATAL:  no pg_hba.conf entry for host "::1", user "zqxsecret"', "lets nobody in"),
+        ("fe_sendauth: no password supplied", "requires a password"),
+        (
+            'FATAL:  no pg_hba.conf entry for host "::1", user "zqxsecret"',
+            "does not admit this user",
+        ),
         ('FATAL:  role "zqxsecret" does not exist', "no such user"),
         ('FATAL:  database "zqxsecret" does not exist', "no such database"),
         ("failed to resolve host 'zqxsecret': [Errno -2] Name or service not known", "not found"),

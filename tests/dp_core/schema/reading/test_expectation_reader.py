@@ -81,7 +81,7 @@ def test_arguments_are_read_by_their_kind(line, arguments):
         ),
         ("expect_column_values_to_match_regex: {column: age, regex: x}", "is of type integer"),
         ("expect_column_mean_to_be_between: {column: sex, min_value: 1}", "is of type category"),
-        ("expect_column_max_to_be_between: {column: age}", "bounds nothing"),
+        ("expect_column_max_to_be_between: {column: age}", "sets no bound"),
         ("expect_column_max_to_be_between: {column: sex, max_value: 1}", "texts without bounds"),
         (
             "expect_column_max_to_be_between: {column: age, min_value: 5, max_value: 4}",
