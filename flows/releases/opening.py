@@ -1,4 +1,4 @@
-"""Opens the run of a release under its lease, and returns a reservation that paid for nothing."""
+"""Opens the run of a release under its lease, and gives back a reservation without charges."""
 
 from __future__ import annotations
 

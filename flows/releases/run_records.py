@@ -45,7 +45,7 @@ class RunRecord:
         spec: Path of the release's spec; None until it is known.
         waits: Whether the run ended because its plan awaits approval.
         failures: Number of its failures, without interruptions and kills.
-        ended: Exit code, as of the command; None while the process is at work, or if it was
+        ended: Exit code, as the command returns it; None while the process works, or if it was
             killed.
     """
 

@@ -29,7 +29,7 @@ class PublicDeclarations:
             book.append("declare-public", body={"files": files, "by": by, "reason": reason})
 
     def refuse_known(self, hashes: Collection[str], *, by: str, reason: str) -> None:
-        """Refuse data declared public that belong to an account; the ledger counts an attempt.
+        """Refuse data declared public that belong to an account; count a refused attempt.
 
         Args:
             hashes: Keyed hashes of the data; empty if the ledger has no input.

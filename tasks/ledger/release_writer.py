@@ -100,7 +100,7 @@ class ReleaseWriter:
     def examine(self, reservation: Reservation) -> bool:
         """Record that the release opens its confidential data; call it before they are opened.
 
-        A release whose data were opened before goes on with that attempt: it asks the same
+        A release whose data were opened before continues that attempt: it asks the same
         question of the same data. Only after charges a refused attempt was another file's, and
         then a new attempt begins.
 
@@ -206,7 +206,7 @@ class ReleaseWriter:
         """
         state = examination_of(book, reservation.position)
         if state == "charged":
-            # Attempts of other releases that are open must not keep it from going on at night.
+            # Open attempts of other releases must not stop a release that has charged.
             check_attempts(book, reservation.account)
         elif state not in ("open", "fits"):
             check_new_attempt(book, reservation.account)

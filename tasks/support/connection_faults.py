@@ -1,4 +1,4 @@
-"""Why a database did not accept a connection, in words that hold nothing of its URL.
+"""Why a database did not accept a connection, in words that contain no part of its URL.
 
 Drivers report the cause as text only: PostgreSQL sends no error code before a connection exists.
 """
@@ -96,7 +96,7 @@ def connection_fault(error: Exception) -> ConnectionFault | None:
         error: What SQLAlchemy or the driver raised.
 
     Privacy:
-        The message may quote the URL, the user or the host. Nothing of it is in the answer.
+        The message may quote the URL, the user or the host. The answer contains none of these.
 
     >>> connection_fault(OSError("Connection refused")).says
     'refuses the connection, because no server listens at that host and port'

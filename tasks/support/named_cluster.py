@@ -36,7 +36,7 @@ PRIVATE: Mapping[str, object] = {
     # privacy: a spill file would hold exact counts in clear.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
-    # privacy: unless the operator asks for more, the scheduler answers `/health` only.
+    # privacy: scheduler and workers answer `/health` only, unless the operator asks for more.
     "distributed.scheduler.http.routes": ["distributed.http.health"],
     "distributed.worker.http.routes": ["distributed.http.health"],
     "distributed.scheduler.worker-ttl": "2 minutes",

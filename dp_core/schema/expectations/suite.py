@@ -24,7 +24,7 @@ from dp_core.schema.problems import Problem, applies, refused
 Seen = Literal["profile", "rows", "table"]
 """The frame on which an expectation is judged."""
 Kind = Literal["value", "identifier", "dependency", "impossible", "own"]
-"""What an expectation says: the schema's word about a value, a rule of it, or a team's own."""
+"""Kind of an expectation: about values, about a rule of the schema, or a team's own."""
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
@@ -65,8 +65,8 @@ def rules_of(schema: Schema, *, sets: bool = False) -> tuple[Rule, ...]:
 
     Args:
         schema: The schema whose codes the file is stored in or, for the sets, with its choices.
-        sets: Whether they are about synthetic sets, which have no identifiers, and of which the
-            team's expectations about the file only say nothing. False by default.
+        sets: Whether to return the expectations of the synthetic sets, without those about
+            identifiers and about the file only. False by default.
     """
     names = {*schema.names}
     found = [rule for column in schema.checked for rule in _of_values(column, names)]

@@ -106,7 +106,7 @@ class LedgerAnchor:
     # -- the methods that the database calls
 
     def check_new(self, connection: sa.Connection | None = None) -> None:
-        """Refuse to make a ledger where a note knows an earlier one, which must be gone.
+        """Refuse to make a ledger where a note records an earlier one that is gone.
 
         A damaged note of another ledger is passed over.
 

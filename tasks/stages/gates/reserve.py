@@ -22,6 +22,6 @@ class Opening(Protocol):
 
 @gate("reserve")
 def reserve(opening: Opening) -> StageResult:
-    """Reserve the whole cost of the release, or find the reservation that it goes on with."""
+    """Reserve the whole cost of the release, or find the reservation of an earlier run."""
     opening.open()
     return StageResult("reserve", {})
