@@ -114,7 +114,7 @@ def test_a_database_that_goes_away_stops_a_release_and_its_return_lets_it_go_on(
         assert postgres_server.pid is None
         assert stopped.returncode == 4, stopped.stderr
         last = stopped.stderr.splitlines()[-1]
-        assert last.startswith("dp-release: The ledger's database at ")
+        assert last.startswith("dp-release: The ledger at ")
         says(last)
         assert "resume" in last
         assert stopped.stderr.count("dp-release: ") == 1
