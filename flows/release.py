@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prefect import State, Task, flow, tags
+from prefect import State, Task, flow
 from prefect.states import Completed
 
 from dp_core.errors import BadInput, DataRefused, SchemaViolation
@@ -20,7 +20,7 @@ from flows.monitoring import log, run_log
 from flows.monitoring.announcement import tell
 from flows.monitoring.outcome import outcome_of
 from flows.monitoring.prefect_artifacts import ReleaseArtifacts
-from flows.monitoring.prefect_runs import tag_flow_run, tags_of
+from flows.monitoring.prefect_runs import tag_flow_run
 from flows.releases.lost_results import forget_lost, needs_data
 from flows.releases.opening import Opening, give_back
 from tasks.ledger.reservations import Charge
@@ -141,17 +141,16 @@ def release(
 
     run_log.show_lines()
     tag_flow_run(asked)
-    with tags(*tags_of(asked)):
-        failure = without_data(asked.release, work)
+    failure = without_data(asked.release, work)
     outcome = outcome_of(asked.release, failure)
     run_log.ended(outcome.sentence)
     artifacts.end(outcome)
     tell(outcome, release=asked.release, account=asked.account)
-    if outcome.is_failure and failure is not None:
+    if failure is None:
+        return None
+    if outcome.is_failure:
         raise failure
-    if failure is not None:
-        return Completed(name=outcome.title, message=outcome.sentence)
-    return None
+    return Completed(name=outcome.title, message=outcome.sentence)
 
 
 Perform = Callable[..., Any]
@@ -221,7 +220,8 @@ def make_release(
     """Run every stage that is not done yet, then publish if that is allowed.
 
     Each task takes the results that it waits for, so Prefect draws them as its graph. The ledger
-    gives a grant before each stage of `dp_core.wall.stage_grant.PAYS`.
+    gives a grant before each stage of `dp_core.wall.stage_grant.PAYS`: those that count records or
+    may charge. `identify`, `validate` and `discretize` read the file before, as its attempt.
 
     Args:
         run: The run, with its lease and reservation.
@@ -235,13 +235,13 @@ def make_release(
     """
 
     def look(stage: Task[..., StageResult], *after: StageResult) -> StageResult:
-        """Run a stage that looks at the data, after the ledger has granted it."""
+        """Run a stage that counts records or may charge, after the ledger has granted it."""
         granted = None
         if run.folder.done(stage.name) is None:
             granted = perform(grant, run, stage.name, *after)
         return perform(stage, run, granted, *after)
 
-    checked = reserved
+    made = reserved
     if run.writer.gate(run.reservation).held is None:
         forget_lost(run)
         bound = reserved
@@ -260,8 +260,8 @@ def make_release(
         measured = look(measure_marginals, selected)
         fitted = perform(reconstruct, run, measured)
         sets = perform(synthesize, run, fitted)
-        checked = look(check_quality, sets)
-    settled = _answer(perform(settle, run, checked))
+        made = look(check_quality, sets)
+    settled = _answer(perform(settle, run, made))
     perform(publish, run, settled)
     tidy(run)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import logging
 import os
 import select
 import signal
@@ -164,10 +165,11 @@ def _serve(listener: socket.socket, secret: str, said: int) -> None:
     from prefect.logging.configuration import setup_logging
 
     _TYPE_CHECKS.install()
-    from flows.engine.prefect_api import WHOLE_SERVER, PrefectApi
+    from flows.engine.prefect_api import WHOLE_SERVER, PrefectApi, is_worth_a_line
 
     WHOLE_SERVER.install()
     setup_logging()
+    logging.getLogger("uvicorn.error").addFilter(is_worth_a_line)
 
     def started() -> None:
         os.write(said, b"1")

@@ -14,6 +14,7 @@ import asyncio
 import base64
 import contextlib
 import hmac
+import logging
 from collections.abc import AsyncIterator, Callable
 from importlib import import_module
 from typing import Any
@@ -166,6 +167,15 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 def _is_retryable(error: Exception) -> bool:
     return _whole_server().is_client_retryable_exception(error)
+
+
+def is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Return whether uvicorn's log keeps a record: not if Prefect's client repeats the request.
+
+    A locked database is answered with 503 and asked again. Prefect's own server leaves it out, too.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, Exception) and _is_retryable(error))
 
 
 def _whole_server() -> Any:

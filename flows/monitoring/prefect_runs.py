@@ -22,6 +22,7 @@ from prefect.runtime import task_run as this_task
 from prefect.states import Cancelled, Crashed, State
 
 from dp_core.spec.release_spec import ReleaseSpec
+from tasks.run.home import home, home_id
 
 _UNFINISHED = {"type": {"any_": ["RUNNING", "PENDING"]}}
 _MOST = 200
@@ -29,8 +30,12 @@ _MOST = 200
 
 
 def tags_of(spec: ReleaseSpec) -> tuple[str, ...]:
-    """Return the tags of all runs of a release in Prefect."""
-    return (_tag(spec.release), f"account:{spec.account}", f"method:{spec.method}")
+    """Return the tags of a release's flow runs in Prefect.
+
+    Tasks have none: for each tag of a task Prefect asks its server for a slot of a limit.
+    """
+    own = (_tag(spec.release), _home_tag())
+    return (*own, f"account:{spec.account}", f"method:{spec.method}")
 
 
 def tag_flow_run(spec: ReleaseSpec) -> None:
@@ -53,13 +58,11 @@ def end_dead_runs(release: str) -> None:
     """
     if FlowRunContext.get() is None:
         return
-    mine = {"tags": {"all_": [_tag(release)]}, "state": _UNFINISHED}
+    # Another home may make a release of the same name under the same server.
+    mine = {"tags": {"all_": [_tag(release), _home_tag()]}}
     with suppress(Exception), get_client(sync_client=True) as client:
-        tasks = TaskRunFilter.model_validate(mine)
-        for task in client.read_task_runs(task_run_filter=tasks, limit=_MOST):
-            if str(task.id) != this_task.id:
-                client.set_task_run_state(task.id, ended_unseen(), force=True)
-        runs = FlowRunFilter.model_validate(mine)
+        end_tasks(client, mine, ended_unseen())
+        runs = FlowRunFilter.model_validate({**mine, "state": _UNFINISHED})
         for run in client.read_flow_runs(flow_run_filter=runs, limit=_MOST):
             if str(run.id) != this_run.id:
                 client.set_flow_run_state(run.id, ended_unseen(), force=True)
@@ -86,6 +89,8 @@ def end_tasks(
         limit=_MOST,
     )
     for task in tasks:
+        if str(task.id) == this_task.id:
+            continue
         if before is None or task.state is None or task.state.timestamp < before:
             client.set_task_run_state(task.id, state, force=True)
 
@@ -120,6 +125,10 @@ def heed_requests() -> None:
         stop = Abort("A person cancelled the run.")
         stop.state = state  # type: ignore[attr-defined]  # Prefect's engine reads it
         raise stop
+
+
+def _home_tag() -> str:
+    return f"home:{home_id(home())[:8]}"
 
 
 def _tag(release: str) -> str:

@@ -52,9 +52,7 @@ def granted(run: Run, grant: StageGrant) -> None:
     shares = ", ".join(
         f"{_amount(run, left)} of {share}" for share, left in grant.left.items() if left
     )
-    _say(
-        f"Stage {grant.stage} may look at the data" + (f" and charge {shares}." if shares else ".")
-    )
+    _say(f"Stage {grant.stage} may count records" + (f" and charge {shares}." if shares else "."))
 
 
 def stage_done(run: Run, stage: str) -> None:

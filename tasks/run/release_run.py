@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from dp_core.errors import StageFailed
 from dp_core.spec.plan import Plan
 from dp_core.spec.release_spec import ReleaseSpec
+from dp_core.wall.stage_grant import PAYS
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Charge, Reservation
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str, float], None]
 """Called with a stage's name and the part of it that is done, 0 to 1. Public values only."""
 
-CONFIDENTIAL_STAGES = (
-    *("validate", "discretize", "domain", "count", "basics", "select", "measure", "check"),
-)
+CONFIDENTIAL_STAGES = ("validate", "discretize", *PAYS)
 """Stages that read the confidential data; the others could run on another machine."""
 
 

@@ -83,7 +83,10 @@ def granted_stage(
         name: Public name of the stage; one of `dp_core.wall.stage_grant.PAYS`.
     """
     if name not in PAYS:
-        raise ValueError(f"The ledger gives no grants for stage {name!r}.")
+        raise ValueError(
+            f"The ledger gives no grants for stage {name!r}; add it to `PAYS` in"
+            " dp_core/wall/stage_grant.py."
+        )
 
     def decorate(work: Callable[[RunT, StageGrant], Facts]) -> Task[..., StageResult]:
         def perform(
