@@ -49,6 +49,22 @@ class StageGrant:
     fence: int
     left: Mapping[Stage, Fraction]
 
+    def require_shares(self, steps: Sequence[Step]) -> None:
+        """Check that the stage may charge the shares that pay for steps, whatever is left of them.
+
+        Args:
+            steps: Steps that are about to be drawn.
+
+        Raises:
+            BudgetRefused: if a step belongs to another share.
+        """
+        for step in steps:
+            if step.stage not in self.left:
+                raise BudgetRefused(
+                    f"The grant of stage {self.stage!r} of release {self.release!r} does not cover"
+                    f" a charge of {step.stage!r}; nothing was charged."
+                )
+
     def require(self, steps: Sequence[Step]) -> None:
         """Check that new charges lie within the grant.
 
@@ -58,15 +74,11 @@ class StageGrant:
         Raises:
             BudgetRefused: if a step belongs to another share, or the steps cost more than is left.
         """
+        self.require_shares(steps)
         asked: dict[Stage, Fraction] = {}
         for step in steps:
             asked[step.stage] = asked.get(step.stage, Fraction(0)) + step.cost
         for share, cost in asked.items():
-            if share not in self.left:
-                raise BudgetRefused(
-                    f"The grant of stage {self.stage!r} of release {self.release!r} does not cover"
-                    f" a charge of {share!r}; nothing was charged."
-                )
             if cost > self.left[share]:
                 raise BudgetRefused(
                     f"The grant of stage {self.stage!r} of release {self.release!r} has"

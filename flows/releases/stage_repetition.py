@@ -38,14 +38,15 @@ def forget_from(home: Path, ledger: Ledger, release: str, stage: str) -> None:
             f"--from takes {' or '.join(REPEATABLE)}, which read stored results only, not"
             f" {stage!r}.{similar(stage, REPEATABLE)}"
         )
-    reservation = ledger.reservation(release)
-    if reservation is None or reservation.outcome is not None:
-        how = "has no open reservation" if reservation is None else f"is {reservation.outcome}"
-        raise BadInput(
-            f"Release {release!r} {how}, so none of its stages can be repeated; `dp-release"
-            f" status {release}` shows how it ended."
-        )
     with ledger.lease(release, home_id(home)) as writer:
+        # Without the lease another process could settle the release in between.
+        reservation = writer.reservation()
+        if reservation is None or reservation.outcome is not None:
+            how = "has no open reservation" if reservation is None else f"is {reservation.outcome}"
+            raise BadInput(
+                f"Release {release!r} {how}, so none of its stages can be repeated; `dp-release"
+                f" status {release}` shows how it ended."
+            )
         if writer.gate(reservation).held is not None:
             raise BadInput(
                 f"Release {release!r} awaits approval, so none of its stages can be repeated: a"

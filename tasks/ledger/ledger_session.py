@@ -82,7 +82,8 @@ class LedgerSession:
         """Return the noisy results of steps that are drawn together; see `Session`.
 
         Raises:
-            BudgetRefused: if the grant or a stage's budget does not allow a new batch.
+            BudgetRefused: if the grant or a stage's budget does not allow a new batch, or the grant
+                has no share for a batch that was charged and is not committed.
             LedgerCorrupt: if a result exists but the ledger has no charge for it.
             StageFailed: if a result is damaged or missing, or another process took over.
         """
@@ -100,7 +101,6 @@ class LedgerSession:
                 row="result-without-charge",
             )
         if not known:
-            # Results of earlier stages are read back under any grant.
             self.grant.require(steps)
         charges = self.writer.charge(self.reservation, batch, steps)
         grants = tuple(
@@ -109,8 +109,11 @@ class LedgerSession:
         draws = charges[0].draws
         committed = charges[0].result
         if committed is not None:
+            # Results of earlier stages are read back under any grant.
             return _pair(grants, self._committed(path, committed, grants))
         if known:
+            # privacy: a draw looks at the data, so only the stage that may pay for it makes it.
+            self.grant.require_shares(steps)
             stored = self._read(path, grants)
             if stored is not None:
                 _erase_temporaries(path)

@@ -101,8 +101,8 @@ class ReleaseWriter:
         """Record that the release opens its confidential data; call it before they are opened.
 
         A release whose data were opened before continues that attempt: it asks the same
-        question of the same data. Only after charges a refused attempt was another file's, and
-        then a new attempt begins.
+        question of the same data. A new attempt begins after an unreadable one, which answered
+        nothing, and, if the release has charges, after a refused one, which was another file's.
 
         Returns:
             Whether this call began the attempt.
@@ -114,8 +114,8 @@ class ReleaseWriter:
         with self._writing() as book:
             require_open(book, reservation)
             state = examination_of(book, reservation.position)
-            refused_file = state == "refused" and is_charged(book, reservation)
-            if state is not None and not refused_file:
+            other_file = state == "refused" and is_charged(book, reservation)
+            if state not in (None, "unreadable") and not other_file:
                 return False
             check_new_attempt(book, reservation.account)
             add(book, reservation, "examine", body=_again(book, reservation, "examine"))
@@ -123,6 +123,9 @@ class ReleaseWriter:
 
     def judge(self, reservation: Reservation, verdict: Verdict) -> None:
         """Record how the attempt of a release ended; a second verdict changes nothing.
+
+        If the release has charges, an attempt that fits ends at once, because no first charge
+        follows.
 
         Args:
             reservation: The release's reservation.
@@ -135,6 +138,8 @@ class ReleaseWriter:
                     body["counted"] = (
                         True  # in `Attempts.fitted`; earlier versions did not count it
                     )
+                    if is_charged(book, reservation):
+                        body["charged"] = True  # ends the attempt; earlier versions left it open
                 body |= _again(book, reservation, "verdict")
                 add(book, reservation, "verdict", body=body)
 
@@ -238,6 +243,7 @@ class ReleaseWriter:
             stage: Stage of the pipeline; one of `PAYS`.
 
         Raises:
+            BadInput: if the release's last attempt to use its data did not find them to fit.
             BudgetRefused: if the stage's charges exceed what its plan reserved.
             StageFailed: if another process took over, the reservation is closed or was made for
                 another plan, or the release is not bound to its input or to this home.
@@ -251,6 +257,14 @@ class ReleaseWriter:
                     f" {reservation.plan} was reserved; nothing was charged."
                 )
             self._bound_input(book, reservation)
+            state = examination_of(book, reservation.position)
+            if state not in (None, "fits", "charged"):
+                raise BadInput(
+                    f"The last attempt of release {self.release!r} to use its data did not find"
+                    f" them to fit, so stage {stage!r} gets no grant; nothing was charged. Type"
+                    f" `dp-release status {self.release}`: if the release is still open, resume it,"
+                    " otherwise run it again."
+                )
             used = use(book, reservation.position)
             left = {
                 share: reservation.costs.get(share, Fraction(0)) - used.of(share)

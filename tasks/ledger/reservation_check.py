@@ -87,7 +87,15 @@ def check_new_attempt(book: Transaction, account: str) -> None:
         StageFailed: if the open attempts of its family could become as many refusals as are
             allowed.
     """
-    _check_room_for_attempt(book, account, "resume this release")
+    check_attempts(book, account)
+    if attempts_of_family(book, account).is_full:
+        # privacy: otherwise any number of attempts could be begun before the first is refused.
+        raise StageFailed(
+            f"At most {MOST_REFUSED} attempts on account {_with_family(book, account)} may be"
+            f" refused or open (without a first charge). {open_in_words(book, account)} Then"
+            " resume this release.",
+            row="attempts-open",
+        )
 
 
 def check_comparison(book: Transaction) -> None:
@@ -96,23 +104,18 @@ def check_comparison(book: Transaction) -> None:
     Raises:
         BudgetRefused: if refused attempts have stopped an account that has an input.
         StageFailed: if the open attempts of such an account could become as many refusals as are
-            allowed.
+            allowed. The message names no release, because it may be another person's.
     """
     owners = dict.fromkeys(entry.receipt.account for entry in book.find(kinds=("input",)))
     for account in owners:
-        _check_room_for_attempt(book, account, "repeat the comparison")
-
-
-def _check_room_for_attempt(book: Transaction, account: str, then: str) -> None:
-    check_attempts(book, account)
-    if attempts_of_family(book, account).is_full:
-        # privacy: otherwise any number of attempts could be begun before the first is refused.
-        raise StageFailed(
-            f"At most {MOST_REFUSED} attempts on account {_with_family(book, account)} may be"
-            f" refused or open (without a first charge). {open_in_words(book, account)} Then"
-            f" {then}.",
-            row="attempts-open",
-        )
+        check_attempts(book, account)
+        if attempts_of_family(book, account).is_full:
+            raise StageFailed(
+                "An account of this ledger has too many open attempts, so a comparison cannot look"
+                " up its data now; `dp-release ledger show ACCOUNT` gives the number of an"
+                " account. Repeat the comparison when fewer are open.",
+                row="attempts-open",
+            )
 
 
 def open_in_words(book: Transaction, account: str) -> str:

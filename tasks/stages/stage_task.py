@@ -77,7 +77,7 @@ def granted_stage(
     """Return a decorator that makes a Prefect task of a stage that needs a grant of the ledger.
 
     As `stage`, but the task also takes the grant, after the run. Without a grant for this stage of
-    this reservation it fails before its work begins, unless the stage is already done.
+    this reservation and its plan it fails before its work begins, unless the stage is already done.
 
     Args:
         name: Public name of the stage; one of `dp_core.wall.stage_grant.PAYS`.
@@ -95,8 +95,8 @@ def granted_stage(
             *after: object,  # noqa: ARG001 (edges of the graph)
         ) -> StageResult:
             def granted() -> Facts:
-                mine = (name, run.reservation.link)
-                if grant is None or (grant.stage, grant.reservation) != mine:
+                mine = (name, run.reservation.link, run.reservation.plan)
+                if grant is None or (grant.stage, grant.reservation, grant.plan) != mine:
                     raise StageFailed(
                         f"Stage {name!r} of release {run.spec.release!r} was begun without the"
                         " ledger's grant for it; nothing was read or charged."

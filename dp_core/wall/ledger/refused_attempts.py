@@ -5,7 +5,10 @@ any question. So an attempt is recorded (`examine`) before the data are opened, 
 before anybody is told of it. That the data fit is an exact answer too. So an attempt stays open
 until the first charge of its release. A crash changes nothing: the same release continues the
 attempt, and asks the same question. If the release ends before its first charge, the attempt counts
-as refused, because somebody may have seen the answer. So every answer is counted.
+as refused, because somebody may have seen the answer. So every answer is counted. A release that
+has charges opens its data again only if another file was refused or could not be read. The attempt
+that then finds the bound file to fit ends at once (`charged` in the verdict), because the release
+has paid.
 
 A person may declare public, to compare methods, data that belong to an account. The refusal reveals
 that these are the confidential data, so it counts as a refused attempt (`refuse-public`).
@@ -18,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from dp_core.documents.canonical import canonical_json
-from dp_core.wall.ledger.running_totals import lineage, subtree
+from dp_core.wall.ledger.running_totals import lineage, subtree, use
 
 if TYPE_CHECKING:
     from dp_core.wall.ledger.entries import Entry
@@ -156,7 +159,8 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
         # After `fits` the attempt of this release is open already.
         state, open_now = "open", before.open + int(was != "fits")
     elif entry.kind == "verdict" and entry.body["verdict"] == "fits":
-        state, open_now = "fits", before.open
+        paid = entry.body.get("charged") is True
+        state, open_now = ("charged", before.open - 1) if paid else ("fits", before.open)
         fitted += int(entry.body.get("counted") is True)
     elif was not in ("open", "fits"):
         return {}
@@ -201,7 +205,9 @@ def broken_by_attempts(entry: Entry, book: Book) -> str | None:
         case "verdict":
             if state != "open":
                 return "judges data that were not opened, or were judged"
-            return None if entry.body["verdict"] in VERDICTS else "states an unknown verdict"
+            if entry.body["verdict"] not in VERDICTS:
+                return "states an unknown verdict"
+            return _broken_by_early_end(entry, book)
         case "charge":
             return (
                 "charges before its data were found to fit"
@@ -212,6 +218,20 @@ def broken_by_attempts(entry: Entry, book: Book) -> str | None:
             return _broken_by_end(entry, book)
         case _:
             return None
+
+
+def _broken_by_early_end(entry: Entry, book: Book) -> str | None:
+    """Return whether a verdict ends its attempt although its release has not charged.
+
+    Privacy:
+        Before the first charge the answer that the data fit would otherwise be free.
+    """
+    if "charged" not in entry.body:
+        return None  # before the first charge, or written by an earlier version
+    assert entry.reservation is not None
+    charged = use(book, entry.reservation).tally.charges > 0
+    right = entry.body["charged"] is True and entry.body["verdict"] == "fits" and charged
+    return None if right else "ends an attempt without a charge of its release"
 
 
 def _broken_by_end(entry: Entry, book: Book) -> str | None:

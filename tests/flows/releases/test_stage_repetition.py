@@ -7,6 +7,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, Held, StageFailed
 from flows.releases.stage_repetition import REPEATABLE, forget_from
+from tasks.ledger.ledger import Ledger
 from tasks.support.run_folder import RunFolder
 from tests.flows.releases.test_resume import assert_complete, failing, noisy
 
@@ -98,6 +99,24 @@ def test_nothing_of_a_published_release_is_made_again(project):
         again(project, "synthesize", "city")
     assert verify(project.out).passed
     assert {path: path.read_bytes() for path in bundle} == bundle
+
+
+def test_nothing_is_made_again_if_the_release_ends_before_the_lease_is_taken(checked, monkeypatch):
+    """Another process settles the release between the command and its lease."""
+    lease = Ledger.lease
+
+    def late(ledger, release, home):
+        with lease(ledger, release, home) as writer:
+            writer.settle(writer.reservation(), "abandoned")
+        return lease(ledger, release, home)
+
+    monkeypatch.setattr(Ledger, "lease", late)
+    with pytest.raises(BadInput, match="'town' is abandoned, so none of its stages"):
+        again(checked, "synthesize")
+    sets = checked.run_folder / "public/synthetic"
+    assert sorted(path.name for path in sets.glob("*.parquet")) != []
+    folder = RunFolder(checked.home, "town", checked.ledger().reservation("town").link)
+    assert folder.done("synthesize") is not None
 
 
 def test_nothing_of_a_release_that_awaits_approval_is_made_again(project):

@@ -155,6 +155,25 @@ def test_results_of_earlier_stages_are_read_back_under_any_grant(plan, curator_w
     assert np.array_equal(first.values, read.values)
 
 
+def test_a_charged_result_is_drawn_again_only_under_a_grant_of_its_share(
+    ledger, plan, curator_with
+):
+    domain = plan.spec.schema.domain
+    codes = np.stack([np.arange(60) % size for size in domain.sizes]).astype(np.uint16)
+    counter = MemoryCounter(Dataset(domain, codes))
+    cost = plan.costs["one_way"]
+    with pytest.raises(AssertionError, match="data were read"):
+        curator_with("basics").measure("one_way", [("a",)], [cost])
+    before = ledger.head()
+    assert before.kind == "charge"
+    with pytest.raises(BudgetRefused, match="does not cover a charge of 'one_way'"):
+        curator_with("measure", counter).measure("one_way", [("a",)], [cost])
+    assert ledger.head() == before
+    # What is left of the share does not matter: the draw is paid.
+    curator_with("basics", counter).measure("one_way", [("a",)], [cost])
+    assert ledger.head().kind == "commit"
+
+
 def test_a_grant_of_another_release_does_not_widen_the_reservation(
     ledger, writer, plan, reservation, tmp_path
 ):

@@ -236,14 +236,19 @@ def test_prefect_keeps_caches_and_repeats_nothing_of_a_stage():
     assert work.cache_policy.compute_key(None, {}, {}) is None
 
 
-def grant_for(name, reservation="r" * 64):
-    return StageGrant(name, "first", reservation, "p" * 64, 1, {})
+def grant_for(name, reservation="r" * 64, plan="p" * 64):
+    return StageGrant(name, "first", reservation, plan, 1, {})
 
 
 @pytest.mark.parametrize(
     "grant",
-    [None, grant_for("select"), grant_for("measure", "another reservation")],
-    ids=["none", "of another stage", "of another reservation"],
+    [
+        None,
+        grant_for("select"),
+        grant_for("measure", "another reservation"),
+        grant_for("measure", plan="another plan"),
+    ],
+    ids=["none", "of another stage", "of another reservation", "of another plan"],
 )
 def test_a_stage_that_looks_at_the_data_does_not_begin_without_its_grant(run, grant):
     calls = []
@@ -252,7 +257,7 @@ def test_a_stage_that_looks_at_the_data_does_not_begin_without_its_grant(run, gr
     def work(run, _grant):
         calls.append(run)
 
-    run.reservation = SimpleNamespace(link="r" * 64)
+    run.reservation = SimpleNamespace(link="r" * 64, plan="p" * 64)
     with pytest.raises(StageFailed, match="without the ledger's grant"):
         work.fn(run, grant)
     assert calls == []
