@@ -393,3 +393,25 @@ def test_status_tells_where_a_stopped_release_stands(project, command):
     assert status["spent_part"] == 1.0
     assert status["uncommitted"] == 0
     assert json.loads((project.run_folder / "run.json").read_text())["out"] == status["out"]
+
+
+@pytest.mark.parametrize("stops_before", ["measure", "check"])
+def test_a_wrong_file_and_then_a_missing_one_do_not_keep_a_release_from_its_end(
+    project, stops_before
+):
+    """Formerly the release could never charge again, although the right file was back."""
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing(stops_before, StageFailed("outside"), after=False))
+    data = project.folder / "town.csv"
+    good = data.read_text()
+    data.write_text(good.replace(",single,", ",married,", 1))
+    with pytest.raises(BadInput, match="changed since it began"):
+        project.release()
+    data.unlink()
+    with pytest.raises(BadInput):
+        project.release()
+    data.write_text(good)
+    project.release()
+    assert_complete(project)
+    found = project.ledger().attempts("town")
+    assert (found.refused, found.open) == (1, 0)
