@@ -12,9 +12,6 @@ import warnings
 from collections.abc import Mapping
 from fractions import Fraction
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest, similar
@@ -232,6 +229,9 @@ def _regex(node: Node) -> str:
     privacy: RE2 takes time in proportion to the text. Others can take time that is exponential in
     it, and then the time of a stage would tell of single texts.
     """
+    import pyarrow as pa
+    import pyarrow.compute as pc  # not needed by schemas without one
+
     text = node.text(example='"^[A-Z]"')
     try:
         re.compile(text)
