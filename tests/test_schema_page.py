@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dp_core.schema.expectations.offered import OFFERED
 from dp_core.schema.reading import column_reader
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 
@@ -70,3 +71,9 @@ def test_dependent_columns_are_those_that_the_page_names(folder: Path) -> None:
 
     assert [one.column.name for one in schema.dependents] == ["sector", "stage", "school"]
     assert schema.dependents[0].codes == (0, 0, 1)
+
+
+def test_the_expectations_are_those_that_a_schema_can_state() -> None:
+    section = PAGE.partition("\n## Expectations\n")[2].partition("\n## ")[0]
+
+    assert re.findall(r"^- `(expect_\w+)`$", section, re.MULTILINE) == [*OFFERED]

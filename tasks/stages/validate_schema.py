@@ -13,10 +13,13 @@ def validate_schema(run: ConfidentialRun) -> None:
     """Check every value of the file against the schema.
 
     Raises:
+        BadInput: if the library cannot judge a team's own expectation; the data are not opened.
         SchemaViolation: if a value does not fit, or rows break a rule between columns.
     """
     from tasks.validation.expectations import validate
+    from tasks.validation.trial import try_expectations
 
+    try_expectations(run.schema.stored)  # before `run.source`, which begins an attempt
     progress = partial(run.progress, "validate")
     # Write the codes too, so that the file is read only once.
     validate(run.source, run.schema.stored, run.folder.internal, progress, run.codes)

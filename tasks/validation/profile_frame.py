@@ -78,7 +78,7 @@ def _described(column: Column, profile: Profile) -> list[Any]:
     if values:
         return values
     # No row has a readable value; that must not look like a missing one.
-    return [_legal(column) if Problem.MISSING in refused(column) else None]
+    return [legal_value(column) if Problem.MISSING in refused(column) else None]
 
 
 def _values(column: Column, profile: Profile) -> list[Any]:
@@ -88,7 +88,8 @@ def _values(column: Column, profile: Profile) -> list[Any]:
     return [_day(int(end)) for end in ends] if column.kind == "date" else list(ends)
 
 
-def _legal(column: Column) -> Any:
+def legal_value(column: Column) -> Any:
+    """Return a value that the column may have: its first level, or its least number or date."""
     if column.levels:
         return column.levels[0].text
     low, _ = bounds(column)

@@ -95,6 +95,7 @@ class SuiteJudge:
         self.results: list[dict[str, Any]] = []
         with deprecations_unheard():  # the library imports more of its modules here
             self._checkpoints = _checkpoints(name, chosen) if chosen else {}
+        self._dates = {name for rule in chosen.values() for name in rule.dates}
 
     def judge(self, seen: Seen, columns: Mapping[str, Any], rows: int) -> frozenset[int]:
         """Judge a frame by the rules about it; return the numbers of those that it breaks.
@@ -107,12 +108,20 @@ class SuiteJudge:
         Raises:
             RuntimeError: if Great Expectations fails to judge a rule.
         """
-        if seen not in self._checkpoints:
-            return frozenset()
+        found: set[int] = set()
+        for texts in (False, True):
+            if (seen, texts) in self._checkpoints:
+                cells = _with_texts(columns, self._dates) if texts else dict(columns)
+                found |= self._judge(self._checkpoints[seen, texts], cells, rows)
+        return frozenset(found)
+
+    def _judge(
+        self, judging: tuple[Any, int], columns: dict[str, Any], rows: int
+    ) -> frozenset[int]:
         import pandas as pd
 
-        frame = pd.DataFrame(dict(columns), index=pd.RangeIndex(rows))
-        checkpoint, count = self._checkpoints[seen]
+        frame = pd.DataFrame(columns, index=pd.RangeIndex(rows))
+        checkpoint, count = judging
         given = {"dataframe": frame}
         with deprecations_unheard():
             verdict = checkpoint.run(batch_parameters=given)
@@ -126,6 +135,16 @@ class SuiteJudge:
             self.results.append(result.to_json_dict())
             del self.results[: -2 * KEPT]
         return failed if not verdict.success else frozenset()
+
+
+def _with_texts(columns: Mapping[str, Any], dates: Collection[str]) -> dict[str, Any]:
+    """Return the columns of a frame with dates as ISO texts."""
+    return {
+        name: [None if day is None else day.isoformat() for day in cells]
+        if name in dates
+        else cells
+        for name, cells in columns.items()
+    }
 
 
 def _failed(results: Sequence[Any], count: int) -> frozenset[int]:
@@ -142,8 +161,11 @@ def _failed(results: Sequence[Any], count: int) -> frozenset[int]:
     )
 
 
-def _checkpoints(name: str, rules: Mapping[int, Rule]) -> dict[Seen, tuple[Any, int]]:
-    """Return a checkpoint for each kind of frame, with the count of its rules."""
+def _checkpoints(name: str, rules: Mapping[int, Rule]) -> dict[tuple[Seen, bool], tuple[Any, int]]:
+    """Return a checkpoint for each kind of frame, with the count of its rules.
+
+    A kind is what the frame shows, and whether its dates are texts.
+    """
     from great_expectations.checkpoint.checkpoint import Checkpoint
     from great_expectations.core.expectation_suite import ExpectationSuite
     from great_expectations.core.validation_definition import ValidationDefinition
@@ -154,15 +176,20 @@ def _checkpoints(name: str, rules: Mapping[int, Rule]) -> dict[Seen, tuple[Any, 
     context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
     context.variables.save()
     asset = context.data_sources.add_pandas(name).add_dataframe_asset("file")
-    found: dict[Seen, tuple[Any, int]] = {}
-    for seen in dict.fromkeys(rule.seen for rule in rules.values()):
-        mine = [rule.configuration(at) for at, rule in rules.items() if rule.seen == seen]
-        suite = ExpectationSuite(name=f"{name}: {seen}", expectations=mine)
+    found: dict[tuple[Seen, bool], tuple[Any, int]] = {}
+    for seen, texts in dict.fromkeys((one.seen, one.compares_texts) for one in rules.values()):
+        mine = [
+            rule.configuration(at)
+            for at, rule in rules.items()
+            if (rule.seen, rule.compares_texts) == (seen, texts)
+        ]
+        title = f"{seen}, dates as texts" if texts else seen
+        suite = ExpectationSuite(name=f"{name}: {title}", expectations=mine)
         if len(suite.expectations) != len(mine):
             raise RuntimeError("Great Expectations did not take every rule.")
         definition = ValidationDefinition(
             name=suite.name,
-            data=asset.add_batch_definition_whole_dataframe(seen),
+            data=asset.add_batch_definition_whole_dataframe(title),
             suite=context.suites.add(suite),
         )
         checkpoint = Checkpoint(
@@ -170,7 +197,7 @@ def _checkpoints(name: str, rules: Mapping[int, Rule]) -> dict[Seen, tuple[Any, 
             validation_definitions=[context.validation_definitions.add(definition)],
             result_format="BOOLEAN_ONLY",
         )
-        found[seen] = context.checkpoints.add(checkpoint), len(mine)
+        found[seen, texts] = context.checkpoints.add(checkpoint), len(mine)
     return found
 
 
@@ -226,6 +253,7 @@ def _load_metrics() -> None:
         for found in iter_modules(package.__path__):
             if not any(word in found.name for word in _OF_STATISTICS):
                 import_module(f"{package.__name__}.{found.name}")
+    import_module("tasks.validation.text_metrics")  # after the library's, which it replaces
 
 
 @contextmanager

@@ -9,8 +9,11 @@ import pytest
 from dp_core.bundle.statement.release_json import NOT_COVERED
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, BudgetRefused, SchemaViolation
+from dp_core.schema.reading import expectation_reader
 from flows.release import carry_out
 from tasks.ledger.release_writer import ReleaseWriter
+from tasks.validation import trial
+from tasks.validation.suite_judge import SuiteJudge
 from tests.flows.conftest import SCHEMA, as_csv, plainly, survey
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -123,6 +126,21 @@ def test_data_that_cannot_be_read_are_no_refusal(project, spoil):
     assert not isinstance(stopped.value, SchemaViolation)
     found = project.ledger().attempts("town")
     assert (found.refused, found.open) == (0, 0)
+
+
+def test_an_expectation_that_cannot_be_judged_is_no_attempt(project, monkeypatch):
+    """The trial uses the library; only the check at reading is left out."""
+    monkeypatch.setattr(trial, "SuiteJudge", SuiteJudge)
+    monkeypatch.setattr(expectation_reader, "_regex", lambda node: node.text())
+    own = 'expectations:\n  - expect_column_values_to_match_regex: {column: sex, regex: "("}\n'
+    for _ in range(4):
+        write_schema(project, columns=f"{SCHEMA.partition('impossible:')[0]}{own}")
+        with pytest.raises(BadInput, match="cannot judge expect_column_values_to_match_regex"):
+            project.release()
+    found = project.ledger().attempts("town")
+    assert (found.refused, found.open) == (0, 0)
+    write_schema(project)
+    project.release()
 
 
 def test_a_file_without_a_row_is_an_answer_about_its_rows(project):

@@ -67,8 +67,10 @@ NOT_COVERED = (
     " was held for such a decision, and on which days the ledger recorded a look.",
     "Other releases. A person who is in several releases is protected by their sum. This statement"
     " covers what the ledger and account named here paid for, and claims no more.",
-    "What the schema says. Levels, bounds, bin edges and impossible combinations are taken as"
-    " public knowledge; where they were read off the confidential file they are not protected.",
+    "What the schema says. Levels, bounds, bin edges, impossible combinations and a team's own"
+    " expectations are taken as public knowledge; where they were read off the confidential file"
+    " they are not protected. The file met each expectation that a release states: one of a mean or"
+    " of a number of rows is an exact aggregate of the file, which the publisher states.",
     "What the population has in common. Conclusions about a group, drawn from this release, can be"
     " true of a member of the group whether or not that person's row was in the file.",
 )

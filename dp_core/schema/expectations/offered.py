@@ -32,7 +32,7 @@ Takes = Literal[
     "whole",
     "share",
     "flag",
-    "text",
+    "date format",
     "regex",
     "regexes",
     "any or all",
@@ -100,7 +100,7 @@ _NULLS: dict[str, Takes] = {"ignore_row_if": "null rows"}
 _VALUES: dict[str, Takes] = {"value_set": "values"}
 _REGEX: dict[str, Takes] = {"regex": "regex"}
 _EQUAL: dict[str, Takes] = {"value": "whole"}
-_FORMAT: dict[str, Takes] = {"strftime_format": "text"}
+_FORMAT: dict[str, Takes] = {"strftime_format": "date format"}
 _ORDER_OF_PAIR: dict[str, Takes] = {"or_equal": "flag"}
 _PAIRS: dict[str, Takes] = {"value_pairs_set": "value pairs"}
 _TIES: dict[str, Takes] = {"ties_okay": "flag"}

@@ -41,6 +41,7 @@ class Rule:
         type: Name in Great Expectations.
         kwargs: Its arguments, as JSON's own types.
         file_only: Whether it is about the confidential file only.
+        dates: Columns of type date that a team's own expectation names.
     """
 
     kind: Kind
@@ -50,6 +51,7 @@ class Rule:
     type: str
     kwargs: Mapping[str, Any]
     file_only: bool = False
+    dates: frozenset[str] = frozenset()
 
     def configuration(self, number: int) -> dict[str, Any]:
         """Return the expectation as the library writes it; `number` is its place in the suite."""
@@ -58,6 +60,11 @@ class Rule:
             "kwargs": dict(self.kwargs),
             "meta": {"number": number, "says": self.kind, "seen": self.seen},
         }
+
+    @property
+    def compares_texts(self) -> bool:
+        """Whether it compares dates with a set of values, which the library reads as texts."""
+        return bool(self.dates) and not {"value_set", "value_pairs_set"}.isdisjoint(self.kwargs)
 
 
 def rules_of(schema: Schema, *, sets: bool = False) -> tuple[Rule, ...]:
@@ -80,7 +87,9 @@ def rules_of(schema: Schema, *, sets: bool = False) -> tuple[Rule, ...]:
             found.append(_none("dependency", name, None, what))
     for text in dict.fromkeys(rule.text for rule in schema.zeros.rules):
         found.append(_none("impossible", text, None, counted(f"impossible: {text}", names)))
-    return (*found, *(_own(one) for one in schema.expectations if not (sets and one.file_only)))
+    dates = frozenset(column.name for column in schema.released if column.kind == "date")
+    own = [one for one in schema.expectations if not (sets and one.file_only)]
+    return (*found, *(_own(one, dates) for one in own))
 
 
 def suite_document(schema: Schema, *, sets: bool = False) -> dict[str, Any]:
@@ -168,6 +177,15 @@ def _none(kind: Kind, about: str, problem: Problem | None, column: str) -> Rule:
     return Rule(kind, about, problem, "profile", "expect_column_values_to_be_between", kwargs)
 
 
-def _own(one: Expectation) -> Rule:
+def _own(one: Expectation, dates: frozenset[str]) -> Rule:
     seen: Seen = "rows" if one.sees == "aggregate" else one.sees
-    return Rule("own", one.name, None, seen, one.name, one.arguments, one.file_only)
+    return Rule(
+        kind="own",
+        about=one.name,
+        problem=None,
+        seen=seen,
+        type=one.name,
+        kwargs=one.arguments,
+        file_only=one.file_only,
+        dates=dates.intersection(one.columns),
+    )

@@ -6,13 +6,15 @@ the confidential file and not about the synthetic sets.
 
 from __future__ import annotations
 
+import datetime
 import re
+import warnings
 from collections.abc import Mapping
 from fractions import Fraction
 
 from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
-from dp_core.errors import nearest
+from dp_core.errors import nearest, similar
 from dp_core.schema.bin_edges import read_value
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import scale_of
@@ -20,6 +22,9 @@ from dp_core.schema.expectations.offered import NOT_OFFERED, OFFERED, Expectatio
 from dp_core.schema.reading.level_reader import level_names
 
 EXAMPLE = "- expect_column_values_to_be_between: {column: age, min_value: 0}"
+PAGE = "docs/schema.md#expectations"
+MOST = 2**53 - 1
+"""The greatest size of a whole number in an expectation; the library reads numbers as binary64."""
 _NULL_ROWS = {
     "pair": ("both_values_are_missing", "either_value_is_missing", "neither"),
     "list": ("all_values_are_missing", "any_value_is_missing", "never"),
@@ -49,8 +54,8 @@ def _read(node: Node, known: Mapping[str, Column]) -> Expectation:
         raise node.error(f"{name} cannot be checked here: {NOT_OFFERED[name]}; remove it.")
     if name not in OFFERED:
         raise node.error(
-            f"Great Expectations has no {shown(name)} that a schema can state."
-            f"{nearest(name, OFFERED)}"
+            f"{shown(name)} is not an expectation that a schema can state."
+            f"{similar(name, OFFERED)} {PAGE} lists all of them."
         )
     offer = OFFERED[name]
     fields = given.fields((*offer.takes, "only"), required=offer.required)
@@ -141,9 +146,9 @@ class _Arguments:
 def _plain(node: Node, kind: str, nulls: str) -> object:
     """Return an argument that does not depend on a column."""
     if kind == "whole":
-        return node.integer(minimum=0)
+        return node.integer(minimum=0, maximum=MOST)
     if kind == "number":
-        return _number(node.fraction())
+        return _number(_exact(node, node.fraction()))
     if kind == "share":
         return float(node.fraction(above=0, maximum=1))
     if kind == "flag":
@@ -156,8 +161,8 @@ def _plain(node: Node, kind: str, nulls: str) -> object:
         return _regex(node)
     if kind == "regexes":
         return [_regex(item) for item in _some(node)]
-    assert kind == "text"
-    return node.name()
+    assert kind == "date format"
+    return _date_format(node)
 
 
 def _some(node: Node) -> tuple[Node, ...]:
@@ -193,7 +198,18 @@ def _member(node: Node, column: Column) -> object:
     scale = scale_of(column)
     if scale == "date":
         return node.date().isoformat()
-    return _number(read_value(node, scale))
+    value = read_value(node, scale)
+    return _number(_exact(node, value) if scale == "integer" else value)
+
+
+def _exact(node: Node, value: Fraction) -> Fraction:
+    """Return a number if the library can tell it from its neighbours."""
+    if value.denominator == 1 and abs(value) > MOST:
+        raise node.error(
+            f"is beyond {MOST} in size, and Great Expectations rounds such whole numbers; give a"
+            " smaller one, or state the bounds in `columns`."
+        )
+    return value
 
 
 def _number(value: Fraction) -> int | float:
@@ -208,11 +224,45 @@ def _pair(node: Node, columns: list[Column]) -> list[object]:
 
 
 def _regex(node: Node) -> str:
+    """Return a regular expression that RE2 takes.
+
+    privacy: RE2 takes time in proportion to the text. Others can take time that is exponential in
+    it, and then the time of a stage would tell of single texts.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc  # not needed by schemas without one
+
     text = node.text(example='"^[A-Z]"')
     try:
         re.compile(text)
-    except re.error as error:
-        raise node.error(f"{shown(text)} is not a regular expression: {error.msg}.") from None
+        pc.match_substring_regex(pa.array(["x"]), text)
+    except (re.error, pa.ArrowInvalid, ValueError, OverflowError) as error:
+        what = error.msg if isinstance(error, re.error) else _of_re2(error)
+        raise node.error(
+            f"{shown(text)} is not a regular expression of RE2, which has no lookaround and no"
+            f" backreference: {what}. Write it without."
+        ) from None
+    return text
+
+
+def _of_re2(error: Exception) -> str:
+    return str(error).rpartition("expression: ")[2].strip().rstrip(".")
+
+
+def _date_format(node: Node) -> str:
+    """Return a format by which Python writes and reads dates."""
+    text = node.name()
+    day = datetime.datetime(2001, 2, 3, 4, 5, 6, tzinfo=datetime.UTC)
+    try:
+        with warnings.catch_warnings():
+            # A day without a year is deprecated: it is read as one of 1900.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            datetime.datetime.strptime(day.strftime(text), text).replace(tzinfo=datetime.UTC)
+    except (ValueError, re.error):
+        raise node.error(
+            f"{shown(text)} is not a format that Python can read dates by; write one such as"
+            ' "%Y-%m-%d".'
+        ) from None
     return text
 
 

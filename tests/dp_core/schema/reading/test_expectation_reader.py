@@ -75,10 +75,33 @@ def test_arguments_are_read_by_their_kind(line, arguments):
             "no column 'sec' in the schema. Did you mean 'sex'?",
         ),
         ("expect_column_values_to_match_regex: {column: sex}", "the key 'regex' is missing"),
-        (
-            'expect_column_values_to_match_regex: {column: sex, regex: "("}',
-            "is not a regular expression",
+        *(
+            (
+                f"expect_column_values_to_match_regex: {{column: sex, regex: '{regex}'}}",
+                "is not a regular expression of RE2, which has no lookaround",
+            )
+            for regex in ("(", "(?=1)1", r"(1)\1", "^(é1)++$", "a{2000}")
         ),
+        *(
+            (
+                "expect_column_values_to_match_strftime_format:"
+                f' {{column: sex, strftime_format: "{form}"}}',
+                "is not a format that Python can read dates by",
+            )
+            for form in ("%Q", "%d %d", "%", "%G-%V")
+        ),
+        *(
+            (line, "9007199254740991")
+            for line in (
+                "expect_column_max_to_be_between: {column: age, max_value: 9007199254740992}",
+                "expect_column_max_to_be_between: {column: age, min_value: -9007199254740992}",
+                "expect_column_values_to_be_in_set: {column: age, value_set: [9007199254740992]}",
+                "expect_multicolumn_sum_to_equal:"
+                " {column_list: [age, got], sum_total: 9007199254740992}",
+                "expect_table_row_count_to_equal: {value: 9007199254740992}",
+            )
+        ),
+        ("expect_nothing_of_the_sort: {column: age}", "docs/schema.md#expectations lists all"),
         ("expect_column_values_to_match_regex: {column: age, regex: x}", "is of type integer"),
         ("expect_column_mean_to_be_between: {column: sex, min_value: 1}", "is of type category"),
         ("expect_column_max_to_be_between: {column: age}", "sets no bound"),
