@@ -477,7 +477,7 @@ def spoil_with(name):
         lines = [line + "," + SECRET for line in good.splitlines()]
         lines[0] = header + ",notes"
         (folder / "town.csv").write_text("\n".join(lines))
-        return "town.csv", "has column 'notes', which the schema does not describe"
+        return "town.csv", "has a column that the schema does not describe"
 
     def no_header(folder):
         (folder / "town.csv").write_text(first.replace("i0", SECRET) + "\n")
