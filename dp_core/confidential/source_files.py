@@ -125,6 +125,7 @@ def check_columns(
         raise BadInput(
             f"{what} lacks {_names(missing, all_of_them=True)} of the schema; add them to the file,"
             " or remove them from the schema.",
+            internal=f"{what} lacks {_names(missing, all_of_them=True)}.",
             row="columns-differ",
         )
     extra = [name for name in header if name not in known]

@@ -24,7 +24,7 @@ from dp_core.tables.domain import Domain
 from tasks.counting.dask_counter import DaskCounter
 from tasks.counting.worker_check import require_workers
 from tasks.support import named_cluster
-from tasks.support.dask_cluster import dask_client, workers
+from tasks.support.dask_cluster import check_address, dask_client, workers
 from tests.clusters import Elsewhere, Seen
 from tests.workers import SECONDS, a_task_for_each_chunk
 
@@ -167,6 +167,21 @@ def test_a_cluster_to_which_counts_would_go_in_clear_is_closed_unused(says, monk
         pass
     says(refused.value)
     assert Elsewhere.closed
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["nonsense", "", "tls://localhost", "tls://localhost:port", "tls://localhost:99999", "tls://:1"]
+    + ["http://127.0.0.1:8786", "tls://[::1"],
+)
+def test_a_text_that_is_no_address_is_refused_before_anything_starts(address):
+    with pytest.raises(BadInput, match="is not the address of a Dask scheduler"):
+        check_address(address)
+
+
+@pytest.mark.parametrize("address", [None, "tls://10.0.0.1:8786", "127.0.0.1:1", "tcp://[::1]:1"])
+def test_an_address_is_accepted_without_asking_it(address):
+    check_address(address)
 
 
 def test_a_worker_elsewhere_without_tls_is_refused_behind_a_tunnel_too(store):
