@@ -171,15 +171,25 @@ def test_a_cluster_to_which_counts_would_go_in_clear_is_closed_unused(says, monk
 
 @pytest.mark.parametrize(
     "address",
-    ["nonsense", "", "tls://localhost", "tls://localhost:port", "tls://localhost:99999", "tls://:1"]
-    + ["http://127.0.0.1:8786", "tls://[::1"],
+    [
+        "nonsense",
+        "",
+        "tls://localhost",
+        "tls://localhost:port",
+        "tls://localhost:99999",
+        "tls://:1",
+        "tls://[::1",
+        "http://127.0.0.1:8786",
+    ],
 )
 def test_a_text_that_is_no_address_is_refused_before_anything_starts(address):
     with pytest.raises(BadInput, match="is not the address of a Dask scheduler"):
         check_address(address)
 
 
-@pytest.mark.parametrize("address", [None, "tls://10.0.0.1:8786", "127.0.0.1:1", "tcp://[::1]:1"])
+@pytest.mark.parametrize(
+    "address", [None, "tls://10.0.0.1:8786", "tcp://127.0.0.1:1", "tcp://[::1]:1"]
+)
 def test_an_address_is_accepted_without_asking_it(address):
     check_address(address)
 
