@@ -68,8 +68,7 @@ def check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bo
         raise BadInput(
             f"The data file {path.name} has no header line; add one with the column names."
         )
-    # privacy: without a header the first line is a record, so a message quotes the line only if it
-    # names at least one known column.
+    # privacy: without a header the first line is a record, so no message quotes the line.
     if columns and not set(columns) & set(header):
         mark = next((m for m in ";\t|" if len(header) == 1 and m in header[0]), None)
         raise BadInput(
@@ -103,26 +102,44 @@ def check_columns(
         ignore: Names of further columns that are allowed.
 
     Raises:
-        BadInput: naming the columns.
+        BadInput: naming the columns of the schema, and counting all others.
+
+    Privacy:
+        The header may be a record, in a file that was written without a header line. So a message
+        names no column that the schema does not name; `internal` does.
     """
+    known = {*columns, *ignore}
     repeated = sorted({name for name in header if header.count(name) > 1})
     if repeated:
-        raise BadInput(f"{what} has more than one {_names(repeated)}; rename or remove the others.")
+        named = [name for name in repeated if name in known]
+        raise BadInput(
+            f"{what} has more than one {_names(named)}; rename or remove the others."
+            if named
+            else f"{what} repeats {_number(repeated)} that the schema does not describe; rename or"
+            " remove the others, or put a header line with the column names first.",
+            internal=f"{what} has more than one {_names(repeated)}.",
+            row="columns-differ",
+        )
     missing = [name for name in columns if name not in header]
     if missing:
         raise BadInput(
             f"{what} lacks {_names(missing, all_of_them=True)} of the schema; add them to the file,"
             " or remove them from the schema.",
+            internal=f"{what} lacks {_names(missing, all_of_them=True)}.",
             row="columns-differ",
         )
-    known = {*columns, *ignore}
     extra = [name for name in header if name not in known]
     if extra:
         raise BadInput(
-            f"{what} has {_names(extra)}, which the schema does not describe;"
-            " describe it under `columns` or name it under `ignore`.",
+            f"{what} has {_number(extra)} that the schema does not describe; describe each under"
+            " `columns` or name it under `ignore`. The internal folder names them.",
+            internal=f"{what} has {_names(extra)}, which the schema does not describe.",
             row="columns-differ",
         )
+
+
+def _number(names: Sequence[str]) -> str:
+    return "a column" if len(names) == 1 else f"{len(names)} columns"
 
 
 def _names(names: Sequence[str], *, all_of_them: bool = False) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dp_core.errors import BadInput, StageFailed
+from flows.engine.configured_server import shown_url
 from flows.engine.prefect_tables import lay_tables
 
 HOST = "127.0.0.1"
@@ -23,14 +25,21 @@ _LONGEST = 300.0
 _FAREWELL = 10.0
 
 
-def show_pages(port: int, ready: Callable[[str], None]) -> None:
+USER = "dp-release"
+"""User in the secret of the pages; the password is drawn at each start."""
+
+
+def show_pages(port: int, ready: Callable[[str, str], None]) -> None:
     """Run Prefect's server with its pages until the process is told to end.
 
-    Call it after `flows.engine.settings.prepare`. The server plans and starts no runs.
+    Call it after `flows.engine.settings.prepare`. The server plans and starts no runs. It answers
+    only requests with a secret that is drawn for this start, and lets the scripts of no other
+    origin than its own pages read an answer.
 
     Args:
         port: Port on the loopback interface.
-        ready: Called with the URL of the pages once they can be opened.
+        ready: Called with the URL of the pages and the secret that they ask for, once they can be
+            opened.
 
     Raises:
         BadInput: if PREFECT_API_URL names another server, which has pages of its own, or the port
@@ -38,15 +47,16 @@ def show_pages(port: int, ready: Callable[[str], None]) -> None:
         StageFailed: if the server ends, or does not answer.
     """
     if os.environ.get(_URL):
+        # The URL may hold a password.
+        named = (shown_url(os.environ[_URL]) or "the pages of that server").removesuffix("/api")
         raise BadInput(
-            f"{_URL} names a Prefect server, which has pages of its own. Open"
-            f" {os.environ[_URL].removesuffix('/api')}, or unset {_URL} to see the runs of this"
-            " home."
+            f"{_URL} names a Prefect server, which has pages of its own. Open {named}, or unset"
+            f" {_URL} to see the runs of this home."
         )
     _require_free(port)
     folder = Path(os.environ["PREFECT_HOME"]).expanduser()
     lay_tables(folder)
-    url = f"http://{HOST}:{port}"
+    url, secret = f"http://{HOST}:{port}", f"{USER}:{secrets.token_urlsafe(24)}"
     command = [sys.executable, "-W", "ignore", "-m", "prefect", "server", "start"]
     command += ["--host", HOST, "--port", str(port), "--no-services"]
     environment = {
@@ -54,6 +64,11 @@ def show_pages(port: int, ready: Callable[[str], None]) -> None:
         "PREFECT_UI_API_URL": f"{url}/api",
         # Prefect copies its pages there; its own folder may be read-only.
         "PREFECT_UI_STATIC_DIRECTORY": str(folder / "pages"),
+        # privacy: neither other pages in the same browser nor other users of this machine may read
+        # the runs or change them. By default Prefect's server answers them all.
+        "PREFECT_SERVER_API_AUTH_STRING": secret,
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": url,
+        "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
     }
     process = subprocess.Popen(
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
@@ -61,7 +76,7 @@ def show_pages(port: int, ready: Callable[[str], None]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     try:
         _wait(process, port)
-        ready(url)
+        ready(url, secret)
         code = process.wait()
     except KeyboardInterrupt:
         return

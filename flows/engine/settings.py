@@ -27,6 +27,7 @@ QUIET = {
     "DASK_DISTRIBUTED__DASHBOARD__LINK": "",
     "DASK_DISTRIBUTED__ADMIN__TICK__LIMIT": "30s",
     # Jobs of a queue inherit the environment.
+    "DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "['distributed.http.health']",
     "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "false",
     "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "false",
 }

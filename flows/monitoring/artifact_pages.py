@@ -9,6 +9,7 @@ from typing import Any
 
 from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.composition import Amount
+from flows.answers.amounts import unit_of
 from flows.monitoring.outcome import Outcome
 from tasks.ledger.accounts import Account
 
@@ -27,6 +28,9 @@ _STATES = {
     "waiting": "The plan of the release must be approved first.",
 }
 
+_NOT_BEGUN = "This run stopped before its first stage. Repeat the same command."
+"""The state of a run that failed before it reached its release, begun or not."""
+
 
 def stage_rows(
     plan: Plan,
@@ -36,7 +40,7 @@ def stage_rows(
     failed: str | None,
     spent: Mapping[str, Fraction],
 ) -> list[dict[str, Any]]:
-    """Return the table of stages: state, share, budget, and budget spent so far.
+    """Return the table of stages: state, share in percent, budget, and budget spent so far.
 
     Args:
         plan: Plan of the release.
@@ -46,7 +50,8 @@ def stage_rows(
         spent: Budget charged so far by stage of the plan, in the release's currency.
 
     Returns:
-        One row for each stage, all values as texts.
+        One row for each stage, all values as texts. Budgets are in the release's unit, which has a
+        column of its own.
     """
     paying: dict[str, list[str]] = {}
     for paid, cost in plan.costs.items():
@@ -70,10 +75,10 @@ def stage_rows(
             {
                 "stage": stage,
                 "state": state,
-                "share": str(share) if pays else "",
+                "share of the release": f"{float(100 * share):.4g} %" if pays else "",
                 "budget": f"{float(budget):.6g}" if pays else "",
                 "spent": f"{float(charged):.6g}" if pays else "",
-                "currency": plan.currency.kind if pays else "",
+                "unit": unit_of(plan.currency.kind) if pays else "",
             }
         )
     return rows
@@ -167,7 +172,10 @@ def outcome_page(outcome: Outcome, *, release: str | None, out: Path | None) -> 
         release: Name of the release; None if the run stopped before its first stage.
         out: Folder of the bundle; None if the run stopped before its first stage.
     """
-    lines = [f"**{_STATES[outcome.name]}**", "", outcome.sentence]
+    state = _STATES[outcome.name]
+    if outcome.name == "failed" and release is None:
+        state = _NOT_BEGUN
+    lines = [f"**{state}**", "", outcome.sentence]
     if outcome.row is not None:
         lines += ["", f"What to do: docs/runbook.md, row `{outcome.row}`."]
     if outcome.name == "published" and out is not None:

@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, StageFailed
 from dp_core.spec.counting_cluster import CountingCluster
 from tasks.support.lazy_packages import complete
@@ -191,20 +193,39 @@ def scheduler_lost(error: Exception) -> StageFailed:
 
 
 def check_address(address: str | None) -> None:
-    """Refuse a scheduler to which exact counts would be sent unencrypted.
+    """Refuse a text that is no address, and a scheduler that would get exact counts unencrypted.
 
     Args:
         address: Address of the scheduler; None for no cluster.
 
     Raises:
-        BadInput: if the address is neither `tls://` nor on this machine.
+        BadInput: if it is no address, or neither `tls://` nor on this machine.
     """
-    if address is not None and not is_encrypted(address):
+    if address is None:
+        return
+    if not _is_address(address):
+        raise BadInput(
+            f"{shown(address)} is not the address of a Dask scheduler; give its host and port, such"
+            " as tls://10.0.0.1:8786."
+        )
+    if not is_encrypted(address):
         raise BadInput(
             f"Exact counts would be sent to the Dask scheduler {address!r} unencrypted;"
             " use a tls:// address.",
             row="dask-in-clear",
         )
+
+
+def _is_address(address: str) -> bool:
+    """Return whether a text has the form of an address that Dask can connect to."""
+    try:
+        url = urlsplit(address if "://" in address else f"tcp://{address}")
+        # Addresses within this process, and those of a gateway, need no port.
+        return url.scheme in ("inproc", "gateway") or (
+            url.scheme in ("tls", "tcp") and bool(url.hostname and url.port)
+        )
+    except ValueError:
+        return False
 
 
 @contextmanager

@@ -31,6 +31,8 @@ NEEDED = ("adapt", "close", "scale")
 MOST_TEXT = 300
 NOWHERE = "127.0.0.1:0"
 """Any free port on this machine: a scheduler always listens, with or without a dashboard."""
+NO_PAGES = ("--no-dashboard", "--dashboard-address", NOWHERE)
+"""Arguments of a worker's command without which it shows its tasks to the whole network."""
 
 PRIVATE: Mapping[str, object] = {
     # privacy: a spill file would hold exact counts in clear.
@@ -296,6 +298,13 @@ def _options(kind: type, asked: CountingCluster, shown_at: str | None) -> dict[s
                 "dashboard": shown_at is not None,
                 "dashboard_address": shown_at or NOWHERE,
             }
+    if (job := getattr(kind, "job_cls", None)) is not None:
+        # A job's worker is a process elsewhere, which `PRIVATE` does not reach.
+        extra = options.get("worker_extra_args", options.get("extra"))
+        if extra is None:
+            extra = dask.config.get(f"jobqueue.{job.config_name}.worker-extra-args", None)
+        # privacy: by default its dashboard is open to the whole network. The last argument wins.
+        options["worker_extra_args"] = [*(extra or ()), *NO_PAGES]
     if "quiet" in _arguments(kind)[0]:
         options.setdefault("quiet", True)  # standard output belongs to our answer
     return options

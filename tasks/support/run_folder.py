@@ -28,7 +28,8 @@ from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 RUN_VERSION = 1
 INTERNAL_NOTICE = "CONFIDENTIAL: computed from the data itself; for staff, never to be published."
 
-
+FAILURE = "failure.txt"
+"""File in the internal folder with the possibly confidential detail of the last failure."""
 REFUSAL = "refusal.txt"
 """File in the internal folder that names what the confidential data break."""
 
@@ -188,9 +189,14 @@ class RunFolder:
         Returns:
             The path of the file; None if it could not be written, for example on a full disk.
         """
-        before_any = self.path / "reservations" / "none" / "internal"
-        path = (self.internal if self.internal.is_dir() else before_any) / "failure.txt"
+        path = self.detail_folder / FAILURE
         return path if keep_text(path, f"{INTERNAL_NOTICE}\n{detail}\n") else None
+
+    @property
+    def detail_folder(self) -> Path:
+        """Folder of the detail of failures: the internal folder, or another before there is one."""
+        before_any = self.path / "reservations" / "none" / "internal"
+        return self.internal if self.internal.is_dir() else before_any
 
     @property
     def internal_name(self) -> Path:

@@ -46,7 +46,9 @@ def of_kind(kind):
 def in_text(path):
     """Return the Dask commands in a script or page."""
     text = re.sub(r"\\\n\s*", " ", path.read_text())
-    lines = re.findall(r"^(?:srun \S+ )?(dask (?:scheduler|worker) .+?)&?$", text, re.MULTILINE)
+    lines = re.findall(
+        r"^(?:srun (?:-\S+ )+)?(dask (?:scheduler|worker) .+?)&?$", text, re.MULTILINE
+    )
     return [shlex.split(line.replace("$((SLURM_CPUS_PER_TASK * 1000))", "4000")) for line in lines]
 
 
@@ -55,6 +57,14 @@ COMMANDS = [
     *in_text(FOLDER / "slurm.sh"),
     *in_text(ROOT / "docs" / "cluster.md"),
 ]
+
+
+def test_a_worker_of_slurm_gets_the_processors_that_it_has_threads_for():
+    text = re.sub(r"\\\n\s*", " ", (FOLDER / "slurm.sh").read_text())
+    (step,) = re.findall(r"^srun .*", text, re.MULTILINE)
+    words = shlex.split(step)
+    assert "--cpus-per-task=$SLURM_CPUS_PER_TASK" in words[: words.index("dask")]
+    assert words[words.index("--nthreads") + 1] == "$SLURM_CPUS_PER_TASK"
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -40,6 +40,24 @@ def test_every_setting_of_compose_is_explained_and_none_more():
     assert used == explained
 
 
+def homes(text):
+    """Return the homes that a text sets, except those of containers and of a practice site."""
+    found = re.findall(r"DP_RELEASE_HOME(?::?=|: )[\"']?(/[^\s\"'}`]+)", text)
+    return {home for home in found if home.startswith("/srv/")}
+
+
+def test_docs_and_deployments_name_one_home_on_a_machine():
+    files = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    files += [path for path in FOLDER.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    found = {path.name: homes(path.read_text()) for path in files}
+    named = {name: places for name, places in found.items() if places}
+    # In exports, in units and scripts, and in the comment of a deployment.
+    assert {"deploy.md", "cluster.md", "environment.example", "slurm.sh", "prefect.yaml"} <= {
+        *named
+    }
+    assert set().union(*named.values()) == {"/srv/dp-release/home"}, named
+
+
 def test_nothing_is_open_beyond_the_loopback():
     ports = [port for service in COMPOSE["services"].values() for port in service.get("ports", [])]
     assert ports == ["127.0.0.1:${PREFECT_PORT}:4200"]

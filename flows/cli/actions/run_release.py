@@ -14,7 +14,7 @@ from dp_core.errors import Held, ReleaseError, SchemaViolation, Unpublished
 from dp_core.spec.plan import Plan
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, open_ledger
-from tasks.support.run_folder import REFUSAL, RunFolder
+from tasks.support.run_folder import FAILURE, REFUSAL, RunFolder
 
 if TYPE_CHECKING:
     from flows.answers.release_answers import PublishedRelease
@@ -78,10 +78,15 @@ def make(
                 progress.close()
                 # privacy: the person at a terminal runs the release and may see the file. Output
                 # that is kept, such as a service's log, gets the fixed sentence only.
-                if isinstance(error, SchemaViolation) and not as_json and _on_terminal():
-                    _show_internal(made, REFUSAL)
-                if show_values:
-                    _show_internal(made, "failure.txt", "validation.json")
+                at_terminal = not as_json and _on_terminal()
+                if isinstance(error, SchemaViolation):
+                    if show_values or at_terminal:
+                        _show_internal(made, REFUSAL)
+                    if show_values:
+                        # The detail of the failure is the same text, after its first lines.
+                        _show_internal(made, FAILURE)
+                elif show_values or (at_terminal and error.row == "columns-differ"):
+                    _show_internal(made, FAILURE)
                 raise
             except Exception as error:
                 # Prefect or its server failed; the flow catches its own failures.
@@ -121,9 +126,11 @@ def _opening(spec: Path, out: Path, release: str | None, dask: str | None) -> Pl
     from flows.monitoring import log
     from flows.monitoring.outcome import outcome_of
     from flows.releases.start_check import check_start, plan_of_release
+    from tasks.support.dask_cluster import check_address
     from tasks.support.named_cluster import check_cluster
 
     try:
+        check_address(dask)
         plan = plan_of_release(spec, release)
         if dask is None:
             check_cluster(plan.spec.dask)
@@ -141,9 +148,7 @@ def _on_terminal() -> bool:
     return sys.stderr.isatty()
 
 
-def _show_internal(release: str, *names: str) -> None:
-    """Print files of the internal folder to standard error."""
-    internal = RunFolder(home(), release).internal
-    for name in names:
-        with contextlib.suppress(OSError):
-            click.echo((internal / name).read_text(), err=True)
+def _show_internal(release: str, name: str) -> None:
+    """Print a file of the internal folder to standard error."""
+    with contextlib.suppress(OSError):
+        click.echo((RunFolder(home(), release).detail_folder / name).read_text(), err=True)

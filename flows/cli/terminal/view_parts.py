@@ -44,7 +44,7 @@ def fact(console: Console, label: str, text: str) -> None:
     lines = textwrap.fill(
         text,
         console.width,
-        initial_indent=f"{label:<{LABEL}}",
+        initial_indent=f"{label:<{LABEL - 1}} ",
         subsequent_indent=indent,
         break_on_hyphens=False,
         break_long_words=False,
@@ -54,7 +54,7 @@ def fact(console: Console, label: str, text: str) -> None:
 
 def path(console: Console, label: str, text: str | Path) -> None:
     """Print a labelled path on one line, so that it can be copied whole."""
-    console.print(f"{label:<{LABEL}}{text}", markup=False, soft_wrap=True)
+    console.print(f"{label:<{LABEL - 1}} {text}", markup=False, soft_wrap=True)
 
 
 def sentence(console: Console, text: str) -> None:

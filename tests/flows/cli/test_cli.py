@@ -477,7 +477,7 @@ def spoil_with(name):
         lines = [line + "," + SECRET for line in good.splitlines()]
         lines[0] = header + ",notes"
         (folder / "town.csv").write_text("\n".join(lines))
-        return "town.csv", "has column 'notes', which the schema does not describe"
+        return "town.csv", "has a column that the schema does not describe"
 
     def no_header(folder):
         (folder / "town.csv").write_text(first.replace("i0", SECRET) + "\n")
@@ -590,8 +590,33 @@ def test_detail_is_shown_only_to_a_terminal_that_asked(project, command):
     assert SECRET not in plain.err
     asked = command("run", project.spec, "--out", project.out, "--show-values")
     assert (plain.code, asked.code) == (2, 2)
-    assert SECRET in asked.err
+    assert asked.err.count(SECRET) == 1
+    # Which rules and columns are broken, and then the detail.
+    assert 0 < asked.err.find("Column 'marital' holds texts") < asked.err.find(SECRET)
     assert asked.err.splitlines()[-1].startswith("dp-release: The confidential data of release")
+
+
+def test_columns_that_the_schema_does_not_name_are_named_to_the_person_at_the_terminal(
+    project, command, monkeypatch
+):
+    lines = [f"{line},{SECRET}" for line in as_csv(survey()).splitlines()]
+    (project.folder / "town.csv").write_text("\n".join(lines))
+    plain = command("run", project.spec, "--out", project.out)
+    assert "has a column that the schema does not describe" in plain.err
+    assert SECRET not in plain.err
+    monkeypatch.setattr("flows.cli.actions.run_release._on_terminal", lambda: True)
+    told = command("run", project.spec, "--out", project.out)
+    assert f"has column '{SECRET}'" in told.err
+    assert SECRET not in told.err.splitlines()[-1]
+    as_json = command("run", project.spec, "--out", project.out, "--json")
+    assert SECRET not in as_json.out + as_json.err
+
+
+def test_a_text_that_is_no_address_of_a_scheduler_is_refused_at_once(project, command, monkeypatch):
+    monkeypatch.setattr("flows.engine.own_server.start_own_server", pytest.fail)
+    answer = command("run", project.spec, "--out", project.out, "--dask", "nonsense")
+    assert answer.code == 2
+    assert "'nonsense' is not the address of a Dask scheduler" in answer.err
 
 
 # -- homes and ledgers

@@ -43,6 +43,11 @@ def of(rows, name):
     return {row["stage"]: row[name] for row in rows if row[name]}
 
 
+def percents(rows):
+    shares = of(rows, "share of the release")
+    return {stage: float(share.removesuffix(" %")) for stage, share in shares.items()}
+
+
 def test_the_stages_say_what_is_done_what_is_at_work_and_what_each_may_spend(plan, stages):
     half = plan.costs["one_way"] / 2
     rows = stage_rows(
@@ -58,9 +63,11 @@ def test_the_stages_say_what_is_done_what_is_at_work_and_what_each_may_spend(pla
         "basics": "at work",
     }
     # All that the plan pays stands somewhere, and only there.
-    shares = {stage: Fraction(share) for stage, share in of(rows, "share").items()}
-    assert sum(shares.values()) == 1
-    assert shares["basics"] == plan.spec.shares["one_way"] + plan.spec.shares["total"]
+    shares = percents(rows)
+    assert sum(shares.values()) == pytest.approx(100)
+    basics = plan.spec.shares["one_way"] + plan.spec.shares["total"]
+    assert shares["basics"] == pytest.approx(float(100 * basics), rel=1e-3)
+    assert set(of(rows, "unit").values()) == {"epsilon"}
     budgets = [float(budget) for budget in of(rows, "budget").values()]
     assert sum(budgets) == pytest.approx(float(plan.currency.limit), rel=1e-5)
     assert of(rows, "spent")["basics"] == f"{float(half):.6g}"
@@ -76,7 +83,7 @@ def test_a_stage_that_failed_is_the_one_that_is_named_and_none_is_at_work(plan, 
 
 def test_a_paying_stage_that_the_flow_does_not_name_has_a_row_of_its_own(plan):
     rows = stage_rows(plan, ("validate",), done=(), failed=None, spent={})
-    assert sum(Fraction(share) for share in of(rows, "share").values()) == 1
+    assert sum(percents(rows).values()) == pytest.approx(100)
 
 
 def test_charged_checks_are_paid_in_the_stage_that_checks(tmp_path):
@@ -84,7 +91,7 @@ def test_charged_checks_are_paid_in_the_stage_that_checks(tmp_path):
     stages = stages_of(plan.costs)
     rows = stage_rows(plan, stages, done=stages, failed=None, spent={})
     assert set(of(rows, "state").values()) == {"done"}
-    assert of(rows, "share")["check"] == "1/20"
+    assert of(rows, "share of the release")["check"] == "5 %"
     assert list(of(rows, "state")) == [*stages]
 
 
@@ -205,3 +212,11 @@ def test_the_outcome_says_what_happened_and_what_comes_next(name, sentence, hold
 
 def test_every_end_of_a_run_is_told_to_a_manager():
     assert {*_STATES} == {*get_args(OutcomeName)}
+
+
+def test_a_run_that_failed_before_its_release_is_repeated_and_not_resumed():
+    outcome = Outcome("failed", "The server did not start.", 4)
+    page = outcome_page(outcome, release=None, out=None)
+    assert "stopped before its first stage. Repeat the same command." in page
+    assert "resume" not in page
+    assert "can be resumed" in outcome_page(outcome, release="r", out=Path("/x/out"))

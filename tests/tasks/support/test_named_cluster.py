@@ -1,6 +1,7 @@
 """Clusters that a spec names are started with its options, checked, scaled and closed."""
 
 import gc
+import http.client
 import logging
 import pickle
 import pickletools
@@ -12,6 +13,7 @@ import urllib.request
 import warnings
 
 import numpy as np
+import psutil
 import pytest
 
 from dp_core.confidential.code_store import CodeStore, StoreWriter
@@ -22,7 +24,7 @@ from dp_core.tables.domain import Domain
 from tasks.counting.dask_counter import DaskCounter
 from tasks.counting.worker_check import require_workers
 from tasks.support import named_cluster
-from tasks.support.dask_cluster import dask_client, workers
+from tasks.support.dask_cluster import check_address, dask_client, workers
 from tests.clusters import Elsewhere, Seen
 from tests.workers import SECONDS, a_task_for_each_chunk
 
@@ -167,6 +169,31 @@ def test_a_cluster_to_which_counts_would_go_in_clear_is_closed_unused(says, monk
     assert Elsewhere.closed
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "nonsense",
+        "",
+        "tls://localhost",
+        "tls://localhost:port",
+        "tls://localhost:99999",
+        "tls://:1",
+        "tls://[::1",
+        "http://127.0.0.1:8786",
+    ],
+)
+def test_a_text_that_is_no_address_is_refused_before_anything_starts(address):
+    with pytest.raises(BadInput, match="is not the address of a Dask scheduler"):
+        check_address(address)
+
+
+@pytest.mark.parametrize(
+    "address", [None, "tls://10.0.0.1:8786", "tcp://127.0.0.1:1", "tcp://[::1]:1"]
+)
+def test_an_address_is_accepted_without_asking_it(address):
+    check_address(address)
+
+
 def test_a_worker_elsewhere_without_tls_is_refused_behind_a_tunnel_too(store):
     class Tunnel:
         def nthreads(self):
@@ -219,6 +246,36 @@ def test_jobs_of_a_queue_count_under_tls(store, tmp_path, monkeypatch):
         assert all(worker.startswith("tls://") for worker in client.nthreads())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [{}, {"worker_extra_args": ["--dashboard"]}])
+def test_workers_of_jobs_have_no_dashboard(tmp_path, given):
+    before = set(psutil.Process().children(recursive=True))
+    cluster = asked(
+        JOBS,
+        cores=1,
+        processes=1,
+        memory="1GB",
+        local_directory=str(tmp_path / "dask"),
+        security=True,
+        shared_temp_directory=str(tmp_path),
+        workers=1,
+        **given,
+    )
+    with dask_client(None, cluster) as client:
+        client.wait_for_workers(1, timeout=SECONDS)
+        jobs = set(psutil.Process().children(recursive=True)) - before
+        ports = {
+            each.laddr
+            for job in jobs
+            for each in job.net_connections("inet")
+            if each.status == psutil.CONN_LISTEN
+        }
+        answers = {each: page(each.port, "status")[0] for each in ports}
+        assert 404 in answers.values(), "a worker listens, to say that it is there"
+        assert 200 not in answers.values()
+        assert {each.ip for each, code in answers.items() if code is not None} == {"127.0.0.1"}
+
+
 def hidden(store):
     """Return confidential texts and numbers of a store: rows, and counts that are no code."""
     marginal = DaskCounter(store, DOMAIN).count([("a",)])[("a",)]
@@ -264,6 +321,8 @@ def page(port, path):
     except urllib.error.HTTPError as error:
         with error:
             return error.code, ""
+    except (OSError, http.client.HTTPException):  # the port speaks another protocol
+        return None, ""
 
 
 PAGES = ("info/main/workers.html", "json/counts.json", "metrics", "status", "individual-progress")
