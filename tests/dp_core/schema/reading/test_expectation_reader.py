@@ -140,6 +140,11 @@ def test_a_mistake_is_one_sentence_with_its_place(line, words):
     assert "line 10" in said
 
 
+def test_a_regex_is_one_of_re2_and_not_of_python():
+    (one,) = own("expect_column_values_to_match_regex: {column: sex, regex: '^[[:digit:]]\\z'}")
+    assert one.arguments["regex"] == r"^[[:digit:]]\z"
+
+
 def test_the_document_gives_the_same_schema():
     schema = read(
         f"{HEAD}  - expect_column_max_to_be_between: {{column: born, max_value: 2004-12-31}}\n"
