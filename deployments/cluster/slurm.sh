@@ -42,7 +42,8 @@ done
 
 # One worker for each task of the job, with a thread for each of its processors. Since SLURM
 # 22.05, `srun` does not take their number from the job.
-srun --kill-on-bad-exit=0 --cpus-per-task="$SLURM_CPUS_PER_TASK" dask worker --scheduler-file "$found" --protocol tls \
+srun --kill-on-bad-exit=0 --cpus-per-task="$SLURM_CPUS_PER_TASK" \
+    dask worker --scheduler-file "$found" --protocol tls \
     --nthreads "$SLURM_CPUS_PER_TASK" --memory-limit "$((SLURM_CPUS_PER_TASK * 1000))MB" \
     --no-nanny --no-dashboard --dashboard-address 127.0.0.1:0 \
     --local-directory "${TMPDIR:-/tmp}" --death-timeout 60 \

@@ -47,7 +47,7 @@ def in_text(path):
     """Return the Dask commands in a script or page."""
     text = re.sub(r"\\\n\s*", " ", path.read_text())
     lines = re.findall(
-        r"^(?:srun (?:-\S+ )+)?(dask (?:scheduler|worker) .+?)&?$", text, re.MULTILINE
+        r"^(?:srun (?:-\S+ +)+)?(dask (?:scheduler|worker) .+?)&?$", text, re.MULTILINE
     )
     return [shlex.split(line.replace("$((SLURM_CPUS_PER_TASK * 1000))", "4000")) for line in lines]
 
@@ -287,8 +287,8 @@ def test_the_page_makes_the_secrets_and_claims_that_the_file_names():
 
 SRUN = """\
 #!/bin/sh
-# Two nodes' tasks, on this machine.
-shift
+# Two nodes' tasks, on this machine; the options are srun's.
+while [ "${1#-}" != "$1" ]; do shift; done
 "$@" & "$@" & wait
 """
 RELEASE = """\
