@@ -29,7 +29,7 @@ from pydantic import Field
 from dp_core.errors import AwaitsApproval, ReleaseError, StageFailed
 from dp_core.spec.plan import make_plan
 from dp_core.spec.reading.spec_file import load_spec
-from flows.monitoring.prefect_runs import end_tasks, ended_unseen
+from flows.monitoring.prefect_runs import end_tasks, ended_unseen, home_tag
 from flows.nightly import FLOW as NIGHTLY
 from flows.releases.run_records import DEFECT, INTERRUPTED, Begun, RunRecord, RunRecords
 from flows.releases.unattended import unattended
@@ -160,10 +160,10 @@ class Sweep:
         self._end_forgotten_tasks()
 
     def _end_forgotten_tasks(self) -> None:
-        """End task runs that are unfinished in a flow run that has ended.
+        """End task runs that are unfinished in a flow run of this home that has ended.
 
         Prefect's server learns the end of a task from an event, which is lost if the server is
-        killed.
+        killed. Other homes and other flows may use the same server; their tasks are left alone.
         """
         since = datetime.now(UTC) - timedelta(seconds=self.rules.patience)
         lost: State[None] = Completed(message="Its end was not reported; its flow run is complete.")
@@ -171,7 +171,8 @@ class Sweep:
             (["COMPLETED"], lost),
             (["FAILED", "CRASHED", "CANCELLED"], ended_unseen()),
         ):
-            end_tasks(self.client, {"state": {"type": {"any_": flow_states}}}, state, before=since)
+            ended = {"state": {"type": {"any_": flow_states}}, "tags": {"all_": [home_tag()]}}
+            end_tasks(self.client, ended, state, before=since)
 
     def _look(self, record: RunRecord, ledger: Ledger | None) -> None:
         age = _seconds_since(record.began)

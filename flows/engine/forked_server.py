@@ -1,8 +1,9 @@
 """A Prefect server as a fork of this process, which shares the imports that both need.
 
 A fork starts with Prefect's client, SQLAlchemy and Pydantic loaded; a new interpreter would import
-them again. It holds nothing of the release: it starts before any data are read, keeps no open file
-of this process, and never returns to this process's code.
+them again. It starts before any data are read, keeps no open file of this process, and never
+returns to this process's code. Its memory has what this process knew by then: the plan, and the
+ledger's URL and signing key.
 """
 
 from __future__ import annotations

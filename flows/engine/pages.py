@@ -23,8 +23,6 @@ _LOOK = 0.2
 """Seconds between two checks whether the server answers."""
 _LONGEST = 300.0
 _FAREWELL = 10.0
-
-
 USER = "dp-release"
 """User in the secret of the pages; the password is drawn at each start."""
 

@@ -34,7 +34,7 @@ def tags_of(spec: ReleaseSpec) -> tuple[str, ...]:
 
     Tasks have none: for each tag of a task Prefect asks its server for a slot of a limit.
     """
-    own = (_tag(spec.release), _home_tag())
+    own = (_tag(spec.release), home_tag())
     return (*own, f"account:{spec.account}", f"method:{spec.method}")
 
 
@@ -59,7 +59,7 @@ def end_dead_runs(release: str) -> None:
     if FlowRunContext.get() is None:
         return
     # Another home may make a release of the same name under the same server.
-    mine = {"tags": {"all_": [_tag(release), _home_tag()]}}
+    mine = {"tags": {"all_": [_tag(release), home_tag()]}}
     with suppress(Exception), get_client(sync_client=True) as client:
         end_tasks(client, mine, ended_unseen())
         runs = FlowRunFilter.model_validate({**mine, "state": _UNFINISHED})
@@ -127,7 +127,8 @@ def heed_requests() -> None:
         raise stop
 
 
-def _home_tag() -> str:
+def home_tag() -> str:
+    """Return the tag of the flow runs of this home's releases in Prefect."""
     return f"home:{home_id(home())[:8]}"
 
 

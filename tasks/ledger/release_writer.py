@@ -134,12 +134,11 @@ class ReleaseWriter:
         with self._writing() as book:
             if examination_of(book, reservation.position) == "open":
                 body: dict[str, object] = {"verdict": verdict}
+                # Earlier versions wrote neither flag.
                 if verdict == "fits":
-                    body["counted"] = (
-                        True  # in `Attempts.fitted`; earlier versions did not count it
-                    )
+                    body["counted"] = True  # in `Attempts.fitted`
                     if is_charged(book, reservation):
-                        body["charged"] = True  # ends the attempt; earlier versions left it open
+                        body["charged"] = True  # ends the attempt
                 body |= _again(book, reservation, "verdict")
                 add(book, reservation, "verdict", body=body)
 

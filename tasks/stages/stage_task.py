@@ -153,6 +153,10 @@ def _attempt(name: str, work: Callable[[], Facts], run: Run) -> ReleaseError | N
             f" Repair the cause, then continue with `dp-release resume {run.spec.release}`.",
             row="stage-failed",
         )
+    except BaseException as stop:
+        # privacy: Prefect may log what is chained to an exception that stops the process.
+        stop.__cause__ = stop.__context__ = None
+        raise
     return None
 
 

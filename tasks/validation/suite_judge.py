@@ -22,7 +22,7 @@ from dp_core.schema.expectations.suite import Rule, Seen
 from tasks.support.lazy_packages import LazyPackages
 
 KEPT = 100
-"""Most results that are kept, of the first runs of the checkpoints and of those that failed."""
+"""Most results that are kept: of the first runs of the checkpoints, and of the last failures."""
 
 _LIBRARY = "great_expectations"
 _GATHERING = (
@@ -133,7 +133,7 @@ class SuiteJudge:
                 result = definition.run(batch_parameters=given, result_format="SUMMARY")
         if not verdict.success or len(self.results) < KEPT:
             self.results.append(result.to_json_dict())
-            del self.results[: -2 * KEPT]
+            del self.results[KEPT:-KEPT]
         return failed if not verdict.success else frozenset()
 
 

@@ -12,6 +12,7 @@ from prefect.client.schemas.objects import StateType
 from prefect.exceptions import ObjectNotFound
 
 from flows import sweep as sweep_module
+from flows.monitoring.prefect_runs import home_tag
 from flows.releases import run_records
 from flows.releases.run_records import RunRecords
 from flows.sweep import Rules, Sweep, only_one
@@ -33,8 +34,8 @@ class Server:
         self._set(task, StateType[kind], age)
         return task
 
-    def add(self, kind, *, flow=RELEASES, age=1000):
-        run = SimpleNamespace(id=uuid4(), name="run", flow_id=flow, states=[])
+    def add(self, kind, *, flow=RELEASES, age=1000, tags=()):
+        run = SimpleNamespace(id=uuid4(), name="run", flow_id=flow, states=[], tags=tags)
         self.found[run.id] = run
         self._set(run, StateType[kind], age)
         return run
@@ -57,10 +58,12 @@ class Server:
     def read_task_runs(self, flow_run_filter, task_run_filter, limit):
         ids = flow_run_filter.id and flow_run_filter.id.any_
         kinds = flow_run_filter.state and flow_run_filter.state.type.any_
+        tags = set() if flow_run_filter.tags is None else set(flow_run_filter.tags.all_)
         return [
             task
             for task in self.tasks
             if (ids is None or task.run.id in ids)
+            and tags <= set(task.run.tags)
             and (kinds is None or task.run.state.type in kinds)
             and task.state.type in task_run_filter.state.type.any_
         ][:limit]
@@ -268,10 +271,14 @@ def test_no_task_of_a_killed_run_stays_running(field, kind):
 
 @pytest.mark.parametrize(("kind", "ends"), [("COMPLETED", "COMPLETED"), ("CANCELLED", "CRASHED")])
 def test_a_task_whose_end_was_lost_with_the_server_is_ended_after_its_run(field, kind, ends):
-    run = field.server.add(kind)
+    run = field.server.add(kind, tags=["release:town-1", home_tag()])
     lost = field.server.add_task(run, "RUNNING", age=1000)
     late = field.server.add_task(run, "RUNNING", age=10)
+    # Another home's, and another team's.
+    others = [field.server.add(kind, tags=tags) for tags in (["home:another"], ["etl"])]
+    foreign = [field.server.add_task(each, "RUNNING", age=1000) for each in others]
     field.sweep()
     assert lost.states == ["RUNNING", ends]
+    assert [task.states for task in foreign] == [["RUNNING"]] * 2
     # Its end may still be on its way.
     assert late.states == ["RUNNING"]

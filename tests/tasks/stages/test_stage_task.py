@@ -272,3 +272,17 @@ def test_a_stage_that_looks_at_the_data_does_not_begin_without_its_grant(run, gr
 def test_only_stages_that_the_ledger_knows_can_be_granted():
     with pytest.raises(ValueError, match="no grants for stage 'synthesize'"):
         granted_stage("synthesize")
+
+
+def test_what_stops_the_process_carries_no_error_of_the_stage(run):
+    @stage("measure")
+    def work(_):
+        try:
+            raise KeyError(CANARY)
+        except KeyError:
+            raise KeyboardInterrupt  # noqa: B904 (Ctrl-C comes anywhere)
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        work.fn(run)
+    assert stopped.value.__cause__ is stopped.value.__context__ is None
+    assert run.folder.done("measure") is None

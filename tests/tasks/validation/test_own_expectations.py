@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +15,8 @@ import pytest
 from dp_core.confidential.source import open_source
 from dp_core.errors import SchemaViolation
 from dp_core.schema.expectations.offered import NOT_OFFERED, OFFERED
-from tasks.validation import row_frame
+from dp_core.schema.expectations.suite import rules_of
+from tasks.validation import row_frame, suite_judge
 from tasks.validation.expectations import validate
 from tests.schema_texts import read
 
@@ -235,3 +237,15 @@ def test_the_table_of_names_and_arguments_is_that_of_the_library():
         assert set(offer.takes) <= set(library[name]), name
         needed = {key for key, required in library[name].items() if required}
         assert needed <= set(offer.required), name
+
+
+def test_the_first_runs_and_the_last_failures_are_kept(monkeypatch):
+    """A file of many pieces that fail does not fill the memory or the internal folder."""
+    monkeypatch.setattr(suite_judge, "KEPT", 2)
+    rules = rules_of(read(f"{HEAD}  - expect_column_values_to_be_null: {{column: pay}}\n"))
+    judge = suite_judge.SuiteJudge("t", rules)
+    for rows in range(1, 8):
+        judge.judge("rows", {"pay": np.ones(rows)}, rows)
+    counts = [kept["results"][0]["result"]["element_count"] for kept in judge.results]
+    assert counts == [1, 2, 6, 7]
+    assert not judge.success
