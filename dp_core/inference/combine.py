@@ -28,7 +28,7 @@ from dp_core.inference.intervals import (
     t_test,
 )
 
-Rule = Literal["split", "shared", "noise-aware", "posterior-predictive"]
+Rule = Literal["split", "shared", "noise-aware", "posterior", "posterior-predictive"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 
@@ -187,7 +187,7 @@ def combine(
         variance = within + inflated
         w, b = np.diag(within), np.diag(inflated)
         degrees = degrees_between(w, b, sets) if sets > 1 else np.full(w.shape, np.inf)
-        if rule == "noise-aware" and complete_df is not None:
+        if rule in ("noise-aware", "posterior") and complete_df is not None:
             total = w + b
             part = np.divide(b, total, out=np.zeros_like(b), where=total > 0)
             degrees = small_sample(degrees, part, complete_df)
@@ -204,7 +204,7 @@ def _inflation(rule: Rule, sets: int) -> float:
     match rule:
         case "split" | "shared":
             return 1 / sets
-        case "noise-aware" | "posterior-predictive":
+        case "noise-aware" | "posterior" | "posterior-predictive":
             return 1 + 1 / sets
     # A new rule must not silently get the factor of another.
     assert_never(rule)

@@ -51,6 +51,20 @@ WORDING: dict[Rule, Wording] = {
         covers=f"Sampling, synthesis and privacy noise. {_NO_BIAS}",
         source="Rubin (1987)",
     ),
+    "posterior": Wording(
+        variance="T = W + (1 + 1/m) B",
+        degrees_of_freedom="(m - 1) (1 + W/((1 + 1/m) B))^2; normal where B = 0",
+        in_words=(
+            "the sets are draws of what the file's tables may have been, given one noisy"
+            " measurement at the full budget and what is usual among the file's columns"
+        ),
+        covers=(
+            "Sampling, synthesis, privacy noise, and what was not measured of two columns. For a"
+            " pair that no noisy table holds, and for groups of three columns, this is so on"
+            " average over such relations, not for each."
+        ),
+        source="Rubin (1987)",
+    ),
     "shared": Wording(
         variance="T = W + B/m",
         degrees_of_freedom=_SPLIT_DF,
@@ -80,7 +94,7 @@ def rule_of(mode: str, sets: int) -> Rule:
     """
     if sets == 1:
         return "shared"
-    if mode == "split" or mode == "noise-aware" or mode == "shared":
+    if mode in ("split", "noise-aware", "posterior", "shared"):
         return cast("Rule", mode)
     raise ValueError(f"There is no mode {mode!r}.")
 

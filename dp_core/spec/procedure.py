@@ -6,7 +6,7 @@ of them in memory, for comparisons, benchmarks and notebooks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,6 +16,7 @@ from dp_core.methods.private_domain.questions import ask
 from dp_core.methods.reconstruction.reconstructor import Model, in_series, piece_rows
 from dp_core.methods.replicates.kept_moments import has_numbers, keep_moments, points_of
 from dp_core.methods.replicates.noise_aware import redraw
+from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
 from dp_core.schema.privacy import Stage
@@ -114,9 +115,7 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
         session = MemorySession(plan.currency, privacy.neighbours, max_rows=privacy.max_rows)
     answered = ask_all(plan, counter, session)
     plan, released = answered.plan, answered.released
-    models = {
-        number: fit(plan, released, number, rows=answered.rows) for number in model_numbers(plan)
-    }
+    models = dict(fits(plan, released, answered.selections, rows=answered.rows))
     return Outcome(released, answered.selections, models, session, plan)
 
 
@@ -192,16 +191,21 @@ def behind(plan: Plan, released: Sequence[Released], number: int) -> tuple[Relea
         released: Everything that was measured, for all replicates.
         number: Number of the model, 0 or 1..m.
     """
-    # The counts that chose bins and levels refer to other codes; no model uses them.
-    released = [
-        item for item in released if not (isinstance(item, Totals) and item.stage == "domain")
-    ]
+    released = _in_codes(released)
     if plan.spec.mode == "noise-aware":
         rng = generator(plan.spec.seed, "redraw", 0)
         drawn = redraw(released, number=number, sets=plan.spec.sets, rng=rng)
         schema = plan.spec.schema
         return keep_moments(schema.domain, drawn, points_of(schema), zeros=schema.zeros)
     return tuple(item for item in released if item.replicate == number)
+
+
+def _in_codes(released: Sequence[Released]) -> list[Released]:
+    """Return the results that refer to the codes of the file.
+
+    The counts that chose bins and levels refer to other codes; no model uses them.
+    """
+    return [item for item in released if not (isinstance(item, Totals) and item.stage == "domain")]
 
 
 def generator(seed: int, purpose: str, number: int) -> np.random.Generator:
@@ -281,8 +285,41 @@ def measure_selected(
     return found
 
 
+def fits(
+    plan: Plan, released: Sequence[Released], selections: Sequence[Selection], *, rows: int | None
+) -> Iterator[tuple[int, Model]]:
+    """Yield all models of a release by number: 0 for that of all sets, or 1..m.
+
+    Args:
+        plan: Plan of the release.
+        released: Everything that was measured, for all replicates.
+        selections: Result of `select`.
+        rows: Number of records if it is public, otherwise None.
+    """
+    if plan.spec.mode != "posterior":
+        for number in model_numbers(plan):
+            yield number, fit(plan, released, number, rows=rows)
+        return
+    spec = plan.spec
+    asked = selections[0].dependences if selections else None
+    posterior = PosteriorTables.of(
+        spec.schema.domain,
+        _in_codes(released),
+        sets=spec.sets,
+        rows=rows,
+        zeros=spec.schema.zeros,
+        dependences=dict(zip(asked.pairs, asked.values, strict=True)) if asked else {},
+        dependence_stddev=asked.stddev if asked else 0.0,
+        rng=generator(spec.seed, "posterior", 0),
+    )
+    for number in model_numbers(plan):
+        tables = posterior.draw(number)
+        size = max(1, round(float(posterior.totals[number - 1])))
+        yield number, restore(plan, released, number, tables=tables, rows=size)
+
+
 def fit(plan: Plan, released: Sequence[Released], number: int, *, rows: int | None) -> Model:
-    """Return the model of all sets, or of one.
+    """Return the model of all sets, or of one; posterior sets have `fits`.
 
     Args:
         plan: Plan of the release.

@@ -20,9 +20,10 @@ from dp_core.spec.data_location import DataPlace
 from dp_core.spec.quality_checks import Threshold
 from dp_core.tables.domain import Clique
 
-Mode = Literal["shared", "split", "noise-aware"]
+Mode = Literal["shared", "split", "noise-aware", "posterior"]
 """`shared`: m sets from one measurement and one model. `split`: m measurements, each at 1/m of the
-budget. `noise-aware`: one measurement, and m models whose spread carries its noise."""
+budget. `noise-aware`: one measurement, and m models whose spread carries its noise. `posterior`:
+one measurement, and m draws of what the exact tables may have been, under a learned prior."""
 
 
 Publish = Literal["at-once", "after-approval"]

@@ -20,7 +20,7 @@ from dp_core.schema.variables import Variable, Variables
 from dp_core.spec.method_options import plain_options
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.presets import PRESETS
-from dp_core.spec.reading.method_reader import check_mode, check_pair
+from dp_core.spec.reading.method_reader import check_mode, check_pair, for_posterior
 from dp_core.spec.reading.share_reader import resolve_shares
 from dp_core.spec.release_spec import Mode, ReleaseSpec
 from dp_core.tables.domain import Domain
@@ -114,6 +114,8 @@ def trial_plan(
     check_mode(mode, sets, selector, selector_name, reconstructor, reconstructor_name)
     if mode == "noise-aware":
         selector, reconstructor = unshrunk(selector), unshrunk(reconstructor)
+    elif mode == "posterior":
+        reconstructor = for_posterior(reconstructor)
     selector.check_basics(
         privacy.relation.of_rows, [stage for stage, share in resolved.items() if share]
     )

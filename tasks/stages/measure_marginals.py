@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dp_core.documents.canonical import canonical_json
-from dp_core.methods.selection.selector import Selection
+from dp_core.methods.selection.selector import Dependences, Selection
 from dp_core.spec.procedure import measure_basics as measured_basics
 from dp_core.spec.procedure import measure_selected, replicates
 from dp_core.tables.dataset import Dataset
@@ -77,6 +79,9 @@ def write_selections(run: Run, selections: tuple[Selection, ...]) -> None:
             "interactions": [
                 list(clique) for clique in selection.cliques if clique in selection.interactions
             ],
+            "dependences": (
+                dataclasses.asdict(selection.dependences) if selection.dependences else None
+            ),
         }
         for selection in selections
     ]
@@ -116,9 +121,17 @@ def read_selections(run: Run) -> tuple[Selection, ...]:
                 _read_records(run, number) if each["records"] else None,
                 # Runs of earlier versions lack this key.
                 frozenset(tuple(clique) for clique in each.get("interactions", ())),
+                _read_dependences(each.get("dependences")),
             )
         )
     return tuple(found)
+
+
+def _read_dependences(found: Mapping[str, Any] | None) -> Dependences | None:
+    if found is None:
+        return None
+    pairs = tuple(tuple(pair) for pair in found["pairs"])
+    return Dependences(pairs, tuple(found["values"]), found["stddev"])
 
 
 def certain_cliques(run: Run) -> tuple[Clique, ...]:

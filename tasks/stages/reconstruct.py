@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core.spec import procedure
-from dp_core.spec.procedure import fit, model_numbers, replicates
+from dp_core.spec.procedure import fits, model_numbers, replicates
 from dp_core.wall.released import Records, Released, Table
 from tasks.run.release_run import Run
 from tasks.stages.measure_marginals import MARGINALS, read_selections
@@ -28,8 +28,8 @@ def reconstruct(run: Run) -> Mapping[str, object]:
     released = (*read_released(run), *_read_records(run))
     fitted = []
     numbers = model_numbers(run.plan)
-    for number in numbers:
-        model = fit(run.plan, released, number, rows=rows if isinstance(rows, int) else None)
+    public_rows = rows if isinstance(rows, int) else None
+    for number, model in fits(run.plan, released, read_selections(run), rows=public_rows):
         _write_tables(model_file(run, number), model.tables)
         fitted.append({"number": number, "rows": model.rows})
         run.progress("reconstruct", len(fitted) / len(numbers))

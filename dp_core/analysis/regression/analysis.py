@@ -71,6 +71,6 @@ def analyse(
             size_factor * np.array([fit.covariance for fit in fits]),
             rule,
             # Barnard and Rubin's (1999) correction applies to imputations.
-            complete_df=min(degrees) if degrees and rule == "noise-aware" else None,
+            complete_df=min(degrees) if degrees and rule in ("noise-aware", "posterior") else None,
         )
     return Analysis(formula, design, fits, combined)

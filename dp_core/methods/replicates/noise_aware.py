@@ -6,9 +6,7 @@ and scale is a draw from the posterior distribution of the file's tables. m such
 imputations of the file, and Rubin's rule (1987) holds: T = W + (1 + 1/m) B, where W contains the
 sampling variance and B the noise variance.
 
-The m noise values of a cell are drawn together. They are centred, because their mean would be a
-common error of all sets, and scaled by sqrt(m/(m + 1)), so that (1 + 1/m) B instead of B has the
-variance of the noise in expectation.
+The m noise values of a cell are drawn together and centred (`centred_draws`).
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.replicates.centred_draws import centred
 from dp_core.schema.privacy import Noise
 from dp_core.wall.released import Answers, Measurement, Released, Totals
 from dp_core.wall.statistics.interactions import Interaction
@@ -84,17 +83,13 @@ def _centred(
     sets: int,
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Return one of `sets` draws that sum to 0, with (m - 1)/(m + 1) of the noise variance.
-
-    The factor is (1 - 1/m), from subtracting the mean, times m/(m + 1), for the 1 + 1/m of the
-    rule.
-    """
+    """Return one of `sets` centred draws; see `centred`."""
     found = np.empty(math.prod(shape))
     for start in range(0, found.size, _PIECE):
         piece = found[start : start + _PIECE]
         noise = _noise(kind, scale, (sets, piece.size), rng)
-        piece[:] = noise[number - 1] - noise.mean(axis=0)
-    return np.asarray(found.reshape(shape) * math.sqrt(sets / (sets + 1)))
+        piece[:] = centred(noise)[number - 1]
+    return found.reshape(shape)
 
 
 def _noise(

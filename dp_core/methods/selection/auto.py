@@ -26,8 +26,13 @@ from dp_core.methods.selection.budget.allocation import shares as allocate
 from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.dependence import expected_dependence, usual
 from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected
-from dp_core.methods.selection.candidates.pairs import dependences, one_way_tables, pairs_up_to
-from dp_core.methods.selection.selector import Expected, Selection, Selector
+from dp_core.methods.selection.candidates.pairs import (
+    ask_dependences,
+    dependences,
+    one_way_tables,
+    pairs_up_to,
+)
+from dp_core.methods.selection.selector import Dependences, Expected, Selection, Selector
 from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -122,9 +127,10 @@ class Auto(Selector):
         pairs: tuple[Clique, ...] = statistic.pairs if statistic else ()
         dependence = np.zeros(0)
         stddev = 0.0
+        asked: Dependences | None = None
         if statistic:
-            noisy = curator.perturb("select", "indif", statistic, cost).astype(np.float64)
-            stddev = curator.statistic_noise(statistic, cost).stddev
+            asked = ask_dependences(curator, statistic, cost)
+            noisy, stddev = np.array(asked.values, dtype=np.float64), asked.stddev
             smaller = np.array([min(domain.project(pair).sizes) for pair in pairs])
             most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
             dependence = expected_dependence(noisy, stddev, rows)
@@ -162,6 +168,7 @@ class Auto(Selector):
             weights=normalise(tuple(chosen.values())),
             interactions=frozenset(clique for clique in chosen if clique in alone),
             note=note,
+            dependences=asked,
         )
 
     def forecast(

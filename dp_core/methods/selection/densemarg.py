@@ -16,8 +16,13 @@ from numpy.typing import NDArray
 
 from dp_core.methods.selection.budget.allocation import Allocation, normalise, weight
 from dp_core.methods.selection.budget.balance import Problem, balance, posterior_mean
-from dp_core.methods.selection.candidates.pairs import dependences, one_way_tables, pairs_up_to
-from dp_core.methods.selection.selector import Selection, Selector
+from dp_core.methods.selection.candidates.pairs import (
+    ask_dependences,
+    dependences,
+    one_way_tables,
+    pairs_up_to,
+)
+from dp_core.methods.selection.selector import Dependences, Selection, Selector
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, tables_of
@@ -72,9 +77,10 @@ class DenseMarg(Selector):
         pure = curator.currency.kind == "pure"
         noisy = np.zeros(0)
         stddev = 0.0
+        asked: Dependences | None = None
         if statistic:
-            noisy = curator.perturb("select", "indif", statistic, cost).astype(np.float64)
-            stddev = curator.statistic_noise(statistic, cost).stddev
+            asked = ask_dependences(curator, statistic, cost)
+            noisy, stddev = np.array(asked.values, dtype=np.float64), asked.stddev
         noise = curator.count_noise(measure_cost)
         measured = {column for measurement in measurements for column in measurement.clique}
         if self.rule == "balance" and measured == set(domain.columns):
@@ -87,7 +93,7 @@ class DenseMarg(Selector):
             "indif": {" x ".join(pair): int(x) for pair, x in zip(pairs, noisy, strict=True)},
         }
         cliques, weights = zip(*chosen.items(), strict=True)
-        return Selection(cliques=cliques, weights=normalise(weights), note=note)
+        return Selection(cliques=cliques, weights=normalise(weights), note=note, dependences=asked)
 
     def _balanced(
         self,

@@ -54,6 +54,22 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
+class Dependences:
+    """Noisy dependence of pairs of columns, which a method asked for its choice. Public.
+
+    Attributes:
+        pairs: The pairs.
+        values: Noisy L1 distance of each pair's table from independence, in records; whole numbers,
+            may be negative.
+        stddev: Standard deviation of the noise of each, in records.
+    """
+
+    pairs: tuple[Clique, ...]
+    values: tuple[int, ...]
+    stddev: float
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """The tables to measure, and what the method has already measured or made. Public.
 
@@ -67,6 +83,7 @@ class Selection:
         interactions: The cliques measured as interactions (the part of a table that its margins do
             not determine, see `Curator.interactions`) rather than as tables. The method must then
             list `interactions` in `gives`.
+        dependences: Noisy dependences that the choice is based on; None if the method asked none.
     """
 
     cliques: tuple[Clique, ...] = ()
@@ -75,6 +92,7 @@ class Selection:
     measured: tuple[Released, ...] = ()
     records: Dataset | None = None
     interactions: frozenset[Clique] = frozenset()
+    dependences: Dependences | None = None
 
     def __post_init__(self) -> None:
         if len(self.cliques) != len(self.weights):

@@ -10,8 +10,11 @@ from dp_core.documents.node import Node
 from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.methods.parametric.adapters import Modelling, measuring
+from dp_core.methods.reconstruction.auto import AutoReconstruction
+from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.replicates.noise_aware import unshrunk
+from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
 from dp_core.methods.selection.selector import Selector
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
@@ -23,7 +26,7 @@ from dp_core.wall.released import ReleasedKind
 
 _Method = TypeVar("_Method")
 _EXAMPLE = "{sets: 5, rows: same, mode: shared, seed: 7}"
-MODES: tuple[Mode, ...] = ("shared", "split", "noise-aware")
+MODES: tuple[Mode, ...] = ("shared", "split", "noise-aware", "posterior")
 """Modes of a selection and a reconstruction; the first is the default."""
 PARAMETRIC_MODES: tuple[Mode, ...] = ("split", "shared")
 """Modes of a parametric method, whose model draws new parameters for every set."""
@@ -178,19 +181,18 @@ def check_mode(
     reconstructor: Reconstructor,
     reconstructor_name: str,
 ) -> None:
-    """Refuse noise-aware sets if their intervals would be wrong.
+    """Refuse noise-aware and posterior sets if their intervals would be wrong.
 
     Raises:
-        BadInput: if there is only one set, if the noise cannot be drawn again, or if the model does
-            not respond to noise linearly, as least squares does.
+        BadInput: if there is only one set, if the noise cannot be drawn again, or if the model
+            cannot make such sets.
     """
+    if mode == "posterior":
+        check_posterior(sets, selector, selector_name, reconstructor, reconstructor_name)
     if mode != "noise-aware":
         return
     if sets < 2:
-        raise BadInput(
-            "noise-aware needs at least 2 sets, whose differences show the noise; write for example"
-            " sets: 20, which costs no more budget."
-        )
+        raise BadInput(_one_set("noise-aware", 20))
     left = selector.gives - {"tables", "answers", "interactions"}
     if left:
         raise BadInput(
@@ -205,6 +207,55 @@ def check_mode(
             f"{reconstructor_name} cannot make noise-aware sets: it {reason}, so their intervals"
             f" would be wrong. Use {other}, or mode: split."
         )
+
+
+def check_posterior(
+    sets: int,
+    selector: Selector,
+    selector_name: str,
+    reconstructor: Reconstructor,
+    reconstructor_name: str,
+) -> None:
+    """Refuse posterior sets that cannot be made.
+
+    Raises:
+        BadInput: if there is only one set, if the selection gives more than noisy tables, or if the
+            reconstruction does not take a table of every pair.
+    """
+    if sets < 2:
+        raise BadInput(_one_set("posterior", POSTERIOR_SETS))
+    left = selector.gives - {"tables", "interactions"}
+    if left:
+        raise BadInput(
+            f"posterior sets are drawn from noisy tables, but {selector_name} gives"
+            f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
+            " method."
+        )
+    if not isinstance(reconstructor, AutoReconstruction | Gum):
+        raise BadInput(
+            f"posterior sets are records that match a table of every pair, which"
+            f" {reconstructor_name} does not make; use reconstruct: {{method: gum}}, or mode:"
+            " noise-aware."
+        )
+
+
+def for_posterior(reconstructor: Reconstructor) -> Gum:
+    """Return the reconstruction of posterior sets: GUM, which takes a table of every pair.
+
+    Args:
+        reconstructor: The stated one, which `check_posterior` accepts.
+    """
+    # The tables of all pairs are drawn, so records imply no others.
+    if isinstance(reconstructor, Gum):
+        return dataclasses.replace(reconstructor, implied=False)
+    return Gum(implied=False)
+
+
+def _one_set(mode: Mode, sets: int) -> str:
+    return (
+        f"{mode} needs at least 2 sets, whose differences show the noise; write for example"
+        f" sets: {sets}, which costs no more budget."
+    )
 
 
 def for_noise_aware(section: Node, method: _Method) -> _Method:

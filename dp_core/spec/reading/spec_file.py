@@ -19,6 +19,7 @@ from dp_core.documents.strict_yaml import load
 from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, nearest
 from dp_core.methods.replicates.noise_aware import SETS
+from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
 from dp_core.schema.definition import Schema, Unit
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.reading.schema_file import check_version, parse_schema
@@ -31,6 +32,7 @@ from dp_core.spec.reading.method_reader import (
     PARAMETRIC_MODES,
     check_mode,
     for_noise_aware,
+    for_posterior,
     in_place,
     read_parametric,
     read_stages,
@@ -119,7 +121,7 @@ def load_spec(path: Path) -> ReleaseSpec:
     rows = None if rows_node is None else _read_rows(rows_node)
     modes = PARAMETRIC_MODES if preset.synthesize else MODES
     mode = one_of(synthesis.get("mode"), modes)
-    usual = SETS if mode == "noise-aware" else 1
+    usual = {"noise-aware": SETS, "posterior": POSTERIOR_SETS}.get(mode, 1)
     sets = usual if sets_node is None else sets_node.integer(minimum=1, maximum=MAX_SETS)
     if preset.synthesize:
         schema, selector, reconstructor = read_parametric(
@@ -144,6 +146,8 @@ def load_spec(path: Path) -> ReleaseSpec:
     if mode == "noise-aware":
         selector = for_noise_aware(sections["select"], selector)
         reconstructor = for_noise_aware(sections["reconstruct"], reconstructor)
+    elif mode == "posterior":
+        reconstructor = for_posterior(reconstructor)
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:
         _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)

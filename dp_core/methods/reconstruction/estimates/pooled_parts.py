@@ -27,13 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.methods.reconstruction.estimates.consistency import Estimate, estimates
-from dp_core.methods.reconstruction.estimates.raking import others
+from dp_core.methods.reconstruction.estimates.raking import margin, others
 from dp_core.methods.reconstruction.estimates.table_parts import beyond, interactions_by_clique
 from dp_core.schema.privacy import Noise
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import NoiseScale
-from dp_core.wall.released import Measurement, Released, Totals, interactions_of
+from dp_core.wall.released import Measurement, Released, Table, Totals, interactions_of
 from dp_core.wall.statistics.interactions import Interaction
 
 _MOST_COLUMNS = 10
@@ -123,6 +123,55 @@ class Pooled:
                 ]
             )
         return found.transpose([ordered.index(name) for name in clique])
+
+    def total(self) -> tuple[float, float]:
+        """Return the number of records and its noise variance, in records squared; 0 if public."""
+        if self.rows is not None:
+            return float(self.rows), 0.0
+        return float(self._part(())), 1 / self._precision(())
+
+    def part(self, clique: Clique) -> tuple[NDArray[np.float64], float] | None:
+        """Return the interaction of all columns of a clique, or None if it was not observed.
+
+        Args:
+            clique: Columns, in the order of the domain.
+
+        Returns:
+            The interaction as a table of the clique, in records; and the noise variance of each of
+            its coordinates in an orthonormal basis, in records squared.
+        """
+        precision = self._precision(clique)
+        return (self._part(clique), 1 / precision) if precision else None
+
+    def beyond_pairs(
+        self, clique: Clique, expected: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], float]:
+        """Return the observed deviation of a table from an expected one that has its pairs.
+
+        Args:
+            clique: At least three columns, in the order of the domain.
+            expected: Expected counts, in records, shape of the clique.
+
+        Returns:
+            The deviation, in records, without the parts of fewer than three columns and without
+            those that were not observed; and the noise variance of its cells, in records squared.
+        """
+        found, variance = np.zeros_like(expected), 0.0
+        for part in self._parts(clique):
+            precision = self._precision(part) if len(part) > 2 else 0.0
+            if not precision:
+                continue
+            table = Table(self.domain.project(clique), expected)
+            gap = self._part(part) - beyond(margin(table, part))
+            sizes = self.domain.project(part).sizes
+            shape = [
+                size if name in part else 1
+                for name, size in zip(clique, expected.shape, strict=True)
+            ]
+            found += gap.reshape(shape) * (math.prod(sizes) / expected.size)
+            free = math.prod(size - 1 for size in sizes)
+            variance += math.prod(sizes) * free / expected.size**2 / precision
+        return found, variance
 
     def _parts(self, clique: Clique) -> Iterator[Clique]:
         """Yield the column sets of a table's parts; columns with one level are left out."""

@@ -69,6 +69,34 @@ def shrink_residual(
     return shrunken.reshape(residual.shape)
 
 
+def posterior_residual(
+    residual: NDArray[np.float64],
+    variance: float,
+    expected: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the posterior mean and standard deviation of residuals under the learned prior.
+
+    The mean is that of `shrink_residual`.
+
+    Args:
+        residual: Noisy count less the expected one, any shape, in records.
+        variance: Noise variance of each cell, records squared.
+        expected: Expected counts from smaller tables, same shape, not negative.
+    """
+    mean, spread = np.zeros(residual.size), np.zeros(residual.size)
+    found = _mixture(residual, variance, expected)
+    if found.active.size:
+        belief = found.likelihood * found.weights
+        belief /= belief.sum(axis=1, keepdims=True)
+        trust = found.prior / found.spread
+        means = trust * residual.ravel()[found.active][:, None]
+        centre = (belief * means).sum(axis=1)
+        second = (belief * (trust * (found.spread - found.prior) + means**2)).sum(axis=1)
+        mean[found.active] = centre
+        spread[found.active] = np.sqrt(np.maximum(second - centre**2, 0.0))
+    return mean.reshape(residual.shape), spread.reshape(residual.shape)
+
+
 def evidence(
     residual: NDArray[np.float64],
     variance: float | NDArray[np.float64],

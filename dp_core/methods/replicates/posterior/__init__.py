@@ -1,0 +1,7 @@
+"""Posterior sets: each set is made from a draw of what the exact tables may have been.
+
+Public side of the wall: noisy values only. May import the rest of `methods`, `tables` and the
+released results. Read `posterior_tables` first; then `column_draws` and `pair_prior` with
+`pair_draws`; `larger_draws` adds tables of three columns and more; `truncation` and `agreement`
+hold the arithmetic that they share.
+"""

@@ -1,0 +1,97 @@
+"""Draws of measured tables of three columns and more, given the tables of pairs.
+
+Given its smaller tables, a table is expected to have no interaction of all its columns. What the
+noisy tables say beyond this is shrunk cell by cell, by a prior that is learned from the cells
+(`estimates.residual_belief`), and the draws have the variance that shrinkage leaves.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
+from dp_core.methods.reconstruction.estimates.raking import Margin, rake
+from dp_core.methods.reconstruction.estimates.residual_belief import posterior_residual
+from dp_core.methods.replicates.centred_draws import centred_normals
+from dp_core.methods.replicates.posterior.truncation import Floats, lowered, truncated
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+
+MOST_CELLS = 1 << 16
+"""Largest number of cells of a table that is drawn; larger ones follow from their pairs."""
+_RAKING_ROUNDS = 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LargerDraws:
+    """Measured cliques of three columns and more, with what was observed of them.
+
+    Attributes:
+        domain: All columns.
+        pooled: All measurements.
+        zeros: Impossible cells.
+        cliques: The cliques, smaller ones first.
+    """
+
+    domain: Domain
+    pooled: Pooled
+    zeros: StructuralZeros
+    cliques: tuple[Clique, ...]
+
+    @classmethod
+    def of(cls, domain: Domain, pooled: Pooled, zeros: StructuralZeros) -> LargerDraws:
+        """Return the measured cliques that are small enough."""
+        tables = [table.clique for table in pooled.tables]
+        measured = dict.fromkeys([*tables, *pooled.interactions])
+        kept = [c for c in measured if len(c) > 2 and domain.size(c) <= MOST_CELLS]
+        return cls(domain, pooled, zeros, tuple(sorted(kept, key=lambda c: (len(c), c))))
+
+    def draw(
+        self,
+        number: int,
+        sets: int,
+        smaller: Mapping[Clique, Floats],
+        *,
+        rng: np.random.Generator,
+    ) -> dict[Clique, Floats]:
+        """Return a set's tables of the cliques; they nearly agree with the smaller ones.
+
+        Args:
+            number: Number of the set, from 1.
+            sets: Number of sets.
+            smaller: The set's tables of columns and pairs.
+            rng: Generator in the same state for every set, because their draws belong together.
+        """
+        done = dict(smaller)
+        found: dict[Clique, Floats] = {}
+        for clique in self.cliques:
+            scores = centred_normals(sets, self.domain.project(clique).sizes, rng)[number - 1]
+            found[clique] = done[clique] = self._table(clique, done, scores)
+        return found
+
+    def _table(self, clique: Clique, done: Mapping[Clique, Floats], scores: Floats) -> Floats:
+        possible = ~self.zeros.mask(self.domain.project(clique))
+        margins = _margins(clique, done)
+        expected = rake(possible.astype(np.float64), clique, margins, rounds=_RAKING_ROUNDS)
+        residual, variance = self.pooled.beyond_pairs(clique, expected)
+        mean, spread = posterior_residual(residual, variance, expected)
+        centre = (expected + mean)[possible]
+        drawn = np.zeros_like(expected)
+        drawn[possible] = truncated(
+            lowered(centre, spread[possible]), spread[possible], scores[possible]
+        )
+        return rake(drawn, clique, margins, rounds=_RAKING_ROUNDS)
+
+
+def _margins(clique: Clique, done: Mapping[Clique, Floats]) -> list[Margin]:
+    """Return the tables of subsets of a clique, none of which is a subset of another."""
+    found: list[Clique] = []
+    for size in range(len(clique) - 1, 0, -1):
+        for subset in itertools.combinations(clique, size):
+            if subset in done and not any({*subset} <= {*other} for other in found):
+                found.append(subset)
+    return [(subset, done[subset]) for subset in found]

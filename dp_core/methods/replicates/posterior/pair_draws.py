@@ -1,0 +1,113 @@
+"""Draws of a pair's table given what was observed of it and given the columns' tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.replicates.centred_draws import centred_normals
+from dp_core.methods.replicates.posterior.agreement import with_margins
+from dp_core.methods.replicates.posterior.pair_prior import Pair
+from dp_core.methods.replicates.posterior.truncation import (
+    Floats,
+    lowered,
+    truncated,
+    truncated_variance,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairPosterior:
+    """The posterior distribution of a pair's deviation from independence.
+
+    Attributes:
+        pair: The pair.
+        means: Mean of each coordinate under each component, shape (components, p - 1, q - 1).
+        variances: Its variance under each component, same shape.
+        belief: Probability of each component.
+        mean: Mean of each cell's deviation, shape (p, q), in records.
+        stddev: Its standard deviation, same shape.
+    """
+
+    pair: Pair
+    means: Floats
+    variances: Floats
+    belief: Floats
+    mean: Floats
+    stddev: Floats
+
+    @classmethod
+    def of(
+        cls, pair: Pair, components: tuple[tuple[float, float], ...], belief: Floats
+    ) -> PairPosterior:
+        """Return the posterior of a pair under a learned prior."""
+        scales, uses = (np.array(each)[:, None, None] for each in zip(*components, strict=True))
+        prior = scales**2 * pair.shape
+        predicted = 0.0 if pair.predicted is None else pair.coordinates(pair.predicted)
+        centre = uses * predicted + np.zeros_like(prior)
+        if pair.observed is None:
+            means, variances = centre, prior
+        else:
+            trust = prior / np.maximum(prior + pair.variance, 1e-300)
+            means = centre + trust * (pair.coordinates(pair.observed) - centre)
+            variances = trust * pair.variance
+        mean = np.tensordot(belief, means, 1)
+        variance = np.tensordot(belief, variances + means**2, 1) - mean**2
+        spread = np.sqrt(np.maximum(pair.cell_variances(np.maximum(variance, 0.0)), 1e-18))
+        return cls(pair, means, variances, belief, pair.table(mean), spread)
+
+    def deviations(self, sets: int, rng: np.random.Generator) -> Floats:
+        """Return one deviation for each set, shape (sets, p, q), in records; centred.
+
+        The sets divide the components in proportion to the belief, and their mean deviation is the
+        posterior mean.
+
+        Args:
+            sets: Number of sets.
+            rng: Generator; same state, same draws.
+        """
+        chosen = _components(self.belief, sets, rng)
+        scores = centred_normals(sets, self.means.shape[1:], rng)
+        drawn = self.means[chosen] + np.sqrt(self.variances[chosen]) * scores
+        drawn = drawn - drawn.mean(axis=0)
+        return self.mean + np.array([self.pair.table(each) for each in drawn])
+
+
+def _components(belief: Floats, sets: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return a component for each set (systematic sampling, in random order)."""
+    ends = np.cumsum(belief)
+    places = (np.arange(sets) + rng.random()) / sets * ends[-1]
+    return rng.permutation(np.minimum(np.searchsorted(ends, places), belief.size - 1))
+
+
+def pair_table(
+    posterior: PairPosterior,
+    deviation: Floats,
+    *,
+    expected: Floats,
+    middle: Floats,
+    possible: NDArray[np.bool_],
+    rows: Floats,
+    columns: Floats,
+) -> Floats:
+    """Return a set's nonnegative table of a pair, with the margins of the set.
+
+    Args:
+        posterior: Posterior of the pair.
+        deviation: The set's draw from it, shape (p, q), in records.
+        expected: Counts without dependence, given the set's margins, shape (p, q).
+        middle: Counts without dependence, given the median margins, shape (p, q).
+        possible: Whether each cell can have records; the others get none.
+        rows: The set's table of the first column, shape (p,).
+        columns: The set's table of the second column, shape (q,).
+    """
+    usual = middle + posterior.mean
+    shift = lowered(usual[possible], posterior.stddev[possible]) - usual[possible]
+    mean = expected + posterior.mean
+    mean[possible] += shift
+    scores = (deviation - posterior.mean) / posterior.stddev
+    drawn = truncated(mean, posterior.stddev, scores) * possible
+    left = truncated_variance(mean, posterior.stddev) * possible
+    return with_margins(drawn, left, rows, columns)

@@ -1,0 +1,178 @@
+"""What the dependence of two columns may be, before and after its noisy table is seen.
+
+The deviation R of a pair's exact table from independence sums to 0 over both columns. In the
+eigenvectors of the columns' covariances (the covariance of a column with shares p is diag(p) - pp')
+its coordinates have the prior
+
+    r_ij ~ N(f c_ij, t^2 n^2 l_i l_j),
+
+with l the eigenvalues, n the number of records, t the scale of the pair's dependence (of 2 x 2
+cells: the phi coefficient), c the prediction of the pair by factors that all columns share, and f
+either 0 or 1. The scale and f have a discrete prior, common to all pairs and learned from them
+(empirical Bayes, by expectation maximisation): from noisy tables and interactions where they were
+measured, otherwise from the noisy dependence of the pair, a single number. So a pair that was not
+measured has a variance instead of being independent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dp_core.methods.replicates.posterior.truncation import Floats
+
+SCALES = np.array([0.0, *np.geomspace(0.002, 1.5, 12)])
+"""Possible scales t of a pair's dependence; 0 is independence."""
+_USUAL = np.where(SCALES <= 0.3, 1.0, 0.1)  # prior weights of the scales in typical files
+_WORTH = 1.0  # what the typical file counts, in pairs
+_ROUNDS = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """A column's shares, and the coordinates of deviations from independence along it.
+
+    Attributes:
+        shares: Estimated shares of the levels, shape (levels,), positive.
+        values: Eigenvalues of their covariance without the zero, shape (levels - 1,).
+        vectors: Eigenvectors, orthonormal and orthogonal to ones, shape (levels, levels - 1).
+    """
+
+    shares: Floats
+    values: Floats
+    vectors: Floats
+
+    @classmethod
+    def of(cls, counts: Floats) -> Column:
+        """Return the column of a nonnegative one-way table; an empty level counts half a record."""
+        kept = np.maximum(counts, 0.5)
+        shares = kept / kept.sum()
+        # Contrasts first, so that no eigenvector with eigenvalue near 0 can be that of ones.
+        contrasts = np.linalg.svd(np.ones((1, shares.size)))[2][1:]
+        inner = contrasts @ (np.diag(shares) - np.outer(shares, shares)) @ contrasts.T
+        values, vectors = np.linalg.eigh(inner)
+        return cls(shares, np.maximum(values, 1e-12), contrasts.T @ vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """What is known of the dependence of two columns.
+
+    Attributes:
+        one: The first column.
+        other: The second column.
+        total: Number of records, n.
+        observed: Deviation of the noisy table from independence, in records, sums over both axes
+            are 0; None if the pair was not measured.
+        variance: Noise variance of each coordinate of `observed`, records squared.
+        predicted: Prediction by the common factors, in records, sums over both axes are 0; it must
+            not depend on `observed`. None without factors.
+        dependence: Noisy sum of the absolute deviations, in records, and the standard deviation of
+            its noise; None if it was not asked or if the table was measured.
+    """
+
+    one: Column
+    other: Column
+    total: float
+    observed: Floats | None = None
+    variance: float = 0.0
+    predicted: Floats | None = None
+    dependence: tuple[float, float] | None = None
+
+    @cached_property
+    def shape(self) -> Floats:
+        """Prior variance of each coordinate for a scale of 1, in records squared."""
+        return np.asarray(self.total**2 * np.multiply.outer(self.one.values, self.other.values))
+
+    def coordinates(self, table: Floats) -> Floats:
+        """Return a deviation in the eigenvectors."""
+        return np.asarray(self.one.vectors.T @ table @ self.other.vectors)
+
+    def table(self, coordinates: Floats) -> Floats:
+        """Return the deviation with these coordinates, in records."""
+        return np.asarray(self.one.vectors @ coordinates @ self.other.vectors.T)
+
+    def cell_variances(self, variances: Floats) -> Floats:
+        """Return the variance of each cell for independent coordinates of these variances."""
+        return np.asarray(self.one.vectors**2 @ variances @ (self.other.vectors**2).T)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """The learned prior of all pairs, and each pair's belief.
+
+    Attributes:
+        components: Scale t and use f of the predictions, in this order.
+        beliefs: Posterior probability of each component, by pair; shape (components,).
+    """
+
+    components: tuple[tuple[float, float], ...]
+    beliefs: Mapping[tuple[str, str], Floats]
+
+
+def learn(pairs: Mapping[tuple[str, str], Pair]) -> Prior:
+    """Return the prior that maximises the likelihood of all pairs, and the beliefs that follow."""
+    uses = (0.0, 1.0) if any(pair.predicted is not None for pair in pairs.values()) else (0.0,)
+    components = tuple((float(scale), use) for use, scale in itertools.product(uses, SCALES))
+    usual = np.tile(_USUAL, len(uses))
+    usual = usual / usual.sum()
+    if not pairs:
+        return Prior(components, {})
+    log_likelihood = np.array([_log_likelihood(pair, components) for pair in pairs.values()])
+    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
+    weights = usual
+    for _ in range(_ROUNDS):
+        belief = likelihood * weights
+        belief /= belief.sum(axis=1, keepdims=True)
+        weights = belief.sum(axis=0) + _WORTH * usual
+        weights = weights / weights.sum()
+    belief = likelihood * weights
+    belief /= belief.sum(axis=1, keepdims=True)
+    return Prior(components, dict(zip(pairs, belief, strict=True)))
+
+
+def _log_likelihood(pair: Pair, components: Sequence[tuple[float, float]]) -> list[float]:
+    """Return the log likelihood of what was observed of a pair under each component."""
+    if pair.observed is None:
+        return [_of_dependence(pair, scale, use) for scale, use in components]
+    predicted = 0.0 if pair.predicted is None else pair.coordinates(pair.predicted)
+    observed = pair.coordinates(pair.observed)
+    found = []
+    for scale, use in components:
+        variance = scale**2 * pair.shape + pair.variance
+        gap = observed - use * predicted
+        found.append(-0.5 * float(np.sum(np.log(variance) + gap**2 / variance)))
+    return found
+
+
+def _of_dependence(pair: Pair, scale: float, use: float) -> float:
+    """Return the log likelihood of a noisy sum of absolute deviations.
+
+    The sum is treated as normal. Each cell's deviation has the standard deviation
+    t n sqrt(p(1 - p) q(1 - q)) around the prediction, which gives the mean of its absolute value;
+    the variance of the sum follows from the effective number of coordinates.
+    """
+    from scipy.special import ndtr
+
+    if pair.dependence is None:
+        return 0.0
+    noisy, stddev = pair.dependence
+    one, other = (each.shares * (1 - each.shares) for each in (pair.one, pair.other))
+    spread = pair.total * scale * np.sqrt(np.multiply.outer(one, other))
+    centre = np.zeros_like(spread) if pair.predicted is None else use * pair.predicted
+    wide = np.maximum(spread, 1e-9)
+    # The mean of a folded normal variable.
+    mean = wide * math.sqrt(2 / math.pi) * np.exp(-0.5 * (centre / wide) ** 2) + centre * (
+        1 - 2 * ndtr(-centre / wide)
+    )
+    free = math.prod(
+        float(each.values.sum()) ** 2 / float((each.values**2).sum())
+        for each in (pair.one, pair.other)
+    )
+    variance = stddev**2 + float(spread.sum()) ** 2 * (1 - 2 / math.pi) / free
+    return -0.5 * (math.log(variance) + (noisy - float(mean.sum())) ** 2 / variance)

@@ -1,0 +1,206 @@
+"""Draws of all tables of a file given its noisy tables: what a posterior set is made from.
+
+A table is the sum of orthogonal parts, which are observed with independent noise
+(`estimates.pooled_parts`). One-way tables are drawn given their noisy counts and that counts are
+not negative (`column_draws`); then the tables of all pairs, also of those that were not measured,
+given the one-way tables (`pair_prior`, `pair_draws`); then measured tables of more columns, given
+the pairs (`larger_draws`). Draws of the m sets are centred (`centred_draws`), so Rubin's rule
+(1987) holds for them: T = W + (1 + 1/m) B.
+
+A redraw of the noise alone (`replicates.noise_aware`) has a flat prior. Here the prior is learned
+from all pairs, so the draws are nearer to the file, and ignorance of a pair has a variance.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
+from dp_core.methods.reconstruction.estimates.raking import rake
+from dp_core.methods.reconstruction.estimates.table_parts import beyond
+from dp_core.methods.replicates.posterior.column_draws import ColumnDraws, draw_column, draw_total
+from dp_core.methods.replicates.posterior.larger_draws import LargerDraws
+from dp_core.methods.replicates.posterior.pair_draws import PairPosterior, pair_table
+from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, learn
+from dp_core.methods.replicates.posterior.shared_predictions import predictions
+from dp_core.methods.replicates.posterior.truncation import Floats
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, Table
+
+SETS = 5
+"""Default number of sets."""
+MOST_CELLS = 1 << 22
+"""Largest number of cells of all pairs together; beyond it the smallest unmeasured pairs only."""
+
+_RAKING_ROUNDS = 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PosteriorTables:
+    """The posterior distribution of a file's tables, prepared for the draws of m sets.
+
+    Attributes:
+        domain: All columns.
+        zeros: Impossible cells; they are 0 in every draw.
+        total: Estimated number of records.
+        totals: Number of records of each set, shape (sets,).
+        columns: Draws of the one-way tables, by column.
+        pairs: Posteriors of the pairs of columns, in the order of the domain.
+        larger: Posteriors of the measured tables of three columns and more.
+        seed: Seed of the draws, which are the same for every call.
+    """
+
+    domain: Domain
+    zeros: StructuralZeros
+    total: float
+    totals: Floats
+    columns: Mapping[str, ColumnDraws]
+    pairs: Mapping[Clique, PairPosterior]
+    larger: LargerDraws
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        domain: Domain,
+        released: Sequence[Released],
+        *,
+        sets: int,
+        rows: int | None,
+        zeros: StructuralZeros,
+        dependences: Mapping[Clique, float] | None = None,
+        dependence_stddev: float = 0.0,
+        rng: np.random.Generator,
+    ) -> PosteriorTables:
+        """Return the posterior given everything that was measured.
+
+        Args:
+            domain: All columns.
+            released: Noisy tables and interactions of one measurement, at least one table.
+            sets: Number of sets, at least 2.
+            rows: Number of records if it is public, otherwise None.
+            zeros: Impossible cells.
+            dependences: Noisy sum of absolute deviations from independence of pairs, in records;
+                None if no pair was asked.
+            dependence_stddev: Standard deviation of the noise of each of them, in records.
+            rng: Generator; same state, same draws.
+        """
+        if sets < 2:
+            raise ValueError("Posterior sets are at least 2: their differences show the noise.")
+        pooled = pool(domain, released, rows=rows)
+        zeros = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
+        total, totals = draw_total(pooled, sets, rng)
+        columns = {
+            name: draw_column(pooled, name, total=total, totals=totals, zeros=zeros, rng=rng)
+            for name in domain.columns
+        }
+        cliques = _cliques(domain, pooled)
+        expected = {
+            (a, b): without_dependence(domain, (a, b), columns[a].middle, columns[b].middle, zeros)
+            for a, b in cliques
+        }
+        observed = {
+            clique: (table - beyond(expected[clique]), variance)
+            for clique in cliques
+            if (found := pooled.part(clique)) is not None
+            for table, variance in (found,)
+        }
+        predicted = predictions(domain, observed, expected, total=total, rng=rng)
+        coded = {name: Column.of(columns[name].middle) for name in domain.columns}
+        asked = dependences or {}
+        pairs = {}
+        for clique in cliques:
+            seen = observed.get(clique)
+            pairs[clique] = Pair(
+                one=coded[clique[0]],
+                other=coded[clique[1]],
+                total=total,
+                observed=seen[0] if seen else None,
+                variance=seen[1] if seen else 0.0,
+                predicted=predicted.get(clique),
+                dependence=(asked[clique], dependence_stddev) if clique in asked else None,
+            )
+        prior = learn(pairs)
+        posteriors = {
+            clique: PairPosterior.of(pair, prior.components, prior.beliefs[clique])
+            for clique, pair in pairs.items()
+        }
+        larger = LargerDraws.of(domain, pooled, zeros)
+        seed = int(rng.integers(1 << 62))
+        return cls(domain, zeros, total, totals, columns, posteriors, larger, seed)
+
+    def draw(self, number: int) -> tuple[Table, ...]:
+        """Return the tables of a set: of all columns, of the pairs, and of larger cliques.
+
+        They are nonnegative, have the set's number of records, and agree with its one-way tables.
+
+        Args:
+            number: Number of the set, from 1.
+        """
+        sets, at = len(self.totals), number - 1
+        if not 1 <= number <= sets:
+            raise ValueError(f"Set {number} of {sets}.")
+        ones = {name: each.draws[at] for name, each in self.columns.items()}
+        found = {(name,): values for name, values in ones.items()}
+        for place, ((a, b), posterior) in enumerate(self.pairs.items()):
+            # The draws of a pair belong together, so each set draws those of all sets.
+            rng = np.random.default_rng([self.seed, place])
+            deviation = posterior.deviations(sets, rng)[at]
+            found[a, b] = pair_table(
+                posterior,
+                deviation,
+                expected=without_dependence(self.domain, (a, b), ones[a], ones[b], self.zeros),
+                middle=without_dependence(
+                    self.domain,
+                    (a, b),
+                    self.columns[a].middle,
+                    self.columns[b].middle,
+                    self.zeros,
+                ),
+                possible=~self.zeros.mask(self.domain.project((a, b))),
+                rows=ones[a],
+                columns=ones[b],
+            )
+        rng = np.random.default_rng([self.seed, len(self.pairs)])
+        found |= self.larger.draw(number, sets, found, rng=rng)
+        return tuple(Table(self.domain.project(clique), values) for clique, values in found.items())
+
+
+def without_dependence(
+    domain: Domain, clique: Clique, one: Floats, other: Floats, zeros: StructuralZeros
+) -> Floats:
+    """Return the counts of two columns that depend only by impossible cells, in records.
+
+    Args:
+        domain: All columns.
+        clique: The two columns.
+        one: Table of the first, in records, shape (p,).
+        other: Table of the second, shape (q,), of the same total.
+        zeros: Impossible cells.
+    """
+    product = np.multiply.outer(one, other) / max(float(one.sum()), 1e-9)
+    possible = ~zeros.mask(domain.project(clique))
+    if possible.all():
+        return np.asarray(product)
+    a, b = clique
+    margins = [((a,), one), ((b,), other)]
+    return rake(product * possible, clique, margins, rounds=_RAKING_ROUNDS)
+
+
+def _cliques(domain: Domain, pooled: Pooled) -> tuple[Clique, ...]:
+    """Return the pairs to draw: the measured ones, and others from the smallest up to a limit."""
+    every = [pair for pair in itertools.combinations(domain.columns, 2)]
+    measured = [pair for pair in every if pooled.part(pair) is not None]
+    room = MOST_CELLS - sum(domain.size(pair) for pair in measured)
+    kept = {*measured}
+    for pair in sorted({*every} - kept, key=domain.size):
+        room -= domain.size(pair)
+        if room < 0:
+            break
+        kept.add(pair)
+    return tuple(pair for pair in every if pair in kept)

@@ -1,0 +1,101 @@
+"""Normal variables that are known to be nonnegative, as counts are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_LEAST = 1e-9  # standard deviation in records; smaller ones are treated as this
+_ADDED = 0.5  # part of the records added by truncation that `lowered` leaves
+_BISECTIONS = 30
+_LEAST_PART = 1e-6  # smallest variance that truncation leaves, as a part of the whole
+
+
+def truncated(mean: Floats, stddev: Floats, scores: Floats) -> Floats:
+    """Return draws of normal variables given that they are not negative.
+
+    A standard normal score is mapped to the quantile of the truncated distribution that has the
+    same probability. So draws keep the order, and nearly the correlation, of their scores, and far
+    from zero they are `mean + stddev * scores`.
+
+    Args:
+        mean: Means before truncation, in records, any shape.
+        stddev: Standard deviations before truncation, in records, same shape.
+        scores: Standard normal scores; their shape may have leading axes.
+    """
+    from scipy.special import ndtr, ndtri
+
+    spread = np.maximum(stddev, _LEAST)
+    # Upper tails are computed, because the lower ones are 1 where almost everything is cut off.
+    above = ndtr(-scores) * ndtr(mean / spread)
+    return np.maximum(mean - spread * ndtri(np.clip(above, 1e-300, 1 - 1e-16)), 0.0)
+
+
+def truncated_variance(mean: Floats, stddev: Floats) -> Floats:
+    """Return the variances of normal variables given that they are not negative.
+
+    Args:
+        mean: Means before truncation, in records.
+        stddev: Standard deviations before truncation, in records, same shape.
+    """
+    from scipy.special import log_ndtr
+
+    spread = np.maximum(stddev, _LEAST)
+    cut = -mean / spread
+    hazard = np.exp(-0.5 * cut**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-cut))
+    # Far in the tail the terms cancel; the truncated variable is then nearly exponential.
+    part = np.where(cut < 30, 1 + cut * hazard - hazard**2, 1 / np.maximum(cut, 1.0) ** 2)
+    return np.asarray(spread**2 * np.maximum(part, _LEAST_PART))
+
+
+def truncated_mean(mean: Floats, stddev: Floats) -> Floats:
+    """Return the means of normal variables given that they are not negative.
+
+    Args:
+        mean: Means before truncation, in records.
+        stddev: Standard deviations before truncation, in records, same shape.
+    """
+    from scipy.special import log_ndtr
+
+    spread = np.maximum(stddev, _LEAST)
+    cut = -mean / spread
+    hazard = np.exp(-0.5 * cut**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-cut))
+    return np.where(cut > 30, spread / np.maximum(cut, 1.0), mean + spread * hazard)
+
+
+def lowered(mean: Floats, stddev: Floats) -> Floats:
+    """Return means of small cells that are lowered, so that truncation adds less to the table.
+
+    Every cell near zero gains by truncation. Where there are many, the table's large cells would
+    lose as much together. So small cells get an exponential prior, whose rate is estimated from the
+    table: truncation then adds only half of what it would add to the total (empirical Bayes). With
+    no such prior, large cells of a sparse table are covered less often; with a rate that leaves the
+    total as it is, counts of one or two standard errors are.
+
+    Args:
+        mean: Means before truncation, in records, any shape.
+        stddev: Standard deviations before truncation, in records, same shape.
+    """
+    spread = np.maximum(stddev, _LEAST)
+    added = float((truncated_mean(mean, spread) - mean).sum())
+    if added <= 0:
+        return mean
+    from scipy.special import ndtr
+
+    # The rate acts on cells below two standard deviations.
+    slope = ndtr(2.0 - mean / spread) * spread**2
+    wanted = float(mean.sum()) + _ADDED * added
+    low, high = 0.0, 1 / float(np.median(spread))
+    for _ in range(_BISECTIONS):
+        if float(truncated_mean(mean - high * slope, spread).sum()) <= wanted:
+            break
+        low, high = high, 2 * high
+    for _ in range(_BISECTIONS):
+        rate = (low + high) / 2
+        above = float(truncated_mean(mean - rate * slope, spread).sum()) > wanted
+        low, high = (rate, high) if above else (low, rate)
+    return np.asarray(mean - high * slope)
