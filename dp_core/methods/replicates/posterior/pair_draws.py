@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dp_core.methods.replicates.centred_draws import centred_normals
 from dp_core.methods.replicates.posterior.agreement import with_margins
-from dp_core.methods.replicates.posterior.pair_prior import Pair
+from dp_core.methods.replicates.posterior.pair_prior import Component, Pair
 from dp_core.methods.replicates.posterior.truncation import (
     Floats,
     lowered,
@@ -39,12 +39,10 @@ class PairPosterior:
     stddev: Floats
 
     @classmethod
-    def of(
-        cls, pair: Pair, components: tuple[tuple[float, float], ...], belief: Floats
-    ) -> PairPosterior:
+    def of(cls, pair: Pair, components: tuple[Component, ...], belief: Floats) -> PairPosterior:
         """Return the posterior of a pair under a learned prior."""
-        scales, uses = (np.array(each)[:, None, None] for each in zip(*components, strict=True))
-        prior = scales**2 * pair.shape
+        uses = np.array([each.use for each in components])[:, None, None]
+        prior = np.array([pair.scales(each) ** 2 for each in components]) * pair.shape
         predicted = 0.0 if pair.predicted is None else pair.coordinates(pair.predicted)
         centre = uses * predicted + np.zeros_like(prior)
         if pair.observed is None:

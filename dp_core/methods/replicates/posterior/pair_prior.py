@@ -16,18 +16,20 @@ measured has a variance instead of being independent.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.methods.replicates.posterior.truncation import Floats
 
 SCALES = np.array([0.0, *np.geomspace(0.002, 1.5, 12)])
 """Possible scales t of a pair's dependence; 0 is independence."""
+STEEP = ((1.0, 1.0, 1.0), (1.0, 2.0, 4.0), (1.0, 4.0, 16.0), (1.0, 1.0, 10.0))
+"""Possible scales of coordinates along no, one and two trends, relative to t."""
 _USUAL = np.where(SCALES <= 0.3, 1.0, 0.1)  # prior weights of the scales in typical files
 _WORTH = 1.0  # what the typical file counts, in pairs
 _ROUNDS = 100
@@ -39,24 +41,41 @@ class Column:
 
     Attributes:
         shares: Estimated shares of the levels, shape (levels,), positive.
-        values: Eigenvalues of their covariance without the zero, shape (levels - 1,).
-        vectors: Eigenvectors, orthonormal and orthogonal to ones, shape (levels, levels - 1).
+        values: Variance of each coordinate of one record's level, shape (levels - 1,).
+        vectors: Directions of the coordinates, orthonormal and orthogonal to ones, shape (levels,
+            levels - 1). The first is the trend along the scores; the others are eigenvectors of
+            the rest of the covariance.
+        trend: Whether the first direction is a trend; not if the column has two levels.
     """
 
     shares: Floats
     values: Floats
     vectors: Floats
+    trend: bool
 
     @classmethod
-    def of(cls, counts: Floats) -> Column:
-        """Return the column of a nonnegative one-way table; an empty level counts half a record."""
+    def of(cls, counts: Floats, scores: Floats) -> Column:
+        """Return the column of a nonnegative one-way table; an empty level counts half a record.
+
+        Args:
+            counts: One-way table, in records, shape (levels,).
+            scores: Value of each level, on any scale, shape (levels,).
+        """
         kept = np.maximum(counts, 0.5)
         shares = kept / kept.sum()
-        # Contrasts first, so that no eigenvector with eigenvalue near 0 can be that of ones.
-        contrasts = np.linalg.svd(np.ones((1, shares.size)))[2][1:]
-        inner = contrasts @ (np.diag(shares) - np.outer(shares, shares)) @ contrasts.T
-        values, vectors = np.linalg.eigh(inner)
-        return cls(shares, np.maximum(values, 1e-12), contrasts.T @ vectors)
+        covariance = np.diag(shares) - np.outer(shares, shares)
+        fixed = [np.ones(shares.size)]
+        # How a trend along the scores moves the shares.
+        along = covariance @ scores
+        length = float(np.linalg.norm(along))
+        trend = shares.size > 2 and length > 0
+        if trend:
+            fixed.append(along / length)
+        rest = np.linalg.svd(np.array(fixed))[2][len(fixed) :]
+        _, vectors = np.linalg.eigh(rest @ covariance @ rest.T)
+        directions = np.column_stack([*fixed[1:], rest.T @ vectors])
+        values = np.einsum("ki,kl,li->i", directions, covariance, directions)
+        return cls(shares, np.maximum(values, 1e-12), directions, trend)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +104,18 @@ class Pair:
     dependence: tuple[float, float] | None = None
 
     @cached_property
+    def trends(self) -> NDArray[np.int64]:
+        """Number of columns along whose trend each coordinate is: 0, 1 or 2."""
+        one, other = (np.zeros(each.values.size, dtype=np.int64) for each in (self.one, self.other))
+        one[:1] += self.one.trend
+        other[:1] += self.other.trend
+        return np.add.outer(one, other)
+
+    def scales(self, component: Component) -> Floats:
+        """Return the prior scale of each coordinate under a component."""
+        return component.scales[self.trends]
+
+    @cached_property
     def shape(self) -> Floats:
         """Prior variance of each coordinate for a scale of 1, in records squared."""
         return np.asarray(self.total**2 * np.multiply.outer(self.one.values, self.other.values))
@@ -103,23 +134,41 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Component:
+    """One possibility of the discrete prior.
+
+    Attributes:
+        scales: Scale t of the coordinates along no trend, along one and along two, shape (3,).
+        use: Factor f of the prediction, 0 or 1.
+    """
+
+    scales: Floats
+    use: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Prior:
     """The learned prior of all pairs, and each pair's belief.
 
     Attributes:
-        components: Scale t and use f of the predictions, in this order.
+        components: Possibilities, in the order of the beliefs.
         beliefs: Posterior probability of each component, by pair; shape (components,).
     """
 
-    components: tuple[tuple[float, float], ...]
+    components: tuple[Component, ...]
     beliefs: Mapping[tuple[str, str], Floats]
 
 
 def learn(pairs: Mapping[tuple[str, str], Pair]) -> Prior:
     """Return the prior that maximises the likelihood of all pairs, and the beliefs that follow."""
     uses = (0.0, 1.0) if any(pair.predicted is not None for pair in pairs.values()) else (0.0,)
-    components = tuple((float(scale), use) for use, scale in itertools.product(uses, SCALES))
-    usual = np.tile(_USUAL, len(uses))
+    components = tuple(
+        Component(np.minimum(scale * np.array(steep), SCALES[-1]), use)
+        for use in uses
+        for steep in STEEP
+        for scale in SCALES
+    )
+    usual = np.tile(_USUAL, len(uses) * len(STEEP))
     usual = usual / usual.sum()
     if not pairs:
         return Prior(components, {})
@@ -136,43 +185,39 @@ def learn(pairs: Mapping[tuple[str, str], Pair]) -> Prior:
     return Prior(components, dict(zip(pairs, belief, strict=True)))
 
 
-def _log_likelihood(pair: Pair, components: Sequence[tuple[float, float]]) -> list[float]:
+def _log_likelihood(pair: Pair, components: Sequence[Component]) -> list[float]:
     """Return the log likelihood of what was observed of a pair under each component."""
     if pair.observed is None:
-        return [_of_dependence(pair, scale, use) for scale, use in components]
+        return [_of_dependence(pair, component) for component in components]
     predicted = 0.0 if pair.predicted is None else pair.coordinates(pair.predicted)
     observed = pair.coordinates(pair.observed)
     found = []
-    for scale, use in components:
-        variance = scale**2 * pair.shape + pair.variance
-        gap = observed - use * predicted
+    for component in components:
+        variance = pair.scales(component) ** 2 * pair.shape + pair.variance
+        gap = observed - component.use * predicted
         found.append(-0.5 * float(np.sum(np.log(variance) + gap**2 / variance)))
     return found
 
 
-def _of_dependence(pair: Pair, scale: float, use: float) -> float:
+def _of_dependence(pair: Pair, component: Component) -> float:
     """Return the log likelihood of a noisy sum of absolute deviations.
 
-    The sum is treated as normal. Each cell's deviation has the standard deviation
-    t n sqrt(p(1 - p) q(1 - q)) around the prediction, which gives the mean of its absolute value;
-    the variance of the sum follows from the effective number of coordinates.
+    The sum is treated as normal. The standard deviation of each cell's deviation around the
+    prediction gives the mean of its absolute value; the variance of the sum follows from the
+    effective number of coordinates.
     """
-    from scipy.special import ndtr
-
     if pair.dependence is None:
         return 0.0
+    from scipy.special import ndtr
+
     noisy, stddev = pair.dependence
-    one, other = (each.shares * (1 - each.shares) for each in (pair.one, pair.other))
-    spread = pair.total * scale * np.sqrt(np.multiply.outer(one, other))
-    centre = np.zeros_like(spread) if pair.predicted is None else use * pair.predicted
-    wide = np.maximum(spread, 1e-9)
+    variances = pair.scales(component) ** 2 * pair.shape
+    spread = np.maximum(np.sqrt(pair.cell_variances(variances)), 1e-9)
+    centre = 0.0 if pair.predicted is None else component.use * pair.predicted
     # The mean of a folded normal variable.
-    mean = wide * math.sqrt(2 / math.pi) * np.exp(-0.5 * (centre / wide) ** 2) + centre * (
-        1 - 2 * ndtr(-centre / wide)
+    mean = spread * math.sqrt(2 / math.pi) * np.exp(-0.5 * (centre / spread) ** 2) + centre * (
+        1 - 2 * ndtr(-centre / spread)
     )
-    free = math.prod(
-        float(each.values.sum()) ** 2 / float((each.values**2).sum())
-        for each in (pair.one, pair.other)
-    )
-    variance = stddev**2 + float(spread.sum()) ** 2 * (1 - 2 / math.pi) / free
+    free = float(variances.sum()) ** 2 / max(float((variances**2).sum()), 1e-300)
+    variance = stddev**2 + float(spread.sum()) ** 2 * (1 - 2 / math.pi) / max(free, 1.0)
     return -0.5 * (math.log(variance) + (noisy - float(mean.sum())) ** 2 / variance)

@@ -75,6 +75,7 @@ class PosteriorTables:
         zeros: StructuralZeros,
         dependences: Mapping[Clique, float] | None = None,
         dependence_stddev: float = 0.0,
+        scores: Mapping[str, Floats] | None = None,
         rng: np.random.Generator,
     ) -> PosteriorTables:
         """Return the posterior given everything that was measured.
@@ -88,6 +89,8 @@ class PosteriorTables:
             dependences: Noisy sum of absolute deviations from independence of pairs, in records;
                 None if no pair was asked.
             dependence_stddev: Standard deviation of the noise of each of them, in records.
+            scores: Value of each level of a column; by default, and for other columns, the number
+                of the level.
             rng: Generator; same state, same draws.
         """
         if sets < 2:
@@ -111,7 +114,12 @@ class PosteriorTables:
             for table, variance in (found,)
         }
         predicted = predictions(domain, observed, expected, total=total, rng=rng)
-        coded = {name: Column.of(columns[name].middle) for name in domain.columns}
+        coded = {
+            name: Column.of(
+                columns[name].middle, (scores or {}).get(name, np.arange(size, dtype=np.float64))
+            )
+            for name, size in zip(domain.columns, domain.sizes, strict=True)
+        }
         asked = dependences or {}
         pairs = {}
         for clique in cliques:
