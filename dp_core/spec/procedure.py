@@ -14,7 +14,12 @@ import numpy as np
 
 from dp_core.methods.private_domain.questions import ask
 from dp_core.methods.reconstruction.reconstructor import Model, in_series, piece_rows
-from dp_core.methods.replicates.kept_moments import has_numbers, keep_moments, points_of
+from dp_core.methods.replicates.kept_moments import (
+    has_numbers,
+    keep_moments,
+    points_of,
+    scores_of,
+)
 from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
 from dp_core.methods.replicates.record_moments import ModelWithMoments
@@ -310,6 +315,7 @@ def fits(
         zeros=spec.schema.zeros,
         dependences=dict(zip(asked.pairs, asked.values, strict=True)) if asked else {},
         dependence_stddev=asked.stddev if asked else 0.0,
+        scores=scores_of(spec.schema),
         rng=generator(spec.seed, "posterior", 0),
     )
     for number in model_numbers(plan):

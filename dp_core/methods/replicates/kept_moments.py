@@ -69,6 +69,24 @@ def points_of(schema: Schema) -> Mapping[str, Points]:
     return {column.name: _points(column) for column in schema.columns}
 
 
+def scores_of(schema: Schema) -> Mapping[str, Floats]:
+    """Return the value of each code of numeric and ordinal columns, NaN for missing.
+
+    The values of an ordinal column are the ranks of its levels.
+    """
+    found = {}
+    for column in schema.columns:
+        points = _points(column)
+        if points.numbers is not None:
+            found[column.name] = points.numbers
+        elif column.kind == "ordinal":
+            ranks = np.arange(column.size, dtype=np.float64)
+            if column.missing_code is not None:
+                ranks[column.missing_code] = math.nan
+            found[column.name] = ranks
+    return found
+
+
 def has_numbers(released: Sequence[Released], points: Mapping[str, Points]) -> bool:
     """Return whether a noisy table contains a numeric column; only these have moments."""
     tables = tables_of(released)

@@ -1,38 +1,55 @@
-"""Tables that are moved to given margins by least squares, cells with much uncertainty the most."""
+"""Tables moved to given margins and moments by least squares, uncertain cells the most.
+
+Truncation at zero adds mass to the tails of a column or a pair, which moves its mean, or the
+covariance of the pair. So these moments of a draw are kept as they were before truncation.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 import numpy as np
 
+from dp_core.methods.replicates.dual_newton import with_sums
 from dp_core.methods.replicates.posterior.truncation import Floats
 
+Moment: TypeAlias = tuple[Floats, float]
+"""Coefficients of the cells, and the sum that the table keeps, in records times their unit."""
+
+_MOST_WORK = 10**8  # operations of one Newton step; larger tables keep only their margins
+_SLACK = 1e-6  # of the sums, relative, for those that contradict each other
 _LEAST_VARIANCE = 1e-6  # records squared
 _ROUNDS = 8  # of least squares and of setting negative cells to zero
 _RAKING_ROUNDS = 20  # of the proportional steps that remove what is left
 _CLOSE = 1e-3  # records
 
 
-def with_total(values: Floats, variances: Floats, total: float) -> Floats:
+def with_total(
+    values: Floats, variances: Floats, total: float, moments: Sequence[Moment] = ()
+) -> Floats:
     """Return the nonnegative numbers nearest to `values`, in squares over variances, with a total.
 
     Args:
         values: Nonnegative counts, shape (cells,), in records.
         variances: Their variances, same shape; cells of variance 0 do not change.
         total: Sum of the result, in records, not negative.
+        moments: Further sums to keep, each with coefficients of shape (cells,); none by default.
     """
-    found = values.copy()
-    for _ in range(values.size + 1):
-        gap = total - float(found.sum())
-        weights = variances * ((found > 0) | (gap > 0))
-        whole = float(weights.sum())
-        if abs(gap) < _CLOSE or whole <= 0:
-            break
-        found = np.maximum(found + gap / whole * weights, 0.0)
+    if not values.any() and not variances.any():
+        return np.full(values.shape, total / values.size)
+    found = _nearest(values, variances, [(np.ones(values.size), total), *moments])
     left = float(found.sum())
     return found * (total / left) if left > 0 else np.full(values.shape, total / values.size)
 
 
-def with_margins(values: Floats, variances: Floats, rows: Floats, columns: Floats) -> Floats:
+def with_margins(
+    values: Floats,
+    variances: Floats,
+    rows: Floats,
+    columns: Floats,
+    moments: Sequence[Moment] = (),
+) -> Floats:
     """Return a nonnegative table near `values` that has the given margins.
 
     The change is the smallest in squares over variances. So a cell that is known well keeps its
@@ -44,7 +61,24 @@ def with_margins(values: Floats, variances: Floats, rows: Floats, columns: Float
         variances: Variances of the cells, same shape; cells of variance 0 and value 0 stay 0.
         rows: Sums of the rows, shape (p,).
         columns: Sums of the columns, shape (q,); they add up to those of the rows.
+        moments: Further sums to keep, each with coefficients of shape (p, q); none by default. A
+            table with very many cells keeps its margins only.
     """
+    p, q = values.shape
+    if moments and values.size * (p + q + len(moments)) ** 2 <= _MOST_WORK:
+        wanted = [
+            *(
+                (np.outer(unit, np.ones(q)), sums)
+                for unit, sums in zip(np.eye(p), rows, strict=True)
+            ),
+            *(
+                (np.outer(np.ones(p), unit), sums)
+                for unit, sums in zip(np.eye(q), columns, strict=True)
+            ),
+            *moments,
+        ]
+        flat = [(coefficients.ravel(), float(sums)) for coefficients, sums in wanted]
+        values = _nearest(values.ravel(), variances.ravel(), flat).reshape(p, q)
     fixed = (variances <= 0) & (values <= 0)
     weights = np.where(fixed, 0.0, np.maximum(variances, _LEAST_VARIANCE))
     found = values
@@ -54,6 +88,26 @@ def with_margins(values: Floats, variances: Floats, rows: Floats, columns: Float
             break
         found = np.maximum(found + weights * _multipliers(weights, by_row, by_column), 0.0)
     return _raked(found, rows, columns)
+
+
+def _nearest(values: Floats, variances: Floats, wanted: Sequence[Moment]) -> Floats:
+    """Return the nonnegative numbers with given sums, nearest in squares over variances."""
+    free = variances > 0
+    spread = np.maximum(variances[free], _LEAST_VARIANCE)
+    equations = np.array([coefficients[free] for coefficients, _ in wanted])
+    sums = np.array(
+        [target - coefficients[~free] @ values[~free] for coefficients, target in wanted]
+    )
+
+    def primal(shift: Floats) -> tuple[Floats, float, Floats]:
+        moved = np.maximum(values[free] + spread * shift, 0.0)
+        return moved, 0.5 * float((moved**2 / spread).sum()), spread * (moved > 0)
+
+    slack = _SLACK * (equations**2 @ spread)
+    scale = max(1.0, float(np.abs(sums).max(initial=0.0)))
+    found = values.copy()
+    found[free] = with_sums(equations, sums, slack, primal, tolerance=1e-7 * scale)
+    return found
 
 
 def _multipliers(weights: Floats, by_row: Floats, by_column: Floats) -> Floats:

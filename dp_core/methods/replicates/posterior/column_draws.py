@@ -55,6 +55,7 @@ def draw_column(
     total: float,
     totals: Floats,
     zeros: StructuralZeros,
+    scores: Floats | None,
     rng: np.random.Generator,
 ) -> ColumnDraws:
     """Return draws of a column's one-way table; an unmeasured column is uniform in all sets.
@@ -65,6 +66,8 @@ def draw_column(
         total: Estimated number of records.
         totals: Number of records of each set, shape (sets,).
         zeros: Impossible cells; levels that cannot occur get no records.
+        scores: Value of each level, shape (levels,), whose mean is kept; None for levels without
+            values.
         rng: Generator; same state, same draws.
     """
     domain = pooled.domain.project((name,))
@@ -75,10 +78,24 @@ def draw_column(
         return ColumnDraws(total * even, np.multiply.outer(totals, even))
     spread = np.full(counts.shape, max(variance, 0.0) ** 0.5)
     left = truncated_variance(counts, spread) * possible
-    scores = centred_normals(len(totals), counts.shape, rng)
-    drawn = truncated(counts, spread, scores) * possible
+    noise = centred_normals(len(totals), counts.shape, rng)
+    drawn = truncated(counts, spread, noise) * possible
     middle = truncated(counts, spread, np.zeros(counts.shape)) * possible
+
+    def settled(values: Floats, before: Floats, size: float) -> Floats:
+        if scores is None:
+            return with_total(values, left, size)
+        # The sum of centred scores does not depend on the total.
+        centre = float(middle @ scores) / max(float(middle.sum()), 1e-9)
+        apart = (scores - centre) / max(float(np.abs(scores - centre).max()), 1e-12) * possible
+        return with_total(values, left, size, [(apart, float(apart @ before))])
+
     return ColumnDraws(
-        with_total(middle, left, total),
-        np.array([with_total(each, left, size) for each, size in zip(drawn, totals, strict=True)]),
+        settled(middle, counts, total),
+        np.array(
+            [
+                settled(values, counts + spread * scaled, size)
+                for values, scaled, size in zip(drawn, noise, totals, strict=True)
+            ]
+        ),
     )

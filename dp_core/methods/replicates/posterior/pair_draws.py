@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.methods.replicates.centred_draws import centred_normals
-from dp_core.methods.replicates.posterior.agreement import with_margins
+from dp_core.methods.replicates.posterior.agreement import Moment, with_margins
 from dp_core.methods.replicates.posterior.pair_prior import Component, Pair
 from dp_core.methods.replicates.posterior.truncation import (
     Floats,
@@ -16,6 +16,8 @@ from dp_core.methods.replicates.posterior.truncation import (
     truncated,
     truncated_variance,
 )
+
+_CLEAR = 20.0  # records of a level; the mean of a number among fewer is not kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +91,7 @@ def pair_table(
     possible: NDArray[np.bool_],
     rows: Floats,
     columns: Floats,
+    scores: tuple[Floats | None, Floats | None],
 ) -> Floats:
     """Return a set's nonnegative table of a pair, with the margins of the set.
 
@@ -100,12 +103,50 @@ def pair_table(
         possible: Whether each cell can have records; the others get none.
         rows: The set's table of the first column, shape (p,).
         columns: The set's table of the second column, shape (q,).
+        scores: Values of the levels of both columns; None for levels without values.
     """
     usual = middle + posterior.mean
     shift = lowered(usual[possible], posterior.stddev[possible]) - usual[possible]
     mean = expected + posterior.mean
     mean[possible] += shift
-    scores = (deviation - posterior.mean) / posterior.stddev
-    drawn = truncated(mean, posterior.stddev, scores) * possible
+    noise = (deviation - posterior.mean) / posterior.stddev
+    drawn = truncated(mean, posterior.stddev, noise) * possible
     left = truncated_variance(mean, posterior.stddev) * possible
-    return with_margins(drawn, left, rows, columns)
+    moments = _moments(expected + deviation, rows, columns, scores)
+    return with_margins(drawn, left, rows, columns, moments)
+
+
+def _moments(
+    table: Floats,
+    rows: Floats,
+    columns: Floats,
+    scores: tuple[Floats | None, Floats | None],
+) -> list[Moment]:
+    """Return the moments of a table that truncation must not change.
+
+    These are the product of two numbers, and the mean of a number in each level of the other
+    column that has records.
+    """
+    one, other = (
+        None if each is None else _standard(each, counts)
+        for each, counts in zip(scores, (rows, columns), strict=True)
+    )
+    found: list[Moment] = []
+    if one is not None and other is not None:
+        product = np.multiply.outer(one, other)
+        found.append((product, float((product * table).sum())))
+    elif one is not None:
+        for level in np.eye(columns.size)[columns > _CLEAR]:
+            weights = np.multiply.outer(one, level)
+            found.append((weights, float((weights * table).sum())))
+    elif other is not None:
+        for level in np.eye(rows.size)[rows > _CLEAR]:
+            weights = np.multiply.outer(level, other)
+            found.append((weights, float((weights * table).sum())))
+    return found
+
+
+def _standard(scores: Floats, counts: Floats) -> Floats:
+    """Return centred scores, the largest of size 1."""
+    apart = scores - float(scores @ counts) / max(float(counts.sum()), 1e-9)
+    return np.asarray(apart / max(float(np.abs(apart).max()), 1e-12))

@@ -50,6 +50,7 @@ class PosteriorTables:
         total: Estimated number of records.
         totals: Number of records of each set, shape (sets,).
         columns: Draws of the one-way tables, by column.
+        scores: Values of the levels of numeric and ordinal columns, by column.
         pairs: Posteriors of the pairs of columns, in the order of the domain.
         larger: Posteriors of the measured tables of three columns and more.
         seed: Seed of the draws, which are the same for every call.
@@ -60,6 +61,7 @@ class PosteriorTables:
     total: float
     totals: Floats
     columns: Mapping[str, ColumnDraws]
+    scores: Mapping[str, Floats]
     pairs: Mapping[Clique, PairPosterior]
     larger: LargerDraws
     seed: int
@@ -89,8 +91,8 @@ class PosteriorTables:
             dependences: Noisy sum of absolute deviations from independence of pairs, in records;
                 None if no pair was asked.
             dependence_stddev: Standard deviation of the noise of each of them, in records.
-            scores: Value of each level of a column; by default, and for other columns, the number
-                of the level.
+            scores: Value of each level of numeric and ordinal columns, NaN for missing; the moments
+                of these columns are kept. None by default.
             rng: Generator; same state, same draws.
         """
         if sets < 2:
@@ -98,8 +100,17 @@ class PosteriorTables:
         pooled = pool(domain, released, rows=rows)
         zeros = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         total, totals = draw_total(pooled, sets, rng)
+        known = _filled(pooled, scores or {})
         columns = {
-            name: draw_column(pooled, name, total=total, totals=totals, zeros=zeros, rng=rng)
+            name: draw_column(
+                pooled,
+                name,
+                total=total,
+                totals=totals,
+                zeros=zeros,
+                scores=known.get(name),
+                rng=rng,
+            )
             for name in domain.columns
         }
         cliques = _cliques(domain, pooled)
@@ -116,7 +127,7 @@ class PosteriorTables:
         predicted = predictions(domain, observed, expected, total=total, rng=rng)
         coded = {
             name: Column.of(
-                columns[name].middle, (scores or {}).get(name, np.arange(size, dtype=np.float64))
+                columns[name].middle, known.get(name, np.arange(size, dtype=np.float64))
             )
             for name, size in zip(domain.columns, domain.sizes, strict=True)
         }
@@ -140,7 +151,7 @@ class PosteriorTables:
         }
         larger = LargerDraws.of(domain, pooled, zeros)
         seed = int(rng.integers(1 << 62))
-        return cls(domain, zeros, total, totals, columns, posteriors, larger, seed)
+        return cls(domain, zeros, total, totals, columns, known, posteriors, larger, seed)
 
     def draw(self, number: int) -> tuple[Table, ...]:
         """Return the tables of a set: of all columns, of the pairs, and of larger cliques.
@@ -173,6 +184,7 @@ class PosteriorTables:
                 possible=~self.zeros.mask(self.domain.project((a, b))),
                 rows=ones[a],
                 columns=ones[b],
+                scores=(self.scores.get(a), self.scores.get(b)),
             )
         rng = np.random.default_rng([self.seed, len(self.pairs)])
         found |= self.larger.draw(number, sets, found, rng=rng)
@@ -198,6 +210,18 @@ def without_dependence(
     a, b = clique
     margins = [((a,), one), ((b,), other)]
     return rake(product * possible, clique, margins, rounds=_RAKING_ROUNDS)
+
+
+def _filled(pooled: Pooled, scores: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return scores in which a missing value has the mean of the others."""
+    found = {}
+    for name, values in scores.items():
+        known = ~np.isnan(values)
+        counts = pooled.counts((name,))
+        weights = np.ones(values.size) if counts is None else np.maximum(counts, 0.5)
+        mean = float(np.average(values[known], weights=weights[known])) if known.any() else 0.0
+        found[name] = np.where(known, values, mean)
+    return found
 
 
 def _cliques(domain: Domain, pooled: Pooled) -> tuple[Clique, ...]:
