@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from dp_core.methods.replicates.centred_draws import centred_normals
 from dp_core.methods.replicates.posterior.agreement import Moment, with_margins
-from dp_core.methods.replicates.posterior.pair_prior import Component, Pair
+from dp_core.methods.replicates.posterior.pair_prior import Component, Pair, conditional
 from dp_core.methods.replicates.posterior.truncation import (
     Floats,
     lowered,
@@ -17,6 +18,7 @@ from dp_core.methods.replicates.posterior.truncation import (
     truncated_variance,
 )
 
+_LEAST_BELIEF = 1e-3  # probability of a component; less likely ones are left out
 _CLEAR = 20.0  # records of a level; the mean of a number among fewer is not kept
 
 
@@ -31,6 +33,8 @@ class PairPosterior:
         belief: Probability of each component.
         mean: Mean of each cell's deviation, shape (p, q), in records.
         stddev: Its standard deviation, same shape.
+        shift: Added to the means of small cells (`lowered`), same shape, not positive.
+        possible: Whether each cell can have records, same shape; the others get none.
     """
 
     pair: Pair
@@ -39,24 +43,39 @@ class PairPosterior:
     belief: Floats
     mean: Floats
     stddev: Floats
+    shift: Floats
+    possible: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, pair: Pair, components: tuple[Component, ...], belief: Floats) -> PairPosterior:
-        """Return the posterior of a pair under a learned prior."""
-        uses = np.array([each.use for each in components])[:, None, None]
-        prior = np.array([pair.scales(each) ** 2 for each in components]) * pair.shape
-        predicted = 0.0 if pair.predicted is None else pair.coordinates(pair.predicted)
-        centre = uses * predicted + np.zeros_like(prior)
-        if pair.observed is None:
-            means, variances = centre, prior
-        else:
-            trust = prior / np.maximum(prior + pair.variance, 1e-300)
-            means = centre + trust * (pair.coordinates(pair.observed) - centre)
-            variances = trust * pair.variance
+    def of(
+        cls,
+        pair: Pair,
+        components: Sequence[Component],
+        belief: Floats,
+        *,
+        expected: Floats,
+        possible: NDArray[np.bool_],
+    ) -> PairPosterior:
+        """Return the posterior of a pair under a learned prior.
+
+        Args:
+            pair: The pair.
+            components: Possibilities of the prior.
+            belief: Their probabilities for this pair, shape (components,).
+            expected: Counts without dependence, given the median margins, shape (p, q), in records.
+            possible: Whether each cell can have records, shape (p, q).
+        """
+        kept = np.flatnonzero(belief > _LEAST_BELIEF)
+        belief = belief[kept] / belief[kept].sum()
+        each = [conditional(pair, components[at]) for at in kept]
+        means, variances = (np.array(found) for found in zip(*each, strict=True))
         mean = np.tensordot(belief, means, 1)
         variance = np.tensordot(belief, variances + means**2, 1) - mean**2
         spread = np.sqrt(np.maximum(pair.cell_variances(np.maximum(variance, 0.0)), 1e-18))
-        return cls(pair, means, variances, belief, pair.table(mean), spread)
+        cells = pair.table(mean)
+        usual, shift = (expected + cells)[possible], np.zeros_like(cells)
+        shift[possible] = lowered(usual, spread[possible]) - usual
+        return cls(pair, means, variances, belief, cells, spread, shift, possible)
 
     def deviations(self, sets: int, rng: np.random.Generator) -> Floats:
         """Return one deviation for each set, shape (sets, p, q), in records; centred.
@@ -87,8 +106,6 @@ def pair_table(
     deviation: Floats,
     *,
     expected: Floats,
-    middle: Floats,
-    possible: NDArray[np.bool_],
     rows: Floats,
     columns: Floats,
     scores: tuple[Floats | None, Floats | None],
@@ -99,19 +116,14 @@ def pair_table(
         posterior: Posterior of the pair.
         deviation: The set's draw from it, shape (p, q), in records.
         expected: Counts without dependence, given the set's margins, shape (p, q).
-        middle: Counts without dependence, given the median margins, shape (p, q).
-        possible: Whether each cell can have records; the others get none.
         rows: The set's table of the first column, shape (p,).
         columns: The set's table of the second column, shape (q,).
         scores: Values of the levels of both columns; None for levels without values.
     """
-    usual = middle + posterior.mean
-    shift = lowered(usual[possible], posterior.stddev[possible]) - usual[possible]
-    mean = expected + posterior.mean
-    mean[possible] += shift
+    mean = expected + posterior.mean + posterior.shift
     noise = (deviation - posterior.mean) / posterior.stddev
-    drawn = truncated(mean, posterior.stddev, noise) * possible
-    left = truncated_variance(mean, posterior.stddev) * possible
+    drawn = truncated(mean, posterior.stddev, noise) * posterior.possible
+    left = truncated_variance(mean, posterior.stddev) * posterior.possible
     moments = _moments(expected + deviation, rows, columns, scores)
     return with_margins(drawn, left, rows, columns, moments)
 

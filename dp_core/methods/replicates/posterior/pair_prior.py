@@ -4,7 +4,7 @@ The deviation R of a pair's exact table from independence sums to 0 over both co
 eigenvectors of the columns' covariances (the covariance of a column with shares p is diag(p) - pp')
 its coordinates have the prior
 
-    r_ij ~ N(f c_ij, t^2 n^2 l_i l_j),
+    r_ij ~ N(f c_ij, t^2 n^2 l_i l_j), with heavier tails (`_TAILS`),
 
 with l the eigenvalues, n the number of records, t the scale of the pair's dependence (of 2 x 2
 cells: the phi coefficient), c the prediction of the pair by factors that all columns share, and f
@@ -30,6 +30,11 @@ SCALES = np.array([0.0, *np.geomspace(0.002, 1.5, 12)])
 """Possible scales t of a pair's dependence; 0 is independence."""
 STEEP = ((1.0, 1.0, 1.0), (1.0, 2.0, 4.0), (1.0, 4.0, 16.0), (1.0, 1.0, 10.0))
 """Possible scales of coordinates along no, one and two trends, relative to t."""
+_TAILS = np.array([0.9, 0.1]), np.array([1.0, 4.0])
+"""Weights and relative widths of the normal mixture that each coordinate has as its prior: few
+coordinates of a pair carry much of its dependence."""
+_TAIL_VARIANCE = float(_TAILS[0] @ _TAILS[1] ** 2)
+_UNSEEN = 1.5  # factor of the variance of pairs that one number tells of; set on generated files
 _USUAL = np.where(SCALES <= 0.3, 1.0, 0.1)  # prior weights of the scales in typical files
 _WORTH = 1.0  # what the typical file counts, in pairs
 _ROUNDS = 100
@@ -191,12 +196,52 @@ def _log_likelihood(pair: Pair, components: Sequence[Component]) -> list[float]:
         return [_of_dependence(pair, component) for component in components]
     predicted = 0.0 if pair.predicted is None else pair.coordinates(pair.predicted)
     observed = pair.coordinates(pair.observed)
-    found = []
-    for component in components:
-        variance = pair.scales(component) ** 2 * pair.shape + pair.variance
-        gap = observed - component.use * predicted
-        found.append(-0.5 * float(np.sum(np.log(variance) + gap**2 / variance)))
-    return found
+    return [
+        float(_mixed(pair, component, observed - component.use * predicted)[0].sum())
+        for component in components
+    ]
+
+
+def conditional(pair: Pair, component: Component) -> tuple[Floats, Floats]:
+    """Return the mean and the variance of each coordinate under a component, in records.
+
+    Args:
+        pair: The pair.
+        component: The component.
+    """
+    prior = pair.scales(component) ** 2 * pair.shape
+    predicted = 0.0 if pair.predicted is None else pair.coordinates(pair.predicted)
+    centre = component.use * predicted + np.zeros_like(prior)
+    if pair.observed is None:
+        return centre, prior * _TAIL_VARIANCE * _UNSEEN
+    gap = pair.coordinates(pair.observed) - centre
+    _, belief = _mixed(pair, component, gap)
+    wide = prior * (_TAILS[1] ** 2)[:, None, None]
+    trust = wide / np.maximum(wide + pair.variance, 1e-300)
+    mean = (belief * trust).sum(axis=0) * gap
+    second = (belief * (trust * pair.variance + (trust * gap) ** 2)).sum(axis=0)
+    return centre + mean, np.maximum(second - mean**2, 0.0)
+
+
+def _mixed(pair: Pair, component: Component, gap: Floats) -> tuple[Floats, Floats]:
+    """Return the log likelihood of each coordinate, and its belief in each width of the tails.
+
+    Args:
+        pair: The pair.
+        component: The component.
+        gap: Observed coordinates less the predicted ones, in records, shape (p - 1, q - 1).
+
+    Returns:
+        Log likelihoods, shape of `gap`; and beliefs, shape (widths, p - 1, q - 1).
+    """
+    prior = pair.scales(component) ** 2 * pair.shape
+    weights, widths = _TAILS
+    variance = prior * (widths**2)[:, None, None] + pair.variance
+    log_density = np.log(weights)[:, None, None] - 0.5 * (np.log(variance) + gap**2 / variance)
+    most = log_density.max(axis=0)
+    density = np.exp(log_density - most)
+    total = density.sum(axis=0)
+    return most + np.log(total), density / total
 
 
 def _of_dependence(pair: Pair, component: Component) -> float:
@@ -211,7 +256,7 @@ def _of_dependence(pair: Pair, component: Component) -> float:
     from scipy.special import ndtr
 
     noisy, stddev = pair.dependence
-    variances = pair.scales(component) ** 2 * pair.shape
+    variances = pair.scales(component) ** 2 * pair.shape * _TAIL_VARIANCE
     spread = np.maximum(np.sqrt(pair.cell_variances(variances)), 1e-9)
     centre = 0.0 if pair.predicted is None else component.use * pair.predicted
     # The mean of a folded normal variable.

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.reconstruction.estimates.raking import rake
@@ -146,7 +147,13 @@ class PosteriorTables:
             )
         prior = learn(pairs)
         posteriors = {
-            clique: PairPosterior.of(pair, prior.components, prior.beliefs[clique])
+            clique: PairPosterior.of(
+                pair,
+                prior.components,
+                prior.beliefs[clique],
+                expected=expected[clique],
+                possible=~zeros.mask(domain.project(clique)),
+            )
             for clique, pair in pairs.items()
         }
         larger = LargerDraws.of(domain, pooled, zeros)
@@ -161,6 +168,11 @@ class PosteriorTables:
         Args:
             number: Number of the set, from 1.
         """
+        # Sets may be drawn in parallel, and small matrices gain nothing from more threads.
+        with threadpool_limits(limits=1, user_api="blas"):
+            return self._draw(number)
+
+    def _draw(self, number: int) -> tuple[Table, ...]:
         sets, at = len(self.totals), number - 1
         if not 1 <= number <= sets:
             raise ValueError(f"Set {number} of {sets}.")
@@ -174,14 +186,6 @@ class PosteriorTables:
                 posterior,
                 deviation,
                 expected=without_dependence(self.domain, (a, b), ones[a], ones[b], self.zeros),
-                middle=without_dependence(
-                    self.domain,
-                    (a, b),
-                    self.columns[a].middle,
-                    self.columns[b].middle,
-                    self.zeros,
-                ),
-                possible=~self.zeros.mask(self.domain.project((a, b))),
                 rows=ones[a],
                 columns=ones[b],
                 scores=(self.scores.get(a), self.scores.get(b)),
