@@ -191,7 +191,7 @@ def _total(rule: Rule) -> tuple[str, str]:
     Raises:
         ValueError: if there is no example code for the rule.
     """
-    if rule == "noise-aware":
+    if rule in ("noise-aware", "posterior"):
         added = "(1 + 1 / m) * B"
         return f"W + {added}", f"(m - 1) * (1 + W / ({added}))"
     if rule in ("split", "shared"):

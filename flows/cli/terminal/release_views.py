@@ -89,7 +89,7 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
     if plan.sets > 1 and plan.mode == "shared":
         yield (
             "Confidence intervals from these sets will ignore the noise they share;"
-            " synthesize: {mode: noise-aware} includes it at no extra cost."
+            " synthesize: {mode: posterior} includes it at no extra cost."
         )
     if plan.evenness is not None:
         yield (

@@ -65,7 +65,7 @@ class PairPosterior:
             expected: Counts without dependence, given the median margins, shape (p, q), in records.
             possible: Whether each cell can have records, shape (p, q).
         """
-        kept = np.flatnonzero(belief > _LEAST_BELIEF)
+        kept = [int(at) for at in np.flatnonzero(belief > _LEAST_BELIEF)]
         belief = belief[kept] / belief[kept].sum()
         each = [conditional(pair, components[at]) for at in kept]
         means, variances = (np.array(found) for found in zip(*each, strict=True))
@@ -91,7 +91,7 @@ class PairPosterior:
         scores = centred_normals(sets, self.means.shape[1:], rng)
         drawn = self.means[chosen] + np.sqrt(self.variances[chosen]) * scores
         drawn = drawn - drawn.mean(axis=0)
-        return self.mean + np.array([self.pair.table(each) for each in drawn])
+        return np.asarray(self.mean + np.array([self.pair.table(each) for each in drawn]))
 
 
 def _components(belief: Floats, sets: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.methods.replicates.posterior.truncation import Floats
+from dp_core.tables.domain import Clique
 
 SCALES = np.array([0.0, *np.geomspace(0.002, 1.5, 12)])
 """Possible scales t of a pair's dependence; 0 is independence."""
@@ -161,10 +162,10 @@ class Prior:
     """
 
     components: tuple[Component, ...]
-    beliefs: Mapping[tuple[str, str], Floats]
+    beliefs: Mapping[Clique, Floats]
 
 
-def learn(pairs: Mapping[tuple[str, str], Pair]) -> Prior:
+def learn(pairs: Mapping[Clique, Pair]) -> Prior:
     """Return the prior that maximises the likelihood of all pairs, and the beliefs that follow."""
     uses = (0.0, 1.0) if any(pair.predicted is not None for pair in pairs.values()) else (0.0,)
     components = tuple(

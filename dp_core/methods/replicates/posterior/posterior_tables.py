@@ -116,15 +116,16 @@ class PosteriorTables:
         }
         cliques = _cliques(domain, pooled)
         expected = {
-            (a, b): without_dependence(domain, (a, b), columns[a].middle, columns[b].middle, zeros)
-            for a, b in cliques
-        }
-        observed = {
-            clique: (table - beyond(expected[clique]), variance)
+            clique: without_dependence(
+                domain, clique, *(columns[name].middle for name in clique), zeros=zeros
+            )
             for clique in cliques
-            if (found := pooled.part(clique)) is not None
-            for table, variance in (found,)
         }
+        observed: dict[Clique, tuple[Floats, float]] = {}
+        for clique in cliques:
+            part = pooled.part(clique)
+            if part is not None:
+                observed[clique] = part[0] - beyond(expected[clique]), part[1]
         predicted = predictions(domain, observed, expected, total=total, rng=rng)
         coded = {
             name: Column.of(
@@ -177,15 +178,18 @@ class PosteriorTables:
         if not 1 <= number <= sets:
             raise ValueError(f"Set {number} of {sets}.")
         ones = {name: each.draws[at] for name, each in self.columns.items()}
-        found = {(name,): values for name, values in ones.items()}
-        for place, ((a, b), posterior) in enumerate(self.pairs.items()):
+        found: dict[Clique, Floats] = {(name,): values for name, values in ones.items()}
+        for place, (clique, posterior) in enumerate(self.pairs.items()):
+            a, b = clique
             # The draws of a pair belong together, so each set draws those of all sets.
             rng = np.random.default_rng([self.seed, place])
             deviation = posterior.deviations(sets, rng)[at]
-            found[a, b] = pair_table(
+            found[clique] = pair_table(
                 posterior,
                 deviation,
-                expected=without_dependence(self.domain, (a, b), ones[a], ones[b], self.zeros),
+                expected=without_dependence(
+                    self.domain, clique, ones[a], ones[b], zeros=self.zeros
+                ),
                 rows=ones[a],
                 columns=ones[b],
                 scores=(self.scores.get(a), self.scores.get(b)),
@@ -196,7 +200,7 @@ class PosteriorTables:
 
 
 def without_dependence(
-    domain: Domain, clique: Clique, one: Floats, other: Floats, zeros: StructuralZeros
+    domain: Domain, clique: Clique, one: Floats, other: Floats, *, zeros: StructuralZeros
 ) -> Floats:
     """Return the counts of two columns that depend only by impossible cells, in records.
 
@@ -230,7 +234,7 @@ def _filled(pooled: Pooled, scores: Mapping[str, Floats]) -> dict[str, Floats]:
 
 def _cliques(domain: Domain, pooled: Pooled) -> tuple[Clique, ...]:
     """Return the pairs to draw: the measured ones, and others from the smallest up to a limit."""
-    every = [pair for pair in itertools.combinations(domain.columns, 2)]
+    every: list[Clique] = list(itertools.combinations(domain.columns, 2))
     measured = [pair for pair in every if pooled.part(pair) is not None]
     room = MOST_CELLS - sum(domain.size(pair) for pair in measured)
     kept = {*measured}

@@ -32,7 +32,8 @@ def truncated(mean: Floats, stddev: Floats, scores: Floats) -> Floats:
     spread = np.maximum(stddev, _LEAST)
     # Upper tails are computed, because the lower ones are 1 where almost everything is cut off.
     above = ndtr(-scores) * ndtr(mean / spread)
-    return np.maximum(mean - spread * ndtri(np.clip(above, 1e-300, 1 - 1e-16)), 0.0)
+    drawn = mean - spread * ndtri(np.clip(above, 1e-300, 1 - 1e-16))
+    return np.asarray(np.maximum(drawn, 0.0))
 
 
 def truncated_variance(mean: Floats, stddev: Floats) -> Floats:

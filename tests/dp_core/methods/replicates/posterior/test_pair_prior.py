@@ -1,0 +1,111 @@
+"""The prior of pairs: coordinates, what it learns, and what it says of pairs not measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, conditional, learn
+
+TOTAL = 10_000.0
+RNG = np.random.default_rng(7)
+ONE = Column.of(TOTAL * np.array([0.5, 0.3, 0.2]), np.arange(3.0))
+OTHER = Column.of(TOTAL * np.array([0.4, 0.3, 0.2, 0.1]), np.arange(4.0))
+
+
+def deviation(scale, rng=RNG):
+    shape = TOTAL * np.sqrt(np.multiply.outer(ONE.values, OTHER.values))
+    return ONE.vectors @ (scale * shape * rng.normal(size=shape.shape)) @ OTHER.vectors.T
+
+
+def pairs_of(scale, noise, count=40):
+    rng = np.random.default_rng(11)
+    found = {}
+    for at in range(count):
+        seen = deviation(scale, rng) + ONE.vectors @ rng.normal(0, noise, (2, 3)) @ OTHER.vectors.T
+        found[str(at), "x"] = Pair(ONE, OTHER, TOTAL, observed=seen, variance=noise**2)
+    return found
+
+
+def believed(pair, prior, key):
+    """Return the posterior mean of each coordinate."""
+    each = [conditional(pair, component)[0] for component in prior.components]
+    return np.tensordot(prior.beliefs[key], np.array(each), 1)
+
+
+def test_coordinates_are_orthonormal_and_lose_nothing_of_a_deviation():
+    for column in (ONE, OTHER):
+        size = column.shares.size
+        assert column.vectors.T @ column.vectors == pytest.approx(np.eye(size - 1), abs=1e-9)
+        assert column.vectors.sum(axis=0) == pytest.approx(np.zeros(size - 1), abs=1e-9)
+    pair, table = Pair(ONE, OTHER, TOTAL), deviation(0.1)
+    assert pair.table(pair.coordinates(table)) == pytest.approx(table, abs=1e-6)
+
+
+def test_the_first_coordinate_of_a_column_is_its_trend():
+    along = OTHER.shares * (np.arange(4.0) - OTHER.shares @ np.arange(4.0))
+    assert abs(OTHER.vectors[:, 0] @ along) == pytest.approx(np.linalg.norm(along))
+    assert not Column.of(np.array([3.0, 5.0]), np.arange(2.0)).trend
+
+
+def test_without_noise_the_posterior_is_what_was_observed():
+    pairs = pairs_of(0.1, 1e-6)
+    prior = learn(pairs)
+    for key, pair in pairs.items():
+        assert believed(pair, prior, key) == pytest.approx(
+            pair.coordinates(pair.observed), abs=1e-3
+        )
+
+
+def test_pure_noise_is_believed_to_be_independence():
+    pairs = pairs_of(0.0, 300.0)
+    prior = learn(pairs)
+    size = [np.abs(believed(pair, prior, key)).mean() for key, pair in pairs.items()]
+    assert np.mean(size) < 30
+
+
+def test_strong_dependence_is_hardly_shrunk():
+    pairs = pairs_of(0.3, 20.0)
+    prior = learn(pairs)
+    for key, pair in pairs.items():
+        gap = believed(pair, prior, key) - pair.coordinates(pair.observed)
+        assert np.abs(gap).mean() < 10
+
+
+def test_a_pair_that_one_number_tells_of_gets_a_variance_of_that_size():
+    measured = pairs_of(0.05, 50.0)
+    weak = Pair(ONE, OTHER, TOTAL, dependence=(50.0, 40.0))
+    strong = Pair(ONE, OTHER, TOTAL, dependence=(2500.0, 40.0))
+    prior = learn({**measured, ("weak", "x"): weak, ("strong", "x"): strong})
+
+    def spread(pair, key):
+        each = [conditional(pair, component)[1].sum() for component in prior.components]
+        return float(prior.beliefs[key] @ np.array(each)) ** 0.5
+
+    assert spread(strong, ("strong", "x")) > 4 * spread(weak, ("weak", "x"))
+    # A sum of absolute deviations of 2,500 records in 12 cells: about 250 records in each.
+    assert 400 < spread(strong, ("strong", "x")) < 2500
+
+
+def test_a_pair_of_which_nothing_is_known_has_the_learned_prior():
+    pairs = {**pairs_of(0.2, 20.0), ("unknown", "x"): Pair(ONE, OTHER, TOTAL)}
+    prior = learn(pairs)
+    others = np.mean([prior.beliefs[key] for key in pairs if key[0] != "unknown"], axis=0)
+    assert prior.beliefs["unknown", "x"] == pytest.approx(others, abs=0.05)
+
+
+def test_a_good_prediction_is_used_and_a_wrong_one_is_not():
+    found = {}
+    rng = np.random.default_rng(3)
+    for good in (True, False):
+        for at in range(20):
+            true = deviation(0.1, rng)
+            seen = true + ONE.vectors @ rng.normal(0, 200.0, (2, 3)) @ OTHER.vectors.T
+            told = true if good else deviation(0.1, rng)
+            key = (f"{good}{at}", "x")
+            found[key] = Pair(ONE, OTHER, TOTAL, seen, 200.0**2, predicted=told)
+    prior = learn(found)
+    use = np.array([component.use for component in prior.components])
+    good = np.mean([prior.beliefs[key] @ use for key in found if key[0].startswith("True")])
+    bad = np.mean([prior.beliefs[key] @ use for key in found if key[0].startswith("False")])
+    assert good > 0.8 > 0.4 > bad

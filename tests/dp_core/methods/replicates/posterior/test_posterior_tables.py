@@ -1,0 +1,143 @@
+"""Posterior draws of all tables: exact without noise, consistent, and honest with it."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement
+
+DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
+NOTHING = StructuralZeros()
+
+
+def population(rng, rows=4000):
+    joint = rng.dirichlet(np.full(DOMAIN.size(), 0.6)).reshape(DOMAIN.sizes)
+    return rng.multinomial(rows, joint.ravel()).reshape(DOMAIN.sizes)
+
+
+def margin(counts, clique):
+    kept = DOMAIN.axes(clique)
+    return counts.sum(axis=tuple(axis for axis in range(3) if axis not in kept))
+
+
+def measured(counts, cliques, scale, rng):
+    return [
+        Measurement(
+            DOMAIN.project(clique),
+            np.rint(margin(counts, clique) + rng.normal(0, scale, DOMAIN.project(clique).sizes))
+            .astype(np.int64),
+            noise="gaussian",
+            scale=max(scale, 1e-4),
+            stage="measure",
+            replicate=0,
+            grant=1,
+        )
+        for clique in cliques
+    ]  # fmt: skip
+
+
+def posterior(released, *, sets=4, rows=None, zeros=NOTHING, seed=1, **more):
+    rng = np.random.default_rng(seed)
+    return PosteriorTables.of(DOMAIN, released, sets=sets, rows=rows, zeros=zeros, rng=rng, **more)
+
+
+PAIRS = tuple(itertools.combinations(DOMAIN.columns, 2))
+ONES = tuple((name,) for name in DOMAIN.columns)
+
+
+def test_without_noise_every_draw_has_the_exact_tables():
+    counts = population(np.random.default_rng(2))
+    found = posterior(
+        measured(counts, [*ONES, *PAIRS, ("a", "b", "c")], 0.0, np.random.default_rng(0))
+    )
+    for number in (1, 4):
+        for table in found.draw(number):
+            assert table.values == pytest.approx(margin(counts, table.clique), abs=1.0)
+
+
+def test_tables_of_a_draw_agree_and_are_not_negative():
+    rng = np.random.default_rng(5)
+    found = posterior(measured(population(rng), [*ONES, *PAIRS[:2]], 60.0, rng))
+    for number in range(1, 5):
+        tables = {table.clique: table.values for table in found.draw(number)}
+        assert [*tables] == [*ONES, *PAIRS]
+        for clique, values in tables.items():
+            assert (values >= 0).all()
+            assert values.sum() == pytest.approx(found.totals[number - 1], rel=1e-3)
+            for name in clique:
+                kept = values.sum(axis=1 - clique.index(name)) if len(clique) == 2 else values
+                assert kept == pytest.approx(tables[name,], abs=0.5)
+
+
+def test_impossible_cells_are_empty_in_every_draw():
+    rng = np.random.default_rng(6)
+    counts = population(rng)
+    counts[0, 1, :] = 0
+    zeros = StructuralZeros((Rule(("a", "b"), ((0,), (1,)), "a: 0, b: 1"),))
+    found = posterior(measured(counts, [*ONES, *PAIRS], 40.0, rng), zeros=zeros)
+    for number in (1, 2):
+        tables = {table.clique: table.values for table in found.draw(number)}
+        assert tables["a", "b"][0, 1] == 0
+
+
+def test_the_same_seed_gives_the_same_draws_in_any_order():
+    rng = np.random.default_rng(8)
+    released = measured(population(rng), [*ONES, *PAIRS], 30.0, rng)
+    first, again = posterior(released), posterior(released)
+    again.draw(1)
+    for one, other in zip(first.draw(3), again.draw(3), strict=True):
+        assert np.array_equal(one.values, other.values)
+
+
+def test_a_public_number_of_rows_is_kept():
+    rng = np.random.default_rng(9)
+    found = posterior(measured(population(rng), ONES, 30.0, rng), rows=4000)
+    assert found.totals == pytest.approx([4000.0] * 4)
+
+
+def test_a_pair_that_was_not_measured_differs_between_draws():
+    rng = np.random.default_rng(10)
+    released = measured(population(rng), [*ONES, *PAIRS[:2]], 20.0, rng)
+    found = posterior(released, sets=20)
+    drawn = np.array([{t.clique: t.values for t in found.draw(n)}["b", "c"] for n in range(1, 21)])
+    known = np.array([{t.clique: t.values for t in found.draw(n)}["a", "b"] for n in range(1, 21)])
+    assert drawn.std(axis=0).mean() > 2 * known.std(axis=0).mean()
+
+
+def test_one_set_is_refused():
+    with pytest.raises(ValueError, match="at least 2"):
+        posterior(
+            measured(population(np.random.default_rng(0)), ONES, 1.0, np.random.default_rng(0)),
+            sets=1,
+        )
+
+
+def test_a_set_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="Set 5 of 4"):
+        posterior(
+            measured(population(np.random.default_rng(0)), ONES, 1.0, np.random.default_rng(0))
+        ).draw(5)
+
+
+def test_intervals_of_cells_cover_the_files_counts():
+    # 60 files of 24 + 9 cells with fixed seeds: the result is the same in every run.
+    hits = []
+    for seed in range(60):
+        rng = np.random.default_rng([12, seed])
+        counts = population(rng)
+        found = posterior(measured(counts, [*ONES, *PAIRS], 25.0, rng), sets=10, seed=seed)
+        draws = [{t.clique: t.values for t in found.draw(n)} for n in range(1, 11)]
+        for clique in (*ONES, *PAIRS):
+            values = np.array([each[clique] for each in draws])
+            spread = np.sqrt(1.1 * values.var(axis=0, ddof=1))
+            # Student's t with 9 degrees of freedom.
+            hits.append(
+                (abs(values.mean(axis=0) - margin(counts, clique)) <= 2.262 * spread).ravel()
+            )
+    assert 0.90 < np.concatenate(hits).mean() < 0.98
