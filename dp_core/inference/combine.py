@@ -7,6 +7,7 @@ is also in Bowen and Liu (2020, Statist. Sci. 35), equations 9 to 11.
 |----------------------|-----------------|--------------------------------------------------------|
 | split                | W + B/m         | with own measurements: Reiter (2003)                   |
 | noise-aware          | W + (1 + 1/m) B | drawn given one noisy measurement: Rubin (1987)        |
+| posterior            | W + (1 + 1/m) B | drawn given the measurement and a prior: Rubin (1987)  |
 | posterior-predictive | (1 + 1/m) B - W | fully synthetic: Raghunathan, Reiter and Rubin (2003)  |
 | shared               | W + B/m         | from one measurement; the noise they share is missing  |
 """
@@ -30,6 +31,8 @@ from dp_core.inference.intervals import (
 
 Rule = Literal["split", "shared", "noise-aware", "posterior", "posterior-predictive"]
 RULES: tuple[Rule, ...] = get_args(Rule)
+IMPUTATIONS: frozenset[Rule] = frozenset({"noise-aware", "posterior"})
+"""Rules of sets that are multiple imputations of the file given one measurement (Rubin 1987)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +190,7 @@ def combine(
         variance = within + inflated
         w, b = np.diag(within), np.diag(inflated)
         degrees = degrees_between(w, b, sets) if sets > 1 else np.full(w.shape, np.inf)
-        if rule in ("noise-aware", "posterior") and complete_df is not None:
+        if rule in IMPUTATIONS and complete_df is not None:
             total = w + b
             part = np.divide(b, total, out=np.zeros_like(b), where=total > 0)
             degrees = small_sample(degrees, part, complete_df)

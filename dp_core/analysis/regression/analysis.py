@@ -10,7 +10,7 @@ import numpy as np
 from dp_core.analysis.regression.design import Design, Family, make_design
 from dp_core.analysis.regression.fitting import Fit, coefficient_names, fit_sets
 from dp_core.analysis.regression.frames import Frame, levels_of
-from dp_core.inference.combine import Combined, Rule, combine
+from dp_core.inference.combine import IMPUTATIONS, Combined, Rule, combine
 from dp_core.inference.formulas.formula import Formula, check_levels
 from dp_core.schema.definition import Schema
 
@@ -71,6 +71,6 @@ def analyse(
             size_factor * np.array([fit.covariance for fit in fits]),
             rule,
             # Barnard and Rubin's (1999) correction applies to imputations.
-            complete_df=min(degrees) if degrees and rule in ("noise-aware", "posterior") else None,
+            complete_df=min(degrees) if degrees and rule in IMPUTATIONS else None,
         )
     return Analysis(formula, design, fits, combined)

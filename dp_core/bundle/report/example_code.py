@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dp_core.bundle.published import Published
 from dp_core.bundle.report.pictures import estimate_column
 from dp_core.bundle.report.table_precision import Precision, precision_of
-from dp_core.inference.combine import Rule
+from dp_core.inference.combine import IMPUTATIONS, Rule
 from dp_core.inference.combining_rules import rule_of
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_size import half_width
@@ -191,7 +191,7 @@ def _total(rule: Rule) -> tuple[str, str]:
     Raises:
         ValueError: if there is no example code for the rule.
     """
-    if rule in ("noise-aware", "posterior"):
+    if rule in IMPUTATIONS:
         added = "(1 + 1 / m) * B"
         return f"W + {added}", f"(m - 1) * (1 + W / ({added}))"
     if rule in ("split", "shared"):

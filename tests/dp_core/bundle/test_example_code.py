@@ -13,7 +13,7 @@ import pytest
 from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.report.example_code import _total, example_code, size_factor
 from dp_core.bundle.report.page import report
-from dp_core.inference.combine import combine
+from dp_core.inference.combine import IMPUTATIONS, combine
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Measurement
@@ -99,6 +99,7 @@ def test_the_rule_is_in_every_code(odd):
         ("shared", "W + B / m"),
         ("split", "W + B / m"),
         ("noise-aware", "W + (1 + 1 / m) * B"),
+        ("posterior", "W + (1 + 1 / m) * B"),
     ):
         code = example_code(odd(("hours per week", "class"), mode=mode))
         for text in (code.python, code.r, code.python_regression, code.r_regression):
@@ -124,7 +125,7 @@ def test_another_size_than_the_file_s_is_in_every_code(odd):
         assert "300 / 1003.25 * " in text
 
 
-@pytest.mark.parametrize("mode", ["shared", "split", "noise-aware"])
+@pytest.mark.parametrize("mode", ["shared", "split", "noise-aware", "posterior"])
 def test_the_code_of_any_other_estimate_runs(make, tmp_path, mode):
     build, write = make
     published, data = build(mode=mode, sets=3)
@@ -136,7 +137,7 @@ def test_the_code_of_any_other_estimate_runs(make, tmp_path, mode):
             exec(example_code(published).python, names)
     finally:
         os.chdir(before)
-    inflation = 4 / 3 if mode == "noise-aware" else 1 / 3
+    inflation = 4 / 3 if mode in IMPUTATIONS else 1 / 3
     assert names["T"] == pytest.approx(names["W"] + inflation * names["B"])
     assert names["B"] == pytest.approx(np.var(names["q"], ddof=1))
     assert "95 % interval" in printed.getvalue()
@@ -159,13 +160,13 @@ def assigned(code):
     return found
 
 
-@pytest.mark.parametrize("mode", ["shared", "split", "noise-aware"])
+@pytest.mark.parametrize("mode", ["shared", "split", "noise-aware", "posterior"])
 def test_both_languages_compute_what_the_rule_says(odd, mode):
     code = example_code(odd(("hours per week", "class"), mode=mode, sets=3))
     python, r = assigned(code.python_regression), assigned(code.r_regression)
 
     assert python == r
-    assert [name for name, _ in r] == ["T", "df", "df"][: 3 if mode == "noise-aware" else 2]
+    assert [name for name, _ in r] == ["T", "df", "df"][: 3 if mode in IMPUTATIONS else 2]
     # Any numbers will do: what the code computes of them is what `combine` does.
     q, w = [1.0, 2.0, 4.5], [0.25, 0.5, 0.75]
     rule = combine(q, w, mode, complete_df=20.0)

@@ -29,7 +29,7 @@ from tests.dp_core.bundle.conftest import make_published, write
 from tests.dp_core.bundle.forgery import failed, relink, reseal, statement_of
 from tests.specs import write_spec
 
-MODES = ("shared", "split", "noise-aware")
+MODES = ("shared", "split", "noise-aware", "posterior")
 BINARY = Domain(("a", "b", "c"), (2, 2, 2))
 
 MODELLED = {

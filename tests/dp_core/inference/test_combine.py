@@ -187,7 +187,7 @@ def test_the_reference_of_the_joint_test_on_a_small_file_by_hand():
 
 
 def test_a_rule_without_a_factor_of_its_own_gets_no_other_s():
-    assert [_inflation(rule, 4) for rule in RULES] == [0.25, 0.25, 1.25, 1.25]
+    assert [_inflation(rule, 4) for rule in RULES] == [0.25, 0.25, 1.25, 1.25, 1.25]
     with pytest.raises(AssertionError, match="of tomorrow"):
         _inflation("of tomorrow", 4)
 

@@ -17,11 +17,11 @@ import pytest
 
 from dp_core.bundle.statement.release_json import render
 from dp_core.documents.canonical import digest
-from dp_core.inference.combine import combine
+from dp_core.inference.combine import IMPUTATIONS, combine
 from dp_core.inference.combining_rules import OFF
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
 
-MODES = ("shared", "split", "noise-aware")
+MODES = ("shared", "split", "noise-aware", "posterior")
 
 
 def build(folder, *, change=lambda data: data, tables=None, **options):
@@ -88,7 +88,7 @@ def by_hand(folder, sets=3):
 def test_the_numbers_are_those_of_the_release_s_own_rule(bundles, command, mode):
     answer = command("infer", bundles(mode), "height ~ sex + age", "--json").json
     fits = by_hand(bundles(mode))
-    complete = min(df for *_, df in fits) if mode == "noise-aware" else None
+    complete = min(df for *_, df in fits) if mode in IMPUTATIONS else None
     wanted = combine([q for q, *_ in fits], [u for _, u, _ in fits], mode, complete_df=complete)
     low, high = wanted.interval(0.95)
     rows = answer["coefficients"]
@@ -174,8 +174,8 @@ def test_the_report_s_python_gives_the_same_numbers(bundles, command):
 def test_the_report_s_r_is_the_same_rule(bundles, mode):
     code = code_of(bundles(mode), "R code of a regression")
 
-    assert ("V <- W + (1 + 1 / m) * B" in code) == (mode == "noise-aware")
-    assert ("V <- W + B / m" in code) == (mode != "noise-aware")
+    assert ("V <- W + (1 + 1 / m) * B" in code) == (mode in IMPUTATIONS)
+    assert ("V <- W + B / m" in code) == (mode not in IMPUTATIONS)
     assert ("too small" in code) == (mode == "shared")
     assert code.count("(") == code.count(")")
     assert "lm(age ~ sex," in code
