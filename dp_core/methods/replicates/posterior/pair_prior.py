@@ -35,7 +35,9 @@ _TAILS = np.array([0.9, 0.1]), np.array([1.0, 4.0])
 """Weights and relative widths of the normal mixture that each coordinate has as its prior: few
 coordinates of a pair carry much of its dependence."""
 _TAIL_VARIANCE = float(_TAILS[0] @ _TAILS[1] ** 2)
-_UNSEEN = 1.5  # factor of the variance of pairs that one number tells of; set on generated files
+_UNSEEN = np.array([1.5, 2.0, 5.0])
+"""Factors of the variance of pairs that one number tells of: of coordinates along no, one and two
+trends. The number does not say along which coordinates the columns depend; set on surveys."""
 _USUAL = np.where(SCALES <= 0.3, 1.0, 0.1)  # prior weights of the scales in typical files
 _WORTH = 1.0  # what the typical file counts, in pairs
 _ROUNDS = 100
@@ -214,7 +216,7 @@ def conditional(pair: Pair, component: Component) -> tuple[Floats, Floats]:
     predicted = 0.0 if pair.predicted is None else pair.coordinates(pair.predicted)
     centre = component.use * predicted + np.zeros_like(prior)
     if pair.observed is None:
-        return centre, prior * _TAIL_VARIANCE * _UNSEEN
+        return centre, prior * _TAIL_VARIANCE * _UNSEEN[pair.trends]
     gap = pair.coordinates(pair.observed) - centre
     _, belief = _mixed(pair, component, gap)
     wide = prior * (_TAILS[1] ** 2)[:, None, None]
