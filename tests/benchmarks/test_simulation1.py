@@ -21,7 +21,7 @@ from benchmarks.papers.simulation1 import (
     simulate,
 )
 from dp_core.inference.combine import combine
-from tests.full import at_full_size
+from tests.full import at_full_size, some
 
 HERE = {
     "MODIPS": 400 if at_full_size() else 100,
@@ -37,7 +37,7 @@ def error(repeats):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("cell", KNOWN)
+@pytest.mark.parametrize("cell", some(KNOWN, lambda cell: cell[1] == 100))
 def test_bias_error_coverage_and_width_are_those_of_the_paper(cell):
     method, n, pi, log = cell
     bias, rmse, coverage, width = KNOWN[cell]
