@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
-from dp_core.bundle.quality.relations import levels_near_zero
 from dp_core.bundle.statement.release_json import STATEMENT, origin_of
 from dp_core.bundle.verification.claims import Claims, read_claims
 from dp_core.bundle.verification.files_check import check_files
@@ -31,7 +30,6 @@ class Bundle:
         records: Number of records of the file: public, or estimated from noisy tables.
         measured: All measurements.
         origin: Origin of the synthetic records.
-        near_zero: Levels whose counts are near zero for their noise, as "column: level".
     """
 
     folder: Path
@@ -40,7 +38,6 @@ class Bundle:
     records: float
     measured: Sequence[Measured]
     origin: Origin = "modelled"
-    near_zero: tuple[str, ...] = ()
 
 
 def read_bundle(folder: Path) -> Bundle:
@@ -74,7 +71,6 @@ def read_bundle(folder: Path) -> Bundle:
         records=float(document["sets"]["records"]["value"]),
         measured=measured,
         origin=origin_of(claims.plan),
-        near_zero=levels_near_zero(measured, claims.schema, claims.schema.domain.columns),
     )
 
 

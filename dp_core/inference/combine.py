@@ -24,6 +24,7 @@ from dp_core.inference.intervals import (
     Floats,
     degrees_between,
     degrees_joint,
+    degrees_joint_small,
     interval,
     small_sample,
     t_test,
@@ -32,7 +33,10 @@ from dp_core.inference.intervals import (
 Rule = Literal["split", "shared", "noise-aware", "posterior", "posterior-predictive"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 IMPUTATIONS: frozenset[Rule] = frozenset({"noise-aware", "posterior"})
-"""Rules of sets that are multiple imputations of the file given one measurement (Rubin 1987)."""
+"""Rules of sets that are imputations of the file (Rubin 1987): complete-data degrees of freedom
+count for them.
+
+The references of the other rules were derived for large files, and ignore them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,8 @@ class Combined:
         within: W, mean of the variances, same shape.
         between: B, covariance of the estimates with divisor m - 1, same shape; 0 for one set.
         degrees_of_freedom: Degrees of freedom of every entry; infinite for the normal distribution.
-        complete_df: Complete-data degrees of freedom, as given.
+        complete_df: Complete-data degrees of freedom, as given; unused unless the rule is one of
+            `IMPUTATIONS`.
     """
 
     rule: Rule
@@ -105,8 +110,9 @@ class Combined:
         T itself is a poor estimate if there are fewer sets than coefficients, so it is replaced by
         (1 + r) W: Li, Raghunathan and Rubin (1991, J. Amer. Statist. Assoc. 86) for sets that are
         imputations, r = (1 + 1/m) tr(B W^-1)/k; Reiter (2005, J. Statist. Plann. Inference 131) for
-        partially synthetic sets, r = tr(B W^-1)/(m k). With `complete_df` the
-        denominator is reduced as for one coefficient, where the statistic is t squared.
+        partially synthetic sets, r = tr(B W^-1)/(m k). For imputations with a finite `complete_df`
+        the denominator has the degrees of freedom of Reiter (2007, Biometrika 94). For one
+        coefficient the statistic is t squared.
 
         Args:
             which: Positions of the coefficients; all by default.
@@ -140,8 +146,8 @@ class Combined:
         ratio = float(_inflation(self.rule, self.sets) * np.trace(solved[:, 1:]) / count)
         statistic = float(away @ solved[:, 0]) / (count * (1 + ratio))
         degrees = degrees_joint(count, ratio, self.sets)
-        if self.complete_df is not None:
-            degrees = float(small_sample(degrees, ratio / (1 + ratio), self.complete_df))
+        if self.complete_df is not None and self.rule in IMPUTATIONS:
+            degrees = degrees_joint_small(count, ratio, self.sets, self.complete_df)
         if np.isinf(degrees):
             p = float(stats.chi2.sf(count * statistic, count))
         else:
@@ -161,8 +167,11 @@ def combine(
         estimates: Estimate of each set, shape (m,), or (m, p) for p coefficients.
         variances: Their estimated variances, shape (m,), or covariances, shape (m, p, p).
         rule: The combining rule; the statement of a release names it.
-        complete_df: Degrees of freedom of the same analysis of the real file; used by `noise-aware`
-            (Barnard and Rubin 1999). Infinite by default.
+        complete_df: Degrees of freedom of the same analysis of the real file, by the file's number
+            of records and not the sets': n - p for a linear model with p coefficients, n - 1 for a
+            mean, n - 2 for a correlation. Infinite (the default) for shares and for logistic,
+            multinomial and Poisson models, whose complete-data reference is the normal
+            distribution. Used by the rules of `IMPUTATIONS` (Barnard and Rubin 1999).
 
     Raises:
         ValueError: if the shapes do not fit, a number is not finite, a variance is negative, or

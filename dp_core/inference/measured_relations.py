@@ -72,14 +72,29 @@ def unmeasured_sentence(missing: Sequence[tuple[str, ...]], most: int = 6) -> st
     """
     if not missing:
         return ""
-    named = [_group(group) for group in missing[:most]]
-    if len(missing) > most:
-        named.append(f"{len(missing) - most} more")
-    listed = named[0] if len(named) == 1 else f"{', '.join(named[:-1])}, or {named[-1]}"
     return (
-        f"No measured table holds {listed}: there the sets follow the model's assumption, not the"
-        " file, and no interval covers that error."
+        f"No measured table holds {_listed(missing, most)}: there the sets follow the model's"
+        " assumption, not the file, and no interval covers that error."
     )
+
+
+def inferred_sentence(missing: Sequence[tuple[str, ...]]) -> str:
+    """Return a sentence about pairs that only the prior of posterior sets tells of.
+
+    >>> inferred_sentence([("income", "age")])[:52]
+    'No measured table holds income with age: the sets ta'
+    """
+    return (
+        f"No measured table holds {_listed(missing)}: the sets take what is usual among such pairs"
+        " of this file. Intervals are wide, and hold on average over such pairs, not for each."
+    )
+
+
+def _listed(groups: Sequence[tuple[str, ...]], most: int = 6) -> str:
+    named = [_group(group) for group in groups[:most]]
+    if len(groups) > most:
+        named.append(f"{len(groups) - most} more")
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])}, or {named[-1]}"
 
 
 def _group(group: Sequence[str]) -> str:

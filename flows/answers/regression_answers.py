@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 
 from dp_core.analysis.regression.analysis import analyse
+from dp_core.analysis.regression.column_scores import compared
 from dp_core.analysis.regression.design import Design, Family
 from dp_core.analysis.regression.fitting import (
     Fit,
@@ -18,25 +19,21 @@ from dp_core.analysis.regression.fitting import (
     fit_stacked,
 )
 from dp_core.analysis.regression.frames import Frame, read_frames
-from dp_core.bundle.quality.relations import measured_cliques, thin_groups
+from dp_core.analysis.regression.interval_warnings import (
+    Concern,
+    concerns,
+    general_warnings,
+    relation_warnings,
+)
 from dp_core.bundle.reading import Bundle, read_bundle
 from dp_core.bundle.report.example_code import SIZES_DIFFER
 from dp_core.bundle.statement.release_json import TOLERANCE as WEIGHTS_OFF
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Combined
-from dp_core.inference.combining_rules import OFF, WORDING, covered
-from dp_core.inference.formulas.formula import Formula, read_formula
+from dp_core.inference.combining_rules import WORDING, covered
+from dp_core.inference.formulas.formula import read_formula
 from dp_core.inference.intervals import interval
-from dp_core.inference.measured_relations import needed_groups, unmeasured, unmeasured_sentence
-from dp_core.metrics.noise_size import expected_tvd
-from dp_core.schema.definition import MISSING_LABEL
-from dp_core.schema.dependencies import origin
-from dp_core.spec.release_spec import Mode
-from dp_core.wall.released import Measurement
 from flows.answers.answer import INLINE, OMITTED, Answer
-
-LARGE_NOISE = 0.10
-"""Distance (TVD) that noise alone puts on a table above which it is called large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +47,16 @@ class SetRows(Answer):
 
 @dataclass(frozen=True, slots=True)
 class CombiningRule(Answer):
-    """The rule that combined the sets; `honest` if its intervals include all noise."""
+    """The rule that combined the sets, and whether its intervals are honest for this formula.
+
+    Attributes:
+        honest: Whether the intervals include all noise, and the sets can carry the formula.
+        not_honest_because: The reason if they are not; else None.
+    """
 
     name: str
     honest: bool
+    not_honest_because: str | None
     variance: str
     degrees_of_freedom: str
     in_words: str
@@ -96,13 +99,20 @@ class CombinedFit(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Coefficient(Answer):
-    """A coefficient: combined if there are several sets, and the naive fits."""
+    """A coefficient: combined if there are several sets, and the naive fits.
+
+    Attributes:
+        concerns: Kinds of reasons why its interval may be wrong, in the order of the answer's
+            `warnings`: `unmeasured`, `thin`, `noise` and `bins`
+            (`dp_core.analysis.regression.interval_warnings`).
+    """
 
     name: str
     combined: CombinedFit | None = field(metadata=INLINE)
     one_set: NaiveFit = field(kw_only=True)
     stacked: NaiveFit | None = field(kw_only=True, metadata=OMITTED)
     by_set: tuple[SetFit, ...] = field(kw_only=True)
+    concerns: tuple[str, ...] = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +187,9 @@ def infer(
     design, fits, combined = found.design, found.fits, found.combined
     stacked = fit_stacked(design) if combined else None
     words = WORDING[bundle.rule]
+    general = tuple(general_warnings(bundle, combined))
+    about = concerns(bundle, formula, compared(formula, design, frames, claims.schema), combined)
+    reason = _not_honest(general, about)
     return RegressionAnswer(
         folder=str(folder),
         release=claims.name,
@@ -190,7 +203,8 @@ def infer(
         rows=tuple(SetRows(frame.number, frame.rows, frame.dropped) for frame in frames),
         rule=CombiningRule(
             name=bundle.rule,
-            honest=combined is not None and combined.honest and bundle.origin == "modelled",
+            honest=reason is None,
+            not_honest_because=reason,
             variance=words.variance,
             degrees_of_freedom=words.degrees_of_freedom,
             in_words=words.in_words,
@@ -199,12 +213,25 @@ def infer(
         ),
         size_factor=factor,
         complete_df=combined.complete_df if combined else None,
-        coefficients=tuple(_coefficients(design, fits, combined, stacked, level)),
+        coefficients=tuple(_coefficients(design, fits, combined, stacked, level, about)),
         covariance=combined.variance.tolist() if combined else fits[0].covariance.tolist(),
         all_terms=_joint(design, combined) if combined else None,
-        warnings=list(warnings_of(bundle, formula, combined)),
+        warnings=[
+            *general,
+            *(concern.text for concern in about),
+            *relation_warnings(bundle, formula),
+        ],
         notes=list(_notes(bundle, design, fits, frames, factor, used)),
     )
+
+
+def _not_honest(general: Sequence[str], about: Sequence[Concern]) -> str | None:
+    """Return why no interval is honest; None if intervals are.
+
+    That the sets cannot carry the formula comes first: no mode corrects it.
+    """
+    lost = [concern.text for concern in about if concern.kind == "unmeasured"]
+    return next(iter((*lost, *general)), None)
 
 
 def _size_factor(bundle: Bundle) -> float:
@@ -220,6 +247,7 @@ def _coefficients(
     combined: Combined | None,
     stacked: Fit | None,
     level: float,
+    about: Sequence[Concern],
 ) -> Iterator[Coefficient]:
     """Yield each coefficient: combined, and its naive fits."""
     first = _naive(fits[0], level)
@@ -234,6 +262,7 @@ def _coefficients(
                 SetFit(float(fit.coefficients[place]), float(np.sqrt(fit.covariance[place, place])))
                 for fit in fits
             ),
+            concerns=tuple(each.kind for each in about if name in each.coefficients),
         )
 
 
@@ -278,108 +307,6 @@ def _joint(design: Design, combined: Combined) -> JointTest | None:
 def _finite(value: float) -> float | None:
     """Return a number for JSON; None if it is infinite."""
     return float(value) if np.isfinite(value) else None
-
-
-def warnings_of(bundle: Bundle, formula: Formula, combined: Combined | None) -> Iterator[str]:
-    """Yield the reasons why the intervals may be wrong."""
-    if combined is None:
-        yield (
-            "The interval treats the rows of one set as people: it ignores the sampling of the set"
-            " and the noise of the measurement, so it is too narrow."
-        )
-    elif not combined.honest:
-        yield (
-            "These intervals are too narrow: all sets come from one noisy measurement, and the"
-            " differences between sets do not show the noise that they share."
-        )
-    if bundle.origin != "modelled":
-        yield f"No interval from these sets is honest: {OFF[bundle.origin]}"
-    if bundle.origin in ("drawn", "chosen"):
-        return
-    tables, sums = measured_cliques(bundle.measured)
-    groups = needed_groups(
-        _modelled(bundle, formula.outcome_columns),
-        [_modelled(bundle, term) for term in formula.terms],
-    )
-    if not tables and not sums:
-        yield (
-            "The release has no noisy table, so it is unknown which relations its sets reproduce;"
-            " its report says what the method models."
-        )
-        return
-    missing = unmeasured(groups, tables)
-    lost = [group for group in missing if group in unmeasured(missing, sums)]
-    if lost:
-        yield unmeasured_sentence(lost)
-    if len(lost) < len(missing):
-        yield (
-            "Some of these relations were measured as noisy sums, not as tables: the sets reproduce"
-            " them only as far as the release's model does, without other curves or interactions."
-        )
-    # Rows with a missing value are left out, so their number is no coefficient's.
-    weak = [
-        level
-        for level in bundle.near_zero
-        if level.split(": ")[0] in _columns(formula) and not level.endswith(MISSING_LABEL)
-    ]
-    if weak:
-        yield (
-            f"Counts of {_listed(weak)} are close to the noise level. Coefficients of these levels"
-            " are biased, and 95 % intervals cover them in 78 to 94 % of cases; merge these levels"
-            " with others."
-        )
-    mode: Mode = "noise-aware" if bundle.rule == "noise-aware" else "shared"
-    thin = dict(thin_groups(bundle.measured, bundle.claims.schema, groups, mode=mode))
-    if thin:
-        named = [f"{' × '.join(group)} ({share:.0%})" for group, share in thin.items()]
-        yield (
-            f"Many cells of {_listed(named)} are close to the noise level. Sets have no negative"
-            " counts, so small cells are too large, coefficients are often biased towards zero,"
-            " and intervals cover less often than stated. Use the noisy tables, or wider bins."
-        )
-    noisy = _noisy_groups(bundle, groups)
-    if noisy:
-        yield (
-            f"Noise is large in {_listed(noisy)} (expected TVD): coefficients that depend on these"
-            " tables are uncertain, and may be biased towards zero."
-        )
-
-
-def _modelled(bundle: Bundle, names: Sequence[str]) -> list[str]:
-    """Return the measured columns that these columns are or depend on."""
-    schema = bundle.claims.schema.coarse or bundle.claims.schema
-    return list(dict.fromkeys(origin(schema, name)[0] for name in names))
-
-
-def _columns(formula: Formula) -> list[str]:
-    terms = (name for term in formula.terms for name in term)
-    return list(dict.fromkeys([*formula.outcome_columns, *terms]))
-
-
-def _noisy_groups(bundle: Bundle, groups: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return the tables with large noise that are the best for a group, with their TVD."""
-    found: dict[str, float] = {}
-    for group in groups:
-        noisy = [
-            (
-                expected_tvd(
-                    item.noise, item.scale, cells=item.values.size, records=bundle.records
-                ),
-                " × ".join(item.clique),
-            )
-            for item in bundle.measured
-            if isinstance(item, Measurement) and set(group) <= set(item.clique)
-        ]
-        if noisy and min(noisy)[0] > LARGE_NOISE:
-            found[min(noisy)[1]] = min(noisy)[0]
-    return [f"{name} ({100 * min(tvd, 1):.0f} %)" for name, tvd in found.items()]
-
-
-def _listed(phrases: Sequence[str], most: int = 4) -> str:
-    shown = list(phrases[:most])
-    if len(phrases) > most:
-        shown.append(f"{len(phrases) - most} more tables")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def _notes(

@@ -65,12 +65,25 @@ def analyse(
     fits = fit_sets(design)
     combined = None
     if len(fits) > 1:
-        degrees = [fit.residual_df for fit in fits if fit.residual_df is not None]
         combined = combine(
             np.array([fit.coefficients for fit in fits]),
             size_factor * np.array([fit.covariance for fit in fits]),
             rule,
-            # Barnard and Rubin's (1999) correction applies to imputations.
-            complete_df=min(degrees) if degrees and rule in IMPUTATIONS else None,
+            complete_df=_complete_df(fits, size_factor) if rule in IMPUTATIONS else None,
         )
     return Analysis(formula, design, fits, combined)
+
+
+def _complete_df(fits: Sequence[Fit], size_factor: float) -> float | None:
+    """Return the residual degrees of freedom of the same regression on the file; None if infinite.
+
+    A set may have more or fewer rows than the file, so its rows are converted to the file's number,
+    as W is. The set with the fewest complete rows counts. If the file has hardly more records than
+    coefficients, one degree is left.
+    """
+    found = [
+        (fit.residual_df + fit.coefficients.size) / size_factor - fit.coefficients.size
+        for fit in fits
+        if fit.residual_df is not None
+    ]
+    return max(min(found), 1.0) if found else None

@@ -55,6 +55,7 @@ class Design:
         x: For each set, shape (rows, columns).
         notes: Remarks about the coding for the reader.
         weights: For each set, shape (rows,); empty if the analysis is not weighted.
+        terms: For each column of x, the position of its term in `Formula.terms`.
     """
 
     names: tuple[str, ...]
@@ -63,6 +64,7 @@ class Design:
     x: tuple[Floats, ...]
     notes: tuple[str, ...]
     weights: tuple[Floats, ...] = ()
+    terms: tuple[int, ...] = ()
 
 
 def make_design(
@@ -124,10 +126,19 @@ def make_design(
     _check_finite(formula, names, y, x, frames)
     outcome, y = _decide(formula, schema, family, levels, y)
     weights = tuple(frame.weights for frame in frames if frame.weights is not None)
-    design = Design(names, outcome, tuple(y), tuple(x), tuple(notes), weights)
+    terms = _terms(description.rhs_termlist, right)
+    design = Design(names, outcome, tuple(y), tuple(x), tuple(notes), weights, terms)
     _check_outcome(formula, design, frames)
     _check_rank(design, frames)
     return design
+
+
+def _terms(terms: Sequence[Any], right: Any) -> tuple[int, ...]:
+    """Return for each column of patsy's design the position of its term."""
+    found = [0] * len(right.column_names)
+    for term, part in right.term_slices.items():
+        found[part] = [terms.index(term)] * (part.stop - part.start)
+    return tuple(found)
 
 
 def _check_width(formula: Formula, whole: Any) -> None:

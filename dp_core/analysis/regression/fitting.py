@@ -27,7 +27,8 @@ class Fit:
     Attributes:
         coefficients: Shape (p,); for a multinomial, those of the second level come first.
         covariance: Shape (p, p).
-        residual_df: Rows minus coefficients for a linear model; None for the normal distribution.
+        residual_df: Rows minus coefficients for a linear model, without rows of weight 0; None for
+            the other families, whose reference is the normal distribution.
         rows: Number of fitted rows.
     """
 
@@ -68,7 +69,8 @@ def fit_stacked(design: Design) -> Fit:
 def _fit(design: Design, y: Floats, x: Floats, weights: Floats | None, where: str) -> Fit:
     if weights is not None:
         coefficients, covariance = weighted_fit(design, y, x, weights, where)
-        degrees = len(y) - x.shape[1] if design.outcome.family == "linear" else None
+        used = int(np.count_nonzero(weights))
+        degrees = used - x.shape[1] if design.outcome.family == "linear" else None
         return Fit(coefficients, covariance, degrees, len(y))
     # These imports install warning filters and must come before ours.
     import statsmodels.discrete.discrete_model

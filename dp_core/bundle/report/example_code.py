@@ -63,12 +63,14 @@ def example_code(published: Published, known: Precision | None = None) -> Code:
     model, rule = _model(published, pooled), rule_of(published.mode, published.sets)
     total, degrees = _total(rule)
     factor, rows = size_factor(published), sum(published.set_rows) / published.sets
+    ratio = f"{rows:.10g} / {round(published.records, 3)!r}"
     values = {
         "m": published.sets,
         "rule": rule,
         "total": total,
         "degrees": degrees,
-        "scale": f"{rows:.10g} / {round(published.records, 3)!r} * " if factor != 1 else "",
+        "scale": f"{ratio} * " if factor != 1 else "",
+        "ratio": ratio if factor != 1 else "",
         "why_scaled": _WHY_SCALED if factor != 1 else "",
         "model": model,
         "column": column,

@@ -12,6 +12,7 @@ import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
+from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -199,7 +200,12 @@ class TableDraws(Synthesizer):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnRecords(ParametricModel):
-    """Released records from which sets are made; positions are drawn within their bins.
+    """Released records, which are the set; positions are drawn within their bins.
+
+    A set with as many rows as there are records consists of these records. Another number of rows
+    repeats or leaves out records, each as often as any other to within one. So sets from one
+    release (mode `shared`) are copies of the records in another order, apart from positions within
+    bins: more sets of other records are more private draws, and each is charged (mode `split`).
 
     Attributes:
         variables: All columns.
@@ -207,8 +213,6 @@ class DrawnRecords(ParametricModel):
         zeros: Impossible cells.
         data: The released records; a numeric column has the first position of a bin.
         edges: Bin edges of each column, see `edges_of`.
-        whole: Whether a set consists of these records, each used equally often; otherwise it is
-            drawn from them with replacement.
     """
 
     variables: Variables
@@ -216,15 +220,9 @@ class DrawnRecords(ParametricModel):
     zeros: StructuralZeros
     data: Dataset
     edges: tuple[tuple[int, ...] | None, ...]
-    whole: bool
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        if self.whole:
-            order = rng.permutation(self.data.rows)
-            chosen = np.resize(order, rows)
-        else:
-            chosen = rng.integers(self.data.rows, size=rows)
-        codes = self.data.codes[:, chosen]
+        codes = self.data.codes[:, equally_often(self.data.rows, rows, rng=rng)]
         for column, each in enumerate(self.edges):
             if each is not None:
                 bins = np.searchsorted(each, codes[column], side="right") - 1
@@ -246,12 +244,4 @@ def fitted(
     if rows is None:
         counted = [int(table.values) for table in tables_of(released) if not table.clique]
         rows = max(1, counted[0]) if counted else records.dataset.rows
-    return DrawnRecords(
-        variables,
-        rows,
-        zeros,
-        records.dataset,
-        edges_of(variables, bins),
-        # Replicate 0 serves all sets, which would be identical if they were these records.
-        whole=records.replicate > 0,
-    )
+    return DrawnRecords(variables, rows, zeros, records.dataset, edges_of(variables, bins))

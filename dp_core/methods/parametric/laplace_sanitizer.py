@@ -16,6 +16,7 @@ from dp_core.errors import BadInput
 from dp_core.methods.parametric.bought_edges import buy_edges, number_bought
 from dp_core.methods.parametric.drawn_records import edges_of
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
+from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub, overlapping, reconcile
 from dp_core.methods.reconstruction.estimates.raking import margin, others
 from dp_core.methods.reconstruction.sampling.drawing import records
@@ -41,6 +42,8 @@ class LaplaceSanitizer(Synthesizer):
     For categorical columns this is the Laplace sanitizer (section 3.1.1); for numeric columns it is
     the perturbed histogram (section 3.1.2, eqn 5), with uniform values within bins. With both kinds
     of columns, simulation 3 also measures a table of the categorical columns alone (`categories`).
+    A single column of two levels is one count if the number of records is public
+    (`dp_core.methods.parametric.two_cells`).
     Bins are public, or public bins with privately chosen edges between them. (The paper's bins, by
     Scott's rule with the file's own standard deviation, disclose information and are not offered.)
 
@@ -116,6 +119,8 @@ class LaplaceSanitizer(Synthesizer):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,
     ) -> tuple[Released, ...]:
+        if one := difference(curator, variables):
+            return (curator.total("measure", "cells", one, cost, replicate=replicate),)
         number = self._number_bought(variables)
         left = 1 - (self.buying if number else Fraction(0))
         edges = list(edges_of(variables, self.bins))
@@ -146,6 +151,12 @@ class LaplaceSanitizer(Synthesizer):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> CellsToRecords:
+        two = counts_of(released, rows)
+        if two is not None and rows is not None:
+            possible = ~zeros.mask(variables.domain)
+            table = Table(variables.domain, norm_sub(two, total=float(rows), possible=possible))
+            rounded = self.draw == "rounded"
+            return CellsToRecords(variables, rows, zeros, table, (None,), rounded)
         (counted,) = (
             item
             for item in released

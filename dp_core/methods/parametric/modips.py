@@ -19,6 +19,7 @@ from dp_core.methods.parametric.general_location import (
     freedom_of,
 )
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
+from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
@@ -120,6 +121,8 @@ class Modips(Synthesizer):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,
     ) -> tuple[Released, ...]:
+        if one := difference(curator, variables):
+            return (curator.total("measure", "counts", one, cost, replicate=replicate),)
         asks = self.asks(variables)
         if Layout.of(variables).counts == () and curator.neighbours == "replace-one":
             # The number of records is public, so its part of the budget goes to the others.
@@ -145,7 +148,9 @@ class Modips(Synthesizer):
         zeros: StructuralZeros,
     ) -> GeneralLocation:
         layout = Layout.of(variables)
-        counts = _counts(layout, released, rows, zeros)
+        counts = _two_counts(layout, released, rows, zeros)
+        if counts is None:
+            counts = _counts(layout, released, rows, zeros)
         present = counts @ layout.present  # cells x numbers
         totals = {item.of: item for item in released if isinstance(item, Totals)}
         sums = [totals[layout.sums(variable)] for variable in layout.numbers]
@@ -195,6 +200,17 @@ class Modips(Synthesizer):
             whole = first == second or not (first.missing or second.missing)
             about = "middle" if layout.cells == 1 and whole else "cells"
         return layout.products(first, second, about)
+
+
+def _two_counts(
+    layout: Layout, released: Sequence[Released], rows: int | None, zeros: StructuralZeros
+) -> NDArray[np.float64] | None:
+    """Return the counts of two levels that were measured as one number, otherwise None."""
+    two = counts_of(released, rows)
+    if two is None or rows is None:
+        return None
+    possible = ~layout.impossible(zeros)
+    return norm_sub(two.reshape(possible.shape), total=float(rows), possible=possible)
 
 
 def _counts(

@@ -1,4 +1,4 @@
-"""Draws with replacement from the records that a selection method made.
+"""Sets of the records that a selection method made, each as often as any other to within one.
 
 DualQuery releases a few hundred records and nothing else; their proportions are its estimates.
 """
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew
+from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew, piece_rows
+from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -22,7 +23,7 @@ from dp_core.wall.released import Records, Released, ReleasedKind, Table
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordsModel(FittedTables):
-    """The uniform distribution over a list of records.
+    """A list of records, of which every set has each as often as any other to within one.
 
     `tables` holds one one-way table per column, in the domain's order.
 
@@ -34,7 +35,7 @@ class RecordsModel(FittedTables):
 
     @classmethod
     def build(cls, data: Dataset, rows: int, zeros: StructuralZeros) -> RecordsModel:
-        """Return the model that draws from `data`."""
+        """Return the model of `data`."""
         tables = tuple(
             Table(data.domain.project((name,)), table(data, (name,)) * (rows / data.rows))
             for name in data.domain.columns
@@ -43,19 +44,20 @@ class RecordsModel(FittedTables):
 
     @property
     def streams(self) -> bool:
-        return True
+        """Whether a large set is drawn in pieces; not if a piece cannot hold every record."""
+        return self.data.rows <= piece_rows(self.domain)
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
         return table(self.data, clique) * (self.rows / self.data.rows)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        drawn = self.data.codes[:, rng.integers(self.data.rows, size=rows)]
+        drawn = self.data.codes[:, equally_often(self.data.rows, rows, rng=rng)]
         return self.zeros.repair(Dataset(self.domain, np.ascontiguousarray(drawn)), rng=rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsAgain(MadeAnew[RecordsModel]):
-    """Draw with replacement from the records that the selection made."""
+    """Repeat the records that the selection made, each equally often to within one."""
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"records"})
 
@@ -83,7 +85,7 @@ def records_of(domain: Domain, released: Sequence[Released]) -> Dataset:
     codes = [data.codes[list(data.domain.axes(domain.columns))] for data in made]
     if not sum(part.shape[1] for part in codes):
         raise BadInput(
-            "The reconstruction `records` draws from records, and the selection made none;"
+            "The reconstruction `records` repeats records, and the selection made none;"
             " use it with a selection that makes some, such as dualquery."
         )
     return Dataset(domain, np.ascontiguousarray(np.concatenate(codes, axis=1)))

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 def inferred(console: Console, answer: RegressionAnswer) -> None:
     """Print the table of coefficients, the rule, warnings and notes."""
     sets, level = answer.sets, f"{100 * answer.level:.4g} %"
+    reason = answer.rule.not_honest_because
+    if reason is not None:
+        fact(console, "Not honest", reason)
     sentence(console, f"{answer.formula}   ({answer.family}: {answer.modelled})")
     fact(console, "Sets", _sets(answer))
     if sets > 1:
@@ -28,7 +31,8 @@ def inferred(console: Console, answer: RegressionAnswer) -> None:
         )
     # Before the numbers, which are read only once.
     for text in answer.warnings:
-        fact(console, "Warning", text)
+        if text != reason:
+            fact(console, "Warning", text)
     console.print()
     _table(console, answer, level)
     joint = answer.all_terms

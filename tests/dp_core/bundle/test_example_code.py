@@ -123,6 +123,9 @@ def test_another_size_than_the_file_s_is_in_every_code(odd):
     assert size_factor(odd(("class",), records=310.0)) == 1.0
     for text in (code.python, code.r, code.python_regression, code.r_regression):
         assert "300 / 1003.25 * " in text
+    aware = example_code(odd(("hours per week", "class"), records=1003.25, mode="noise-aware"))
+    assert "c = min(f.nobs for f in fits) / (300 / 1003.25) - len(Q)" in aware.python_regression
+    assert "c0 <- min(sapply(fits, nobs)) / (300 / 1003.25) - nrow(q)" in aware.r_regression
 
 
 @pytest.mark.parametrize("mode", ["shared", "split", "noise-aware", "posterior"])

@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from dp_core.inference.combine import RULES, _inflation, combine, known_rule
+from dp_core.inference.intervals import degrees_joint, degrees_joint_small
 
 NUMBERS = st.floats(-1e3, 1e3, allow_subnormal=False)
 POSITIVE = st.floats(1e-3, 1e3, allow_subnormal=False)
@@ -60,6 +61,30 @@ def test_barnard_and_rubin_s_degrees_of_freedom():
     assert found.degrees_of_freedom == pytest.approx(old * observed / (old + observed))
     for rule in ("split", "shared"):  # their references know nothing of it
         assert combine([1, 2, 3], [1] * 3, rule, complete_df=5).degrees_of_freedom > 5
+        q, u = np.column_stack([[1.0, 2, 3], [2.0, 1, 4]]), [np.eye(2)] * 3
+        plain, told = combine(q, u, rule), combine(q, u, rule, complete_df=5)
+        assert told.wald().degrees_of_freedom == plain.wald().degrees_of_freedom
+
+
+@pytest.mark.parametrize(
+    ("between", "complete_df", "df"),
+    [
+        # mice::barnard.rubin(m = 10, b = .02, t = .1 + 1.1 * .02, dfcom), worked by hand:
+        # lambda = .022/.122 = 11/61, old = 9 (61/11)^2 = 33489/121.
+        (0.02, 50, 1 / (121 / 33489 + 53 / (51 * 50) * 61 / 50)),
+        (0.02, 500, 1 / (121 / 33489 + 503 / (501 * 500) * 61 / 50)),
+        (0.02, np.inf, 33489 / 121),
+        # A mean of 20 values whose sets agree: (c + 1)/(c + 3) c with c = 19.
+        (0.0, 19, 20 / 22 * 19),
+    ],
+)
+def test_degrees_of_freedom_are_those_of_mice(between, complete_df, df):
+    # Ten estimates with this variance: half of them above and half below their mean.
+    away = np.sqrt(between * 9 / 10)
+    found = combine([5 - away, 5 + away] * 5, [0.1] * 10, "noise-aware", complete_df=complete_df)
+
+    assert found.between == pytest.approx(between, abs=1e-12)
+    assert found.degrees_of_freedom == pytest.approx(df, rel=1e-9)
 
 
 def test_without_difference_between_sets_the_complete_data_s_own_reference_is_left():
@@ -170,8 +195,73 @@ def test_a_small_file_shrinks_the_reference_of_the_joint_test():
     assert small < min(large, 12)
 
 
-def test_the_reference_of_the_joint_test_on_a_small_file_by_hand():
-    """Two coefficients, five sets, W = I: (1 + 1/m) B = 1.2 diag(2.5, 2.5), so r = 3.
+def test_the_joint_test_on_a_small_file_is_reiter_s_worked_by_hand():
+    """Two coefficients, five sets, r = .75, complete_df 27 (Reiter 2007, equations 1 and 2).
+
+    t = 8, a = .75 8/6 = 1, v* = 28/30 27 = 25.2, v* - 2 (1 + a) = 21.2 and v* - 4 (1 + a) = 17.2.
+    """
+    z = (
+        1 / 17.2
+        + 21.2 / (4 * 17.2) / 4
+        + (8 * 21.2 / (2 * 17.2**2) + 4 / (2 * 17.2)) / 4
+        + (4 / (17.2 * 21.2) + 16 * 21.2 / 17.2**3) / 4
+        + 8 / 17.2**2 / 4
+    )
+    # W = I and 1.2 B = .75 I: estimates of variance .625 = .25 2.5.
+    q = np.sqrt(0.25) * np.column_stack([[1.0, 2, 3, 4, 5], [5.0, 1, 3, 4, 2]])
+    found = combine(q, [np.eye(2)] * 5, "noise-aware", complete_df=27).wald()
+
+    assert found.degrees_of_freedom == (2, pytest.approx(4 + 1 / z, rel=1e-12))
+    assert found.degrees_of_freedom[1] == pytest.approx(7.8157, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("count", "ratio", "sets", "complete_df"), [(4, 0.2, 5, 46), (9, 0.3, 5, 191), (3, 1.5, 20, 60)]
+)
+def test_the_small_file_s_reference_has_the_moments_of_its_derivation(
+    count, ratio, sets, complete_df
+):
+    """Reiter (2007), equations 18 to 20, with the second derivative of H found numerically.
+
+    Matching the first two moments gives w = 4 + 2/(R - 1), R the ratio of the second moment to the
+    square of the first. The printed first term of z is 1/(v* - 4 (1 + a)) in place of (1 + a) times
+    that; the rest of z must agree.
+    """
+    t = count * (sets - 1)
+    star = (complete_df + 1) / (complete_df + 3) * complete_df
+
+    def moment(x):
+        observed = star / (1 + ratio * t * x)
+        return 1 / ((observed - 2) * (observed - 4))
+
+    x, step = 1 / (t - 2), 1e-4 / (t - 2)
+    second = (moment(x + step) - 2 * moment(x) + moment(x - step)) / step**2
+    a = ratio * t / (t - 2)
+    first = star / (1 + a) - 2
+    spread = first**2 * (moment(x) + second / ((t - 2) ** 2 * (t - 4)))
+    derived = (spread - 1) / 2
+    printed = derived - a / (star - 4 * (1 + a))
+    found = degrees_joint_small(count, ratio, sets, complete_df)
+    assert found == pytest.approx(4 + 1 / printed, rel=1e-5)
+
+
+def test_the_small_file_s_reference_tends_to_the_large_file_s():
+    for count, ratio, sets in ((2, 0.75, 5), (6, 0.1, 20)):
+        large = degrees_joint(count, ratio, sets)
+        assert degrees_joint_small(count, ratio, sets, 1e9) == pytest.approx(large, rel=1e-4)
+        assert degrees_joint_small(count, ratio, sets, np.inf) == large
+        small = [degrees_joint_small(count, ratio, sets, c) for c in (4, 8, 20, 100, 1000)]
+        assert all(found <= c for found, c in zip(small, (4, 8, 20, 100, 1000), strict=True))
+        assert small == sorted(small)
+    # Sets that agree leave the file's own reference, and few sets the form of one coefficient.
+    assert degrees_joint_small(3, 0.0, 5, 27) == pytest.approx(25.2)
+    assert degrees_joint_small(2, 1.0, 2, 27) == pytest.approx(1 / (1 / 6 + 1 / 12.6))
+
+
+def test_the_joint_test_without_reiter_s_conditions_is_barnard_and_rubin_s_by_hand():
+    """v* is not above 4 (1 + a).
+
+    Two coefficients, five sets, W = I: (1 + 1/m) B = 1.2 diag(2.5, 2.5), so r = 3.
 
     t = 2 (5 - 1) = 8: v = 4 + 4 (1 + (1 - 2/8)/3)^2 = 10.25. Barnard and Rubin (1999): of the
     variance r/(1 + r) = 3/4 is between the sets, u = (12 + 1)/(12 + 3) 12 (1 - 3/4) = 2.6, and

@@ -108,7 +108,11 @@ def test_the_numbers_are_those_of_the_release_s_own_rule(bundles, command, mode)
     np.testing.assert_allclose(answer["covariance"], wanted.variance, rtol=1e-6, atol=1e-15)
     assert answer["all_terms"]["statistic"] == pytest.approx(wanted.wald([1, 2, 3]).statistic)
     assert answer["rule"]["name"] == mode
-    assert answer["rule"]["honest"] == (mode != "shared")
+    # No measured table holds height with age: only posterior sets have an honest interval for it.
+    assert answer["rule"]["honest"] is (mode == "posterior")
+    told = answer["warnings"][0] if mode == "posterior" else answer["rule"]["not_honest_because"]
+    assert told.startswith("No measured table holds height with")
+    assert rows[3]["concerns"][0] == ("inferred" if mode == "posterior" else "unmeasured")
     first, u, _ = fits[0]
     np.testing.assert_allclose([row["one_set"]["estimate"] for row in rows], first, rtol=1e-7)
     assert rows[3]["by_set"][0]["std_error"] == pytest.approx(u[3, 3] ** 0.5)
@@ -222,14 +226,18 @@ def test_people_get_a_table_the_rule_and_what_to_beware_of(bundles, command):
     assert "All terms together: F = " in words
     assert "stacked sets" in words
     assert re.search(r"Sets +3 of [\d,]+ to [\d,]+ rows", text)
+    # Whether the intervals are honest comes before everything else, and is said once.
+    assert words.startswith("Not honest No measured table holds height with age: there the sets")
+    assert words.count("No measured table holds height with age") == 1
     assert "Warning These intervals are too narrow" in words
     assert "No measured table holds height with age, or sex with age" not in words
-    assert "No measured table holds height with age: there the sets follow" in words
 
 
 def test_honest_sets_get_no_warning_of_narrow_intervals(bundles, command):
     for mode in ("split", "noise-aware"):
         answer = command("infer", bundles(mode), "height ~ sex", "--json").json
+        assert answer["rule"]["honest"] is True
+        assert answer["rule"]["not_honest_because"] is None
         assert not any("too narrow" in text for text in answer["warnings"])
         assert not any("No measured table" in text for text in answer["warnings"])
 
@@ -238,14 +246,10 @@ def test_brackets_in_names_are_no_markup(bundles, command):
     assert "sex[female]" in command("infer", bundles("split"), "height ~ 0 + sex").out
 
 
-def test_large_noise_is_told(bundles, command, tmp_path):
-    # 84 cells under a budget of epsilon 1 at delta 1e-9, for 400 records, three times over.
-    answer = command("infer", bundles("split"), "age ~ sex", "--json").json
-    (said,) = (text for text in answer["warnings"] if "Noise is large" in text)
-    assert "sex × age (" in said
-    many = build(tmp_path, mode="split", records=1e6)
-    told = command("infer", many, "age ~ sex", "--json").json["warnings"]
-    assert not [text for text in told if "Noise is large" in text]
+def test_shared_sets_without_a_lost_relation_say_first_that_they_are_too_narrow(bundles, command):
+    words = " ".join(command("infer", bundles("shared"), "height ~ sex").out.split())
+    assert words.startswith("Not honest These intervals are too narrow")
+    assert words.count("These intervals are too narrow") == 1
 
 
 def test_the_outcome_s_level_is_told(bundles, command):
@@ -446,22 +450,22 @@ def sum_of(kind, **about):
 
 
 def test_relations_that_only_sums_hold_are_told_as_such():
+    from dp_core.analysis.regression.interval_warnings import lost_relations, relation_warnings
     from dp_core.inference.formulas.formula import read_formula
     from dp_core.wall.statistics.binned_counts import BinnedCounts
     from dp_core.wall.statistics.moments import Products
-    from flows.answers.regression_answers import warnings_of
 
-    honest = combine([1, 2], [1, 1], "split")
     formula = read_formula("pay ~ age", ("pay", "age", "sex"))
     product = sum_of(Products, by=(), sizes=(), columns=("pay", "age"), positions=(9, 9))
     binned = sum_of(BinnedCounts, columns=("pay", "age"), sizes=(9, 9), edges=(None, (0, 9)))
 
-    (said,) = warnings_of(measured_as(), formula, honest)
+    (said,) = relation_warnings(measured_as(), formula)
     assert "no noisy table" in said
-    (said,) = warnings_of(measured_as(product), formula, honest)
+    (said,) = relation_warnings(measured_as(product), formula)
     assert "noisy sums" in said
-    assert list(warnings_of(measured_as(binned), formula, honest)) == []
+    assert list(relation_warnings(measured_as(binned), formula)) == []
     both = read_formula("pay ~ age + sex", ("pay", "age", "sex"))
-    lost, some = warnings_of(measured_as(product), both, honest)
-    assert "No measured table holds pay with sex, or age with sex:" in lost
+    (some,) = relation_warnings(measured_as(product), both)
+    assert lost_relations(measured_as(product), both) == (("pay", "sex"), ("age", "sex"))
+    assert lost_relations(measured_as(product), formula) == ()
     assert "noisy sums" in some

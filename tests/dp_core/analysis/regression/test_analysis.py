@@ -189,6 +189,32 @@ def test_imputations_of_a_small_file_use_its_own_degrees_of_freedom():
     assert fit("pay ~ age", made, "split").combined.complete_df is None
 
 
+@pytest.mark.parametrize(
+    ("formula", "family", "complete_df"),
+    [
+        ("pay ~ age", None, 13),  # a file of 15 records, and two coefficients
+        ("pay ~ 1", None, 14),
+        ("smoker ~ age", None, None),
+        ("health ~ age", None, None),
+        ("age ~ pay", "poisson", None),
+    ],
+)
+def test_complete_degrees_of_freedom_are_those_of_the_file_and_of_the_family(
+    formula, family, complete_df
+):
+    made = sets(3, rows=60)
+    found = fit(formula, made, "noise-aware", family=family, size_factor=4.0).combined
+
+    assert found.complete_df == complete_df
+
+
+def test_a_file_with_hardly_a_record_leaves_one_degree_of_freedom():
+    assert (
+        fit("pay ~ age", sets(3, rows=60), "noise-aware", size_factor=40.0).combined.complete_df
+        == 1
+    )
+
+
 def test_sets_of_another_size_than_the_file_are_scaled():
     once = fit("pay ~ age", sets()).combined
     twice = fit("pay ~ age", sets(), size_factor=2.0).combined

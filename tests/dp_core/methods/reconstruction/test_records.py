@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.methods.reconstruction import reconstructor
 from dp_core.methods.reconstruction.records import RecordsAgain
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -21,13 +22,16 @@ def fit(released, rows=None):
 
 def test_each_record_is_drawn_as_often_as_any_other():
     model = fit([Records(Dataset(DOMAIN, CODES))])
-    data = model.sample(40_000, rng=np.random.default_rng(1))
-    cells = np.bincount(data.codes[0].astype(int) * 4 + data.codes[1], minlength=12)
     wanted = np.zeros(12)
-    wanted[[3, 5, 8]] = 0.5, 0.25, 0.25
-    np.testing.assert_allclose(cells / 40_000, wanted, atol=7 * 0.5 / 200)
-    assert cells[wanted == 0].sum() == 0
-    np.testing.assert_allclose(model.project(("a", "b")).ravel(), 4 * wanted)
+    wanted[[3, 5, 8]] = 2, 1, 1
+    for rows, least, most in ((4, 1, 1), (4_000, 1000, 1000), (4_002, 1000, 1001), (3, 0, 1)):
+        data = model.sample(rows, rng=np.random.default_rng(1))
+        cells = np.bincount(data.codes[0].astype(int) * 4 + data.codes[1], minlength=12)
+        assert cells.sum() == rows
+        assert ((cells >= least * wanted) & (cells <= most * wanted)).all()
+    orders = {model.sample(4, rng=np.random.default_rng(seed)).codes.tobytes() for seed in range(9)}
+    assert len(orders) > 1
+    np.testing.assert_allclose(model.project(("a", "b")).ravel(), wanted)
     np.testing.assert_allclose(model.project(("b",)), [1, 1, 0, 2])
 
 
@@ -76,3 +80,11 @@ def test_without_records_there_is_nothing_to_draw_from():
     )
     with pytest.raises(BadInput, match="dualquery"):
         fit([total])
+
+
+def test_a_set_of_as_many_rows_is_drawn_at_once_so_that_it_is_the_records(monkeypatch):
+    monkeypatch.setattr(reconstructor, "_PIECE_ROWS", 3)
+    model = fit([Records(Dataset(DOMAIN, CODES))])
+    assert not model.streams
+    monkeypatch.setattr(reconstructor, "_PIECE_ROWS", 4)
+    assert model.streams

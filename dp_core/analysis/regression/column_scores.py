@@ -1,0 +1,121 @@
+"""What each code of a column means in a regression: its value in the design, or in the outcome.
+
+A coefficient compares codes of one column: the values of a number, or a level with the reference
+level. With the codes' values, a noisy table of outcome and predictor tells what to expect of it
+(`dp_core.bundle.quality.expected_errors`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.analysis.regression.design import Design, Floats
+from dp_core.analysis.regression.fitting import coefficient_names
+from dp_core.analysis.regression.frames import Frame
+from dp_core.inference.formulas.formula import Formula
+from dp_core.schema.decoding import EPOCH
+from dp_core.schema.definition import Column, Schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """What a coefficient compares.
+
+    Attributes:
+        name: Name of the coefficient.
+        place: Its position in the combined result.
+        columns: Columns of its term, none for the intercept.
+        x: Value of each code of its only column, NaN where it is not compared; None for an
+            interaction, the intercept, or a column that follows from others.
+        y: Value of each code of the outcome's only column, NaN likewise; None for several columns.
+    """
+
+    name: str
+    place: int
+    columns: tuple[str, ...]
+    x: Floats | None
+    y: Floats | None
+
+
+def compared(
+    formula: Formula, design: Design, frames: Sequence[Frame], schema: Schema
+) -> tuple[Compared, ...]:
+    """Return what each coefficient compares, in their order; the first set tells the values.
+
+    Args:
+        formula: Formula of the regression.
+        design: Its design.
+        frames: Complete rows of each set.
+        schema: Schema of the release.
+    """
+    names, own = coefficient_names(design), {column.name for column in schema.columns}
+    width, x = len(design.names), design.x[0]
+    codes = {
+        name: _codes(schema.column(name), frames[0].data[name])
+        for name in formula.columns
+        if name in own
+    }
+    found = []
+    for place, name in enumerate(names):
+        column, term = place % width, design.terms[place % width]
+        columns = formula.terms[term]
+        scores = None
+        if len(columns) == 1 and columns[0] in codes:
+            together = [other for other in range(width) if design.terms[other] == term]
+            scores = _predictor(schema.column(columns[0]), codes[columns[0]], x, column, together)
+        outcome = None
+        if len(formula.outcome_columns) == 1 and formula.outcome_columns[0] in codes:
+            outcome = _outcome(design, codes[formula.outcome_columns[0]], schema, formula, place)
+        found.append(Compared(name, place, columns, scores, outcome))
+    return tuple(found)
+
+
+def _predictor(
+    column: Column, codes: NDArray[np.intp], x: Floats, place: int, together: Sequence[int]
+) -> Floats | None:
+    values = _means(codes, x[:, place], column.size)
+    if not column.levels:
+        return values
+    # A level is compared with the reference, whose row is 0 in all columns of the term.
+    known = np.vstack([_means(codes, x[:, other], column.size) for other in together])
+    reference = (known == 0).all(axis=0)
+    if not reference.any() or len(np.unique(values[~np.isnan(values)])) != 2:
+        return values if len(together) == 1 else None
+    return np.where(reference | (values != 0), values, np.nan)
+
+
+def _outcome(
+    design: Design, codes: NDArray[np.intp], schema: Schema, formula: Formula, place: int
+) -> Floats:
+    values = _means(codes, design.y[0], schema.column(formula.outcome_columns[0]).size)
+    if design.outcome.family != "multinomial":
+        return values
+    level = 1 + place // len(design.names)
+    return np.where(values == level, 1.0, np.where(values == 0, 0.0, np.nan))
+
+
+def _means(codes: NDArray[np.intp], values: Floats, size: int) -> Floats:
+    """Return the mean of some values for each code; NaN for a code that does not occur."""
+    counts = np.bincount(codes, minlength=size).astype(np.float64)
+    sums = np.bincount(codes, values, minlength=size)
+    return np.asarray(np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0))
+
+
+def _codes(column: Column, values: Any) -> NDArray[np.intp]:
+    """Return the codes of a frame's column without missing values."""
+    if not column.levels:
+        edges = np.array([float(edge) for edge in column.edges[1:-1]])
+        numbers = np.asarray(values, dtype=np.float64) + (EPOCH if column.kind == "date" else 0)
+        return np.asarray(np.searchsorted(edges, numbers, side="right"), dtype=np.intp)
+    # If two levels have the same label, it stands for the first one.
+    code_of: dict[str, int] = {}
+    for code, level in enumerate(column.levels):
+        code_of.setdefault(level.label, code)
+    places = np.array([code_of[label] for label in values.cat.categories], dtype=np.intp)
+    found: NDArray[np.intp] = places[values.cat.codes.to_numpy()]
+    return found

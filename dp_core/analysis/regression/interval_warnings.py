@@ -1,0 +1,315 @@
+"""Reasons why the intervals of a regression on the sets may be wrong, by coefficient.
+
+Everything here is known from public numbers: what was measured, with what noise, and in which bins.
+A concern names the coefficients that it is about; the others are not affected by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dp_core.analysis.regression.column_scores import Compared
+from dp_core.bundle.quality.bin_bias import BinBias, bin_bias
+from dp_core.bundle.quality.expected_errors import ExpectedErrors, slope_errors
+from dp_core.bundle.quality.relations import measured_cliques, thin_groups
+from dp_core.bundle.reading import Bundle
+from dp_core.inference.combine import Combined
+from dp_core.inference.combining_rules import OFF
+from dp_core.inference.formulas.formula import Formula
+from dp_core.inference.measured_relations import (
+    inferred_sentence,
+    needed_groups,
+    unmeasured,
+    unmeasured_sentence,
+)
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
+from dp_core.methods.replicates.kept_moments import has_few_cells
+from dp_core.schema.dependencies import origin
+from dp_core.spec.release_spec import Mode
+from dp_core.tables.domain import Clique
+
+PART = 0.2
+"""Bias, in half widths of the interval, from which a coefficient is warned of."""
+COVERS = 0.90
+"""Coverage of a 95 % interval below which the noise that all sets share is warned of."""
+_MOST_CELLS = 1 << 16
+_Z95 = 1.959963984540054
+
+Kind = Literal["unmeasured", "inferred", "thin", "noise", "bins"]
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """A reason why the intervals of some coefficients may be wrong.
+
+    Attributes:
+        kind: `unmeasured`: a relation that they need is in no measured table. `inferred`: likewise,
+            but posterior sets give it the variance of like relations. `thin`: the sets have
+            no negative counts, which biases them. `noise`: noise that all sets share, which the
+            interval leaves out. `bins`: bins that are wide for the column.
+        coefficients: Names of the coefficients.
+        text: The reason, in a sentence or two.
+    """
+
+    kind: Kind
+    coefficients: tuple[str, ...]
+    text: str
+
+
+def general_warnings(bundle: Bundle, combined: Combined | None) -> Iterator[str]:
+    """Yield the reasons why no interval from these sets is honest."""
+    if combined is None:
+        yield (
+            "The interval treats the rows of one set as people: it ignores the sampling of the set"
+            " and the noise of the measurement, so it is too narrow."
+        )
+    elif not combined.honest:
+        yield (
+            "These intervals are too narrow: all sets come from one noisy measurement, and the"
+            " differences between sets do not show the noise that they share."
+        )
+    if bundle.origin != "modelled":
+        yield f"No interval from these sets is honest: {OFF[bundle.origin]}"
+
+
+def relation_warnings(bundle: Bundle, formula: Formula) -> Iterator[str]:
+    """Yield a warning of relations that were measured as sums only, or not known to be measured."""
+    if bundle.origin in ("drawn", "chosen"):
+        return
+    tables, sums = measured_cliques(bundle.measured)
+    if not tables and not sums:
+        yield (
+            "The release has no noisy table, so it is unknown which relations its sets reproduce;"
+            " its report says what the method models."
+        )
+        return
+    missing = unmeasured(_groups(bundle, formula), tables)
+    if len(unmeasured(missing, sums)) < len(missing):
+        yield (
+            "Some of these relations were measured as noisy sums, not as tables: the sets reproduce"
+            " them only as far as the release's model does, without other curves or interactions."
+        )
+
+
+def lost_relations(bundle: Bundle, formula: Formula) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of columns that the formula needs and that nothing measured holds.
+
+    Empty if the records follow from draws or choices, or if nothing is known of the measurements.
+    """
+    if bundle.origin in ("drawn", "chosen"):
+        return ()
+    tables, sums = measured_cliques(bundle.measured)
+    if not tables and not sums:
+        return ()
+    return unmeasured(unmeasured(_groups(bundle, formula), tables), sums)
+
+
+def concerns(
+    bundle: Bundle,
+    formula: Formula,
+    coefficients: Sequence[Compared],
+    combined: Combined | None,
+) -> tuple[Concern, ...]:
+    """Return what is wrong with which coefficients, worst kind first.
+
+    Args:
+        bundle: The release.
+        formula: Formula of the regression.
+        coefficients: What each coefficient compares.
+        combined: Combined coefficients; None for a single set.
+    """
+    found: list[Concern] = []
+    lost = lost_relations(bundle, formula)
+    pairs = [group for group in lost if len(group) <= 2] if bundle.rule == "posterior" else []
+    if left := [group for group in lost if group not in pairs]:
+        about = _about(bundle, formula, coefficients, left)
+        found.append(Concern("unmeasured", about, unmeasured_sentence(left)))
+    if pairs:
+        about = _about(bundle, formula, coefficients, pairs)
+        found.append(Concern("inferred", about, inferred_sentence(pairs)))
+    if bundle.origin in ("drawn", "chosen"):
+        return tuple(found)
+    return (*found, *_Measured(bundle, formula, combined).concerns(coefficients))
+
+
+def _groups(bundle: Bundle, formula: Formula) -> tuple[tuple[str, ...], ...]:
+    return needed_groups(
+        _modelled(bundle, formula.outcome_columns),
+        [_modelled(bundle, term) for term in formula.terms],
+    )
+
+
+def _modelled(bundle: Bundle, names: Sequence[str]) -> list[str]:
+    """Return the measured columns that these columns are or depend on."""
+    schema = bundle.claims.schema.coarse or bundle.claims.schema
+    return list(dict.fromkeys(origin(schema, name)[0] for name in names))
+
+
+def _about(
+    bundle: Bundle,
+    formula: Formula,
+    coefficients: Sequence[Compared],
+    lost: Sequence[tuple[str, ...]],
+) -> tuple[str, ...]:
+    """Return the coefficients that need relations that nothing measured holds.
+
+    A coefficient depends on the relations of its own columns. The intercept depends on all.
+    """
+    outcome = set(_modelled(bundle, formula.outcome_columns))
+    about = []
+    for one in coefficients:
+        own = set(_modelled(bundle, one.columns))
+        if not own or any((set(group) - outcome) & own for group in lost):
+            about.append(one.name)
+    return tuple(about)
+
+
+class _Measured:
+    """Expected errors of the coefficients of one release, from its noisy tables."""
+
+    def __init__(self, bundle: Bundle, formula: Formula, combined: Combined | None) -> None:
+        self.bundle, self.formula, self.combined = bundle, formula, combined
+        self.schema = bundle.claims.schema
+        own = [item for item in bundle.measured if item.replicate in (0, 1)]
+        self.pooled: Pooled = pool(self.schema.domain, own)
+        self.aware = bundle.rule == "noise-aware"
+
+    def concerns(self, coefficients: Sequence[Compared]) -> Iterator[Concern]:
+        thin, noisy, bins = [], [], []
+        for one in coefficients:
+            errors = self._errors(one)
+            if self.bundle.rule == "posterior":
+                pass  # its draws are of counts that are not negative
+            elif errors is not None:
+                if self._biased(errors):
+                    thin.append(one.name)
+                ratio = (errors.noise / max(errors.sampling, 1e-300)) ** 2
+                if self.bundle.rule == "shared" and _coverage(ratio) < COVERS:
+                    noisy.append((one.name, _coverage(ratio)))
+            elif self._thin_group(one):
+                thin.append(one.name)
+            if (moved := self._bins(one)) is not None:
+                bins.append((one.name, moved))
+        if thin:
+            yield Concern(
+                "thin",
+                tuple(thin),
+                f"Counts behind {listed(thin)} are close to the noise level. Sets have no negative"
+                " counts, so these coefficients are biased, mostly towards zero, and their"
+                " intervals cover less often than stated. Use the noisy tables, wider bins, or"
+                " merge levels.",
+            )
+        if noisy:
+            worst = min(coverage for _, coverage in noisy)
+            names = [name for name, _ in noisy]
+            yield Concern(
+                "noise",
+                tuple(names),
+                f"The noise that all sets share is large for {listed(names)}: a 95 % interval"
+                f" covers in about {100 * worst:.0f} % of cases or more.",
+            )
+        if bins:
+            shown = [f"{name} ({100 * moved:+.0f} %)" for name, moved in bins]
+            yield Concern(
+                "bins",
+                tuple(name for name, _ in bins),
+                "Values within a bin carry no relation, which alone changes the expected value of"
+                f" {listed(shown)}. Use narrower bins where the records are.",
+            )
+
+    def _errors(self, one: Compared) -> ExpectedErrors | None:
+        """Return the expected errors of a coefficient, or None if no table tells them."""
+        if one.x is None or one.y is None or len(self.formula.outcome_columns) != 1:
+            return None
+        clique: Clique = (one.columns[0], self.formula.outcome_columns[0])
+        domain = self.schema.domain.project(clique)
+        if domain.size() > _MOST_CELLS:
+            return None
+        counts, variance = self.pooled.counts(clique), self.pooled.variance(clique)
+        if counts is None or variance is None:
+            return None
+        ordered = tuple(name for name in self.schema.domain.columns if name in clique)
+        impossible = self.schema.zeros.mask(self.schema.domain.project(ordered))
+        if ordered != clique:
+            impossible = impossible.T
+        given = np.where(impossible, np.nan, counts)
+        found = slope_errors(given, math.sqrt(variance), one.x, one.y, redrawn=self.aware)
+        if found is not None and self.aware and self._kept(clique):
+            return ExpectedErrors(0.0, found.noise, found.sampling)
+        return found
+
+    def _kept(self, clique: Clique) -> bool:
+        """Whether noise-aware sets keep the moments of a table, and so its slopes."""
+        numbers = any(not self.schema.column(name).levels for name in clique)
+        return numbers and has_few_cells(self.schema.domain.project(clique))
+
+    def _biased(self, errors: ExpectedErrors) -> bool:
+        carried = {"noise-aware": 1.0, "split": 1 / max(self.bundle.claims.sets, 1)}
+        noise = carried.get(self.bundle.rule, 0.0) * errors.noise**2
+        return abs(errors.bias) > PART * _Z95 * math.sqrt(errors.sampling**2 + noise)
+
+    def _thin_group(self, one: Compared) -> bool:
+        """Whether many cells of a coefficient's columns are near zero; for interactions."""
+        group = tuple(_modelled(self.bundle, (*self.formula.outcome_columns, *one.columns)))
+        if len(one.columns) == 0 or len(group) < 2:
+            return False
+        mode: Mode = "noise-aware" if self.aware else "shared"
+        return bool(thin_groups(self.bundle.measured, self.schema, [group], mode=mode))
+
+    def _bins(self, one: Compared) -> float | None:
+        """Return the relative change of a coefficient by bins, or None if it does not matter."""
+        if self.combined is None:
+            return None
+        estimate = float(np.atleast_1d(self.combined.estimate)[one.place])
+        low, high = self.combined.interval(0.95)
+        half = float(np.atleast_1d(high)[one.place] - np.atleast_1d(low)[one.place]) / 2
+        if not one.columns:
+            outcome = self._bias_of(self.formula.outcome_columns)
+            alone = not any(self.formula.terms)
+            if not alone or len(outcome) != 1 or not estimate:
+                return None
+            return outcome[0].mean / estimate if abs(outcome[0].mean) > PART * half else None
+        kept = math.prod(each.predictor for each in self._bias_of(one.columns))
+        kept *= math.prod(each.outcome for each in self._bias_of(self.formula.outcome_columns))
+        if not kept > 0 or abs(estimate) * abs(1 / kept - 1) <= PART * half:
+            return None
+        return kept - 1
+
+    def _bias_of(self, names: Sequence[str]) -> list[BinBias]:
+        """Return the bias by bins of the numeric columns among these."""
+        found = []
+        for name in names:
+            if name not in self.schema.domain.columns or self.schema.column(name).levels:
+                continue
+            counts, variance = self.pooled.counts((name,)), self.pooled.variance((name,))
+            if counts is None or variance is None:
+                continue
+            one = bin_bias(self.schema.column(name), counts, math.sqrt(variance))
+            found += [one] if one is not None else []
+        return found
+
+
+def _coverage(ratio: float) -> float:
+    """Return the coverage of a 95 % interval that leaves out noise of `ratio` times its variance.
+
+    >>> round(_coverage(0.0), 3), round(_coverage(1.0), 3)
+    (0.95, 0.834)
+    """
+    return math.erf(_Z95 / math.sqrt(2 * (1 + ratio)))
+
+
+def listed(phrases: Sequence[str], most: int = 4) -> str:
+    """Return an enumeration of phrases, the first few by name.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    shown = list(phrases[:most])
+    if len(phrases) > most:
+        shown.append(f"{len(phrases) - most} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

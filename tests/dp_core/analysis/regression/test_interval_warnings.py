@@ -1,0 +1,199 @@
+"""Which coefficients are warned of, and why."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dp_core.analysis.regression.analysis import analyse
+from dp_core.analysis.regression.column_scores import compared
+from dp_core.analysis.regression.frames import frame_of
+from dp_core.analysis.regression.interval_warnings import concerns, general_warnings
+from dp_core.bundle.reading import Bundle
+from dp_core.inference.formulas.formula import read_formula
+from dp_core.schema.decoding import decode
+from dp_core.schema.definition import Column, Level, Schema
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement
+
+NONE = StructuralZeros()
+
+
+def levels(name, *labels):
+    return Column(name=name, kind="category", levels=tuple(Level(each, each) for each in labels))
+
+
+def number(name, bins, high=100):
+    edges = tuple(Fraction(high) * part / bins for part in range(bins + 1))
+    return Column(name=name, kind="number", edges=edges)
+
+
+SCHEMA = Schema(
+    title="x",
+    columns=(
+        number("pay", 10),
+        number("age", 4),
+        levels("sex", "f", "m"),
+        levels("job", "a", "b", "c"),
+        levels("ill", "no", "yes"),
+    ),
+    zeros=NONE,
+    document={},
+)
+
+
+def people(rows=4000, seed=1, sets=3):
+    """Return sets of codes in which pay depends on everything; job c is rare."""
+    found = []
+    for number_ in range(sets):
+        rng = np.random.default_rng([seed, number_])
+        sex, ill = rng.integers(0, 2, rows), rng.integers(0, 2, rows)
+        job = rng.choice(3, rows, p=[0.6, 0.395, 0.005])
+        age = rng.integers(0, 4, rows)
+        pay = np.clip(rng.normal(3 + age + 0.5 * sex, 1.5, rows).round(), 0, 9)
+        found.append(Dataset(SCHEMA.domain, np.stack([pay, age, sex, job, ill]).astype(np.uint16)))
+    return found
+
+
+def measured(data, cliques, scale, seed=2):
+    rng, found = np.random.default_rng(seed), []
+    for clique in cliques:
+        domain = SCHEMA.domain.project(clique)
+        cells = np.ravel_multi_index(
+            tuple(data.column(name).astype(np.int64) for name in clique), domain.sizes
+        )
+        exact = np.bincount(cells, minlength=domain.size()).reshape(domain.sizes)
+        noise = np.rint(rng.normal(0, scale, domain.sizes)).astype(np.int64)
+        found.append(
+            Measurement(
+                domain,
+                exact + noise,
+                noise="gaussian",
+                scale=scale,
+                stage="measure",
+                replicate=0,
+                grant=1,
+            )
+        )
+    return found
+
+
+def judged(text, cliques, *, rule="noise-aware", scale=2.0, origin="modelled", rows=4000):
+    """Return the concerns of a formula by kind."""
+    sets = people(rows)
+    rng = np.random.default_rng(3)
+    formula = read_formula(text, SCHEMA.names)
+    columns = [SCHEMA.column(name) for name in formula.columns]
+    tables = [decode(SCHEMA, one, rng=rng) for one in sets]
+    frames = [frame_of(number_, table, columns) for number_, table in enumerate(tables, 1)]
+    found = analyse(formula, frames, SCHEMA, rule)
+    claims = SimpleNamespace(schema=SCHEMA, sets=len(sets))
+    items = measured(sets[0], cliques, scale)
+    bundle = Bundle(Path(), claims, rule, float(rows), items, origin=origin)
+    given = compared(formula, found.design, frames, SCHEMA)
+    about = concerns(bundle, formula, given, found.combined)
+    return {each.kind: each for each in about}, given, (bundle, found.combined)
+
+
+ALL = (
+    ("pay", "age"),
+    ("pay", "sex"),
+    ("pay", "job"),
+    ("age", "sex"),
+    ("age", "job"),
+    ("job", "sex"),
+)
+
+
+def test_only_the_coefficients_of_an_unmeasured_relation_are_warned_of():
+    found, _, _ = judged("pay ~ sex + job", (("pay", "sex"), ("pay", "job"), ("job", "sex")))
+    assert "unmeasured" not in found
+    found, _, _ = judged("pay ~ sex + job", (("pay", "sex"), ("job", "sex")))
+    assert found["unmeasured"].coefficients == ("Intercept", "job[T.b]", "job[T.c]")
+    assert "No measured table holds pay with job" in found["unmeasured"].text
+    found, _, _ = judged("pay ~ sex + job", (("pay", "sex"), ("pay", "job")))
+    assert set(found["unmeasured"].coefficients) == {
+        *("Intercept", "sex[T.m]", "job[T.b]", "job[T.c]")
+    }
+
+
+def test_only_the_rare_level_of_a_column_is_warned_of():
+    """Job c has about 20 records in 10 cells of noise 12, the other levels thousands."""
+    found, _, _ = judged("pay ~ job", (("pay", "job"),), rule="split", scale=12.0)
+    assert found["thin"].coefficients == ("job[T.c]",)
+    found, _, _ = judged("pay ~ job", (("pay", "job"),), rule="split", scale=0.05)
+    assert "thin" not in found
+
+
+def test_noise_aware_sets_keep_the_moments_of_a_number():
+    found, _, _ = judged("pay ~ job", (("pay", "job"),), scale=12.0)
+    assert "thin" not in found
+    found, _, _ = judged("ill ~ job", (("ill", "job"),), scale=60.0)
+    assert found["thin"].coefficients == ("job[T.c]",)
+
+
+def test_shared_noise_is_warned_of_where_it_is_large():
+    found, _, _ = judged("pay ~ sex + job", ALL, rule="shared", scale=3.0)
+    assert "job[T.c]" in found["noise"].coefficients
+    assert "sex[T.m]" not in found["noise"].coefficients
+    found, _, _ = judged("pay ~ sex + job", ALL, rule="split", scale=3.0)
+    assert "noise" not in found
+
+
+def test_bins_that_are_wide_for_a_predictor_are_warned_of():
+    """Four bins of age, even within and between: 1 - 1/16 of a slope on age is left."""
+    found, _, _ = judged("pay ~ age + sex", ALL, scale=2.0)
+    assert found["bins"].coefficients == ("age",)
+    assert "age (-" in found["bins"].text
+    found, _, _ = judged("pay ~ sex", ALL, scale=2.0)
+    assert "bins" not in found
+
+
+@pytest.mark.parametrize("origin", ["drawn", "chosen"])
+def test_of_records_that_no_model_gave_nothing_more_is_told(origin):
+    found, _, (bundle, combined) = judged("pay ~ job", (), rule="split", origin=origin)
+    assert found == {}
+    (said,) = general_warnings(bundle, combined)
+    assert said.startswith("No interval from these sets is honest")
+
+
+def test_what_a_coefficient_compares():
+    _, (intercept, b, c), _ = judged("pay ~ job", (("pay", "job"),))
+    assert (intercept.x, intercept.columns) == (None, ())
+    np.testing.assert_array_equal(b.x, [0, 1, np.nan])
+    np.testing.assert_array_equal(c.x, [0, np.nan, 1])
+    # Values are those of the bins, up to where they were drawn.
+    np.testing.assert_allclose(b.y, np.arange(5, 100, 10), atol=1)
+    _, (_, age), _ = judged("ill ~ age", (("ill", "age"),))
+    np.testing.assert_allclose(age.x, [12.5, 37.5, 62.5, 87.5], atol=1)
+    np.testing.assert_array_equal(age.y, [0, 1])
+    _, found, _ = judged("job ~ sex", (("job", "sex"),))
+    by_name = {each.name: each for each in found}
+    np.testing.assert_array_equal(by_name["c: sex[T.m]"].y, [0, np.nan, 1])
+    _, found, _ = judged("pay ~ age:sex", ALL)
+    assert all(each.x is None for each in found)
+    _, (_, half), _ = judged("pay ~ I(sex == 'm')", ALL)
+    np.testing.assert_array_equal(half.x, [0, 1])
+
+
+def test_dates_are_in_their_bins():
+    """Frames count days from 1970, edges from the year 1."""
+    day = 719_163 + 10_000
+    born = Column(
+        name="born", kind="date", edges=tuple(Fraction(day + 100 * part) for part in range(4))
+    )
+    schema = Schema(title="x", columns=(born, number("pay", 5)), zeros=NONE, document={})
+    codes = np.stack([np.arange(300) % 3, np.arange(300) % 5]).astype(np.uint16)
+    data = decode(schema, Dataset(schema.domain, codes), rng=np.random.default_rng(1))
+    assert isinstance(data, pa.Table)
+    formula = read_formula("pay ~ born", schema.names)
+    frames = [frame_of(1, data, [schema.column("pay"), schema.column("born")])]
+    design = analyse(formula, frames, schema, "shared").design
+    _, slope = compared(formula, design, frames, schema)
+    np.testing.assert_allclose(slope.x, 10_050 + 100 * np.arange(3), atol=15)
