@@ -22,6 +22,7 @@ from prefect.runtime import task_run as this_task
 from prefect.states import Cancelled, Crashed, State
 
 from dp_core.spec.release_spec import ReleaseSpec
+from flows.monitoring import run_log
 from tasks.run.home import home, home_id
 
 _UNFINISHED = {"type": {"any_": ["RUNNING", "PENDING"]}}
@@ -120,6 +121,9 @@ def heed_requests() -> None:
     if state is None:
         return
     if state.is_paused():
+        run_log.ended(
+            "A person suspended this run. Resume continues it; after the timeout, Retry does."
+        )
         raise Pause(state=state)
     if state.is_cancelled():
         stop = Abort("A person cancelled the run.")
