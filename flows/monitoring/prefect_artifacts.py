@@ -28,7 +28,6 @@ from prefect.artifacts import (
 )
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
-from prefect.runtime import deployment as this_deployment
 from prefect.utilities.annotations import quote
 
 from dp_core.spec.plan import Plan
@@ -41,7 +40,7 @@ from flows.monitoring.artifact_pages import (
     unit_words,
 )
 from flows.monitoring.outcome import Outcome
-from flows.monitoring.prefect_runs import heed_requests
+from flows.monitoring.prefect_runs import heed_requests, is_deployed
 from tasks.run.release_run import Run
 
 _BETWEEN = 1.0
@@ -110,7 +109,7 @@ class ReleaseArtifacts:
                     outcome,
                     release=run.spec.release if run else None,
                     out=run.out if run else None,
-                    deployed=this_deployment.id is not None,
+                    deployed=is_deployed(),
                 ),
                 description=f"How this run ended: {outcome.name}.",
             )

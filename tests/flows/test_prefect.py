@@ -292,10 +292,30 @@ def runs_of(state):
 
 
 @pytest.mark.slow
-def test_the_flow_runs_in_the_test_harness(town):
+def test_the_flow_runs_in_the_test_harness(town, monkeypatch):
+    from prefect.runtime import deployment
+
+    def asked(_run):
+        raise AssertionError("a new client for each task only to learn what the process knows")
+
+    monkeypatch.setattr(deployment, "_get_flow_run", asked)
     state = by_prefect(town)
     assert state.is_completed()
     assert verify(town.out).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deployed", [False, True])
+def test_a_run_knows_whether_a_deployment_made_it(deployed, monkeypatch):
+    from types import SimpleNamespace
+
+    from flows.monitoring import prefect_runs
+
+    assert not prefect_runs.is_deployed()  # outside a flow run
+    run = SimpleNamespace(deployment_id=UUID(int=1) if deployed else None)
+    context = SimpleNamespace(get=lambda: SimpleNamespace(flow_run=run))
+    monkeypatch.setattr(prefect_runs, "FlowRunContext", context)
+    assert prefect_runs.is_deployed() is deployed
 
 
 @pytest.mark.slow
