@@ -199,6 +199,8 @@ def carry_out(
         run = opening.run
         run.client = client
         run.committed = partial(_tell_committed, run)
+        run.granted = partial(run_log.granted, run)
+        run.settled = partial(run_log.settled, run)
         log.opened(run)
         try:
             make_release(run, reserved, log.watched(perform))

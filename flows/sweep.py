@@ -31,7 +31,14 @@ from dp_core.spec.plan import make_plan
 from dp_core.spec.reading.spec_file import load_spec
 from flows.monitoring.prefect_runs import end_tasks, ended_unseen, home_tag
 from flows.nightly import FLOW as NIGHTLY
-from flows.releases.run_records import DEFECT, INTERRUPTED, Begun, RunRecord, RunRecords
+from flows.releases.run_records import (
+    DEFECT,
+    INTERRUPTED,
+    SUSPENDED,
+    Begun,
+    RunRecord,
+    RunRecords,
+)
 from flows.releases.unattended import unattended
 from flows.scheduled import FLOW as SCHEDULED
 from tasks.ledger.ledger import Ledger
@@ -57,7 +64,8 @@ def resume_unfinished(
 
     A run whose process was killed is resumed at once. A run that failed for a temporary reason is
     resumed after a wait, and a run that waited for the approval of its plan after the approval. A
-    release that was refused, that awaits approval or that a person cancelled is not resumed. If an
+    release that was refused, that awaits approval, or that a person cancelled or suspended is not
+    resumed, even after the timeout of the suspension. If an
     interruption left confidential files of a release that awaits approval or ended without a
     bundle, they are deleted.
 
@@ -177,7 +185,7 @@ class Sweep:
     def _look(self, record: RunRecord, ledger: Ledger | None) -> None:
         age = _seconds_since(record.began)
         approved = record.waits and ledger is not None and _is_approved(record, ledger)
-        if record.ended is not None and record.ended not in PASSING and not approved:
+        if record.ended not in (None, SUSPENDED, *PASSING) and not approved:
             if age > REMEMBER.total_seconds():
                 self.records.forget(record)
             return
@@ -195,9 +203,12 @@ class Sweep:
             self._end(run)
             self.records.forget(record)
             return
+        if record.ended == SUSPENDED and not _is_taken_up(run):
+            # A person suspended it, and continues it by Resume, or by Retry after the timeout.
+            return
         if self._begins_again(run, record):
             return
-        if record.ended not in (None, INTERRUPTED) and not approved:
+        if record.ended not in (None, INTERRUPTED, SUSPENDED) and not approved:
             if record.failures >= self.rules.most_failures:
                 self.left.append(record.release or run.name)
                 return
@@ -277,6 +288,11 @@ def only_one(at: Path) -> Iterator[bool]:
             yield True
     finally:
         os.close(handle)
+
+
+def _is_taken_up(run: FlowRun) -> bool:
+    """Return whether a worker took a run again, even if its process has ended since."""
+    return run.state is not None and run.state.type in _ALIVE | {StateType.CRASHED}
 
 
 def _is_approved(record: RunRecord, ledger: Ledger) -> bool:

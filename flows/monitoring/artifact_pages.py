@@ -28,8 +28,25 @@ _STATES = {
     "waiting": "The plan of the release must be approved first.",
 }
 
-_NOT_BEGUN = "This run stopped before its first stage. Repeat the same command."
+_NOT_BEGUN = "This run stopped before its first stage."
 """The state of a run that failed before it reached its release, begun or not."""
+
+_RETRY = (
+    "press Retry on the page of this run. A worker continues the release where it stopped. Stages"
+    " that are done return at once, and nothing is charged twice."
+)
+_NO_RETRY = "Prefect has no Retry for this run, because a command started it."
+
+
+def unit_words(plan: Plan) -> str:
+    """Return what the budgets of a release's stages add up to, in their unit and as epsilon."""
+    unit, privacy = unit_of(plan.currency.kind), plan.spec.privacy
+    total = f"epsilon {float(privacy.epsilon):g}"
+    if unit != "epsilon":
+        total = (
+            f"{float(plan.currency.limit):.4g}, which is {total} at delta {float(privacy.delta):g}"
+        )
+    return f"The budgets of its stages are in {unit} and add up to {total}."
 
 
 def stage_rows(
@@ -39,6 +56,7 @@ def stage_rows(
     done: Collection[str],
     failed: str | None,
     spent: Mapping[str, Fraction],
+    stopped: str | None = None,
 ) -> list[dict[str, Any]]:
     """Return the table of stages: state, share in percent, budget, and budget spent so far.
 
@@ -48,6 +66,8 @@ def stage_rows(
         done: Names of the stages that are done.
         failed: Name of the stage that failed; None if none did.
         spent: Budget charged so far by stage of the plan, in the release's currency.
+        stopped: Name of the stage at which the run was interrupted or cancelled; None (the default)
+            if it was not.
 
     Returns:
         One row for each stage, all values as texts. Budgets are in the release's unit, which has a
@@ -57,12 +77,14 @@ def stage_rows(
     for paid, cost in plan.costs.items():
         if cost:
             paying.setdefault(_PAID_IN.get(paid, paid), []).append(paid)
-    rows, at_work = [], failed is not None
+    rows, at_work = [], failed is not None or stopped is not None
     for stage in (*stages, *(name for name in paying if name not in stages)):
         if stage in done:
             state = "done"
         elif stage == failed:
             state = "failed"
+        elif stage == stopped:
+            state = "stopped"
         elif not at_work and stage in stages:
             state, at_work = "at work", True
         else:
@@ -164,13 +186,17 @@ def accuracy_rows(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def outcome_page(outcome: Outcome, *, release: str | None, out: Path | None) -> str:
+def outcome_page(
+    outcome: Outcome, *, release: str | None, out: Path | None, deployed: bool = False
+) -> str:
     """Return a Markdown page about how a run ended and what to do next.
 
     Args:
         outcome: How the run ended.
         release: Name of the release; None if the run stopped before its first stage.
         out: Folder of the bundle; None if the run stopped before its first stage.
+        deployed: Whether the run belongs to a deployment; False (the default) if a command
+            started it.
     """
     state = _STATES[outcome.name]
     if outcome.name == "failed" and release is None:
@@ -180,8 +206,13 @@ def outcome_page(outcome: Outcome, *, release: str | None, out: Path | None) -> 
         lines += ["", f"What to do: docs/runbook.md, row `{outcome.row}`."]
     if outcome.name == "published" and out is not None:
         lines += ["", f"Bundle: `{out}`", "", f"Check it: `dp-release verify {out}`"]
+    elif outcome.is_failure and deployed:
+        lines += ["", f"After the cause is repaired: {_RETRY}"]
     elif outcome.name == "failed" and release is not None:
-        lines += ["", f"After the cause is repaired: `dp-release resume {release}`"]
+        resume = f"`dp-release resume {release}`"
+        lines += ["", f"After the cause is repaired: {resume}. {_NO_RETRY}"]
+    elif outcome.name == "failed":
+        lines += ["", "After the cause is repaired: repeat the same command."]
     elif outcome.name in ("held", "waiting", "refused") and release is not None:
         lines += ["", f"Current state: `dp-release status {release}`"]
     return "\n".join(lines)

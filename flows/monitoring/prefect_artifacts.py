@@ -31,11 +31,16 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.utilities.annotations import quote
 
 from dp_core.spec.plan import Plan
-from dp_core.wall.stage_grant import StageGrant
 from flows.monitoring import run_log
-from flows.monitoring.artifact_pages import account_page, accuracy_rows, outcome_page, stage_rows
+from flows.monitoring.artifact_pages import (
+    account_page,
+    accuracy_rows,
+    outcome_page,
+    stage_rows,
+    unit_words,
+)
 from flows.monitoring.outcome import Outcome
-from flows.monitoring.prefect_runs import heed_requests
+from flows.monitoring.prefect_runs import heed_requests, is_deployed
 from tasks.run.release_run import Run
 
 _BETWEEN = 1.0
@@ -71,24 +76,25 @@ class ReleaseArtifacts:
         # Without `quote` Prefect searches the whole argument for its own results, down to the last
         # number. The task receives the argument itself.
         call = partial(task, quote(subject), *given)
-        heed_requests()
         if not isinstance(subject, Run):
+            heed_requests()
             return call()
         run = subject
         if self._run is None:
             self._run = run
             self._stages = tuple(stage for stage in self._stages if run.has(stage))
-            run_log.opened(run)
             self._show(run, ended=None)
         done = run.folder.done(task.name) is not None
         try:
+            heed_requests()
             answer = call()
         except Exception:
             self._show(run, failed=task.name)
             raise
-        if isinstance(answer, StageGrant):
-            run_log.granted(run, answer)
-        elif task.name in self._stages and not done:
+        except BaseException:
+            self._show(run, stopped=task.name)
+            raise
+        if task.name in self._stages and not done:
             run_log.stage_done(run, task.name)
         self._show(run, ended=task.name)
         return answer
@@ -103,6 +109,7 @@ class ReleaseArtifacts:
                     outcome,
                     release=run.spec.release if run else None,
                     out=run.out if run else None,
+                    deployed=is_deployed(),
                 ),
                 description=f"How this run ended: {outcome.name}.",
             )
@@ -112,12 +119,20 @@ class ReleaseArtifacts:
             if outcome.name == "published":
                 link(run.out)
 
-    def _show(self, run: Run, *, ended: str | None = None, failed: str | None = None) -> None:
+    def _show(
+        self,
+        run: Run,
+        *,
+        ended: str | None = None,
+        failed: str | None = None,
+        stopped: str | None = None,
+    ) -> None:
         if ended is not None and ended not in self._stages:
             return
         # Each update is two requests. Stages that together take less than a second share one.
         now = time.monotonic()
         last = ended is not None and ended == self._stages[-1]
+        broken = failed or stopped
         if ended not in (None, "check") and not last and now - self._shown < _BETWEEN:
             return
         self._shown = now
@@ -126,17 +141,24 @@ class ReleaseArtifacts:
             part = 0.0
             if ended is not None:
                 part = 100.0 * (self._stages.index(ended) + 1) / len(self._stages)
-            if failed is None:
+            if broken is None:
                 self._progress(run.plan, part)
             spent = dict[str, Fraction]()
             for charge in run.ledger.charges(run.reservation):
                 spent[charge.stage] = spent.get(charge.stage, Fraction(0)) + charge.cost
             self._table(
                 "release-stages",
-                stage_rows(run.plan, self._stages, done=done, failed=failed, spent=spent),
-                _words(run.plan),
+                stage_rows(
+                    run.plan,
+                    self._stages,
+                    done=done,
+                    failed=failed,
+                    spent=spent,
+                    stopped=stopped,
+                ),
+                f"{_words(run.plan)} {unit_words(run.plan)}",
             )
-            if ended is None and failed is None:
+            if ended is None and broken is None:
                 self._account(run)
             facts = run.folder.done("check")
             if ended == "check" and facts is not None:
@@ -164,7 +186,10 @@ class ReleaseArtifacts:
         if known is not None:
             _update(known, page)
             return
-        words = "What the release's account has reserved, spent and left."
+        words = (
+            "What the release's account has reserved, spent and left. The whole budget of an"
+            " unfinished release is reserved, also what it has charged."
+        )
         self._remember(
             "account-budget",
             create_markdown_artifact(key="account-budget", markdown=page, description=words),

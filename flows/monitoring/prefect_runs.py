@@ -16,12 +16,12 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
 from prefect.context import FlowRunContext
 from prefect.exceptions import Abort, Pause
-from prefect.runtime import deployment as this_deployment
 from prefect.runtime import flow_run as this_run
 from prefect.runtime import task_run as this_task
 from prefect.states import Cancelled, Crashed, State
 
 from dp_core.spec.release_spec import ReleaseSpec
+from flows.monitoring import run_log
 from tasks.run.home import home, home_id
 
 _UNFINISHED = {"type": {"any_": ["RUNNING", "PENDING"]}}
@@ -100,6 +100,16 @@ def ended_unseen() -> State[None]:
     return Crashed(message="Its process ended without reporting a result.")
 
 
+def is_deployed() -> bool:
+    """Return whether the current flow run belongs to a deployment.
+
+    `prefect.runtime.deployment` says the same, but asks the server with a new client at each call.
+    """
+    context = FlowRunContext.get()
+    run = None if context is None else context.flow_run
+    return run is not None and run.deployment_id is not None
+
+
 def heed_requests() -> None:
     """Stop between two tasks if a person paused or cancelled the run in Prefect's pages.
 
@@ -109,17 +119,20 @@ def heed_requests() -> None:
         Pause: if the run is paused; a worker continues it after Resume.
         Abort: if the run is being cancelled, and is now cancelled.
     """
-    if not (os.environ.get("PREFECT_API_URL") or this_deployment.id):
+    if not (os.environ.get("PREFECT_API_URL") or is_deployed()):
         return  # the temporary server of one command has no pages
     state = None
     with suppress(Exception), get_client(sync_client=True) as client:
         state = client.read_flow_run(UUID(this_run.id)).state
-        if state is not None and state.is_cancelling() and this_deployment.id is None:
+        if state is not None and state.is_cancelling() and not is_deployed():
             state = Cancelled(message="A person cancelled the run.")
             client.set_flow_run_state(UUID(this_run.id), state, force=True)
     if state is None:
         return
     if state.is_paused():
+        run_log.ended(
+            "A person suspended this run. Resume continues it; after the timeout, Retry does."
+        )
         raise Pause(state=state)
     if state.is_cancelled():
         stop = Abort("A person cancelled the run.")

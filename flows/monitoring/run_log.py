@@ -15,6 +15,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from flows.answers.amounts import unit_of
+from flows.answers.release_answers import stages_of
+from flows.monitoring.artifact_pages import unit_words
 
 if TYPE_CHECKING:
     from dp_core.wall.stage_grant import StageGrant
@@ -37,14 +39,17 @@ def show_lines() -> None:
 
 
 def opened(run: Run) -> None:
-    """Say which release is made, and which account pays."""
+    """Say which release is made, which account pays, and which stages are done already."""
     spec, privacy = run.spec, run.spec.privacy
     _say(
         f"Release {spec.release}: method {spec.method}, epsilon {float(privacy.epsilon):g}, delta"
         f" {float(privacy.delta):g}, {privacy.neighbours}, unit {privacy.unit}. Account"
-        f" {spec.account} pays; {_amount(run, run.plan.currency.limit)} is reserved. Plan"
-        f" {run.plan.hash}."
+        f" {spec.account} pays; {_amount(run, run.plan.currency.limit)} is reserved."
+        f" {unit_words(run.plan)} Plan {run.plan.hash}."
     )
+    done = [name for name in stages_of(run.plan.costs) if run.folder.done(name) is not None]
+    if done:
+        _say(f"Done by an earlier run: {', '.join(done)}. Nothing is charged twice.")
 
 
 def granted(run: Run, grant: StageGrant) -> None:
@@ -68,6 +73,12 @@ def committed(run: Run, charges: Sequence[Charge]) -> None:
     words = {charge.step: None for charge in charges}
     named = ", ".join([*words][:_NAMED]) + (", ..." if len(words) > _NAMED else "")
     _say(f"Charged {_amount(run, cost)} for {charges[0].stage} ({receipts}): {named}.")
+
+
+def settled(run: Run, charges: Sequence[Charge]) -> None:
+    """Say what the finished release charged."""
+    cost = sum((charge.cost for charge in charges), Fraction(0))
+    _say(f"Release {run.spec.release} is settled: it charged {_amount(run, cost)}.")
 
 
 def ended(sentence: str) -> None:

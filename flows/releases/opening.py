@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dp_core.errors import StageFailed
 from dp_core.spec.plan import Plan
+from flows.monitoring import run_log
 from flows.monitoring.prefect_events import tell_release
 from flows.monitoring.prefect_runs import end_dead_runs
 from flows.releases.start_check import check_start, is_publishing, require_known_results
@@ -73,6 +74,7 @@ class Opening:
             keep_confidential=self.keep_confidential,
             progress=self.progress,
         )
+        run_log.opened(self._run)
 
 
 def open_run(

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from prefect.exceptions import Pause
+
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import ReleaseError
 from tasks.ledger.leases import Holder, is_gone, this_process
@@ -25,6 +27,8 @@ FOLDER = "scheduled"
 VERSION = 1
 DEFECT = 1
 """Exit code of a run that an unexpected exception ended."""
+SUSPENDED = -1
+"""Code of a run that a person suspended; unlike the others it is no exit code of a command."""
 INTERRUPTED = 130
 """Exit code of a run that was interrupted, because its worker ended or its server was lost."""
 
@@ -45,8 +49,8 @@ class RunRecord:
         spec: Path of the release's spec; None until it is known.
         waits: Whether the run ended because its plan awaits approval.
         failures: Number of its failures, without interruptions and kills.
-        ended: Exit code, as the command returns it; None while the process works, or if it was
-            killed.
+        ended: Exit code, as the command returns it, or `SUSPENDED`; None while the process works,
+            or if it was killed.
     """
 
     flow_run: str
@@ -137,10 +141,13 @@ class RunRecords:
         except Exception:
             code = DEFECT
             raise
+        except Pause:
+            code = SUSPENDED
+            raise
         finally:
             # If the record cannot be written, the error that stopped the run is still raised.
             with contextlib.suppress(ReleaseError, OSError):
-                failed = begun.record.failures + (code not in (0, INTERRUPTED))
+                failed = begun.record.failures + (code not in (0, INTERRUPTED, SUSPENDED))
                 begun.record = self.note(
                     replace(begun.record, ended=code, waits=begun.waits, failures=failed)
                 )

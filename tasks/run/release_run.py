@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from dp_core.schema.definition import Schema
     from dp_core.wall.ledger.refused_attempts import Verdict
+    from dp_core.wall.stage_grant import StageGrant
 
 Progress = Callable[[str, float], None]
 """Called with a stage's name and the part of it that is done, 0 to 1. Public values only."""
@@ -55,6 +56,8 @@ class Run:
         progress: Called with a stage's name and the part of it that is done; does nothing by
             default.
         committed: Called with charges whose results are stored; does nothing by default.
+        granted: Called with each grant of the ledger; does nothing by default.
+        settled: Called with all charges when the release is settled; does nothing by default.
         client: Client of a Dask cluster; None (the default) uses threads of this process.
         began_attempt: Whether this process began the attempt that the ledger records, and has tried
             to record no verdict on it yet.
@@ -70,6 +73,8 @@ class Run:
     keep_confidential: bool = False
     progress: Progress = field(default=silent)
     committed: Callable[[Sequence[Charge]], None] = field(default=lambda _charges: None)
+    granted: Callable[[StageGrant], None] = field(default=lambda _grant: None)
+    settled: Callable[[Sequence[Charge]], None] = field(default=lambda _charges: None)
     client: Client | None = None
 
     began_attempt: bool = field(default=False, init=False)

@@ -147,6 +147,11 @@ def assert_graph(database, spec):
         lines = connection.execute(
             "SELECT message FROM log WHERE flow_run_id = ? ORDER BY timestamp", [run]
         ).fetchall()
+        on_tasks = connection.execute(
+            "SELECT task_run.name, message FROM log JOIN task_run ON task_run.id = task_run_id"
+            " WHERE log.flow_run_id = ?",
+            [run],
+        ).fetchall()
     names = {identifier: name for identifier, name, *_ in rows}
     drawn = []
     for _, name, inputs, tagged, state in rows:
@@ -164,6 +169,14 @@ def assert_graph(database, spec):
     assert "Stage count of release town is done." not in said  # it was done before
     assert any(line.startswith("Stage measure may count records and charge ") for line in said)
     assert sum(line.startswith("Charged ") for line in said) >= 2
+    assert any(line.startswith("Done by an earlier run: validate, discr") for line in said)
+    # The page of each task of the ledger says what that task did.
+    for task, start in (
+        ("ledger: reserve", "Release town: "),
+        ("ledger: grant measure", "Stage measure may count records and charge "),
+        ("ledger: settle", "Release town is settled: it charged "),
+    ):
+        assert any(name == task and line.startswith(start) for name, line in on_tasks), task
     assert "Release 'town' is published." in said
 
 
@@ -279,10 +292,30 @@ def runs_of(state):
 
 
 @pytest.mark.slow
-def test_the_flow_runs_in_the_test_harness(town):
+def test_the_flow_runs_in_the_test_harness(town, monkeypatch):
+    from prefect.runtime import deployment
+
+    def asked(_run):
+        raise AssertionError("a new client for each task only to learn what the process knows")
+
+    monkeypatch.setattr(deployment, "_get_flow_run", asked)
     state = by_prefect(town)
     assert state.is_completed()
     assert verify(town.out).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deployed", [False, True])
+def test_a_run_knows_whether_a_deployment_made_it(deployed, monkeypatch):
+    from types import SimpleNamespace
+
+    from flows.monitoring import prefect_runs
+
+    assert not prefect_runs.is_deployed()  # outside a flow run
+    run = SimpleNamespace(deployment_id=UUID(int=1) if deployed else None)
+    context = SimpleNamespace(get=lambda: SimpleNamespace(flow_run=run))
+    monkeypatch.setattr(prefect_runs, "FlowRunContext", context)
+    assert prefect_runs.is_deployed() is deployed
 
 
 @pytest.mark.slow
@@ -359,6 +392,7 @@ def test_a_run_that_is_cancelled_in_the_pages_stops_before_its_next_task_and_goe
 def stopped_by(project, monkeypatch, *, pause):
     """Press the button while a stage is at work, as the pages do through Prefect's API."""
     from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import ArtifactFilter
     from prefect.exceptions import Abort
     from prefect.exceptions import Pause as Paused
     from prefect.runtime import flow_run
@@ -383,7 +417,14 @@ def stopped_by(project, monkeypatch, *, pause):
         module.release(spec=str(project.spec), out=str(project.out))
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(UUID(pressed[0])).state
+        mine = ArtifactFilter.model_validate(
+            {"flow_run_id": {"any_": pressed}, "key": {"any_": ["release-stages"]}}
+        )
+        (shown,) = client.read_artifacts(artifact_filter=mine)
     assert state.is_paused() if pause else state.is_cancelled()
+    # No stage is shown at work.
+    states = {row["stage"]: row["state"] for row in json.loads(shown.data)}
+    assert (states["count"], set(states.values())) == ("done", {"done", "open"})
     # The lease is free, the stage that was at work is done, and the next has not begun.
     folder = project.run_folder / "public"
     assert project.ledger().holder("town") is None

@@ -10,4 +10,6 @@ from tasks.stages.gates.gate_task import gate
 @gate("grant", "grant {stage}")
 def grant(run: Run, stage: str, *after: object) -> StageGrant:  # noqa: ARG001 (edges of the graph)
     """Check the lease, the reservation, the plan and what is left for a stage; see `StageGrant`."""
-    return run.writer.grant(run.reservation, run.planned.hash, stage)
+    given = run.writer.grant(run.reservation, run.planned.hash, stage)
+    run.granted(given)
+    return given

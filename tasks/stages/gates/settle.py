@@ -29,7 +29,9 @@ def settle(run: Run, *after: object) -> StageResult:  # noqa: ARG001 (edges of t
         require_unchanged(run)
     settled = run.ledger.reservation(run.spec.release)
     assert settled is not None
-    require_as_committed(run.folder.noisy, settled, run.ledger.charges(settled))
+    charges = run.ledger.charges(settled)
+    require_as_committed(run.folder.noisy, settled, charges)
     if settled.outcome is None:
         run.writer.settle(settled, "finished")
+    run.settled(charges)
     return StageResult("settle", {})

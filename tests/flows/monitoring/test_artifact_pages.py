@@ -22,6 +22,7 @@ from flows.monitoring.artifact_pages import (
     bar,
     outcome_page,
     stage_rows,
+    unit_words,
 )
 from flows.monitoring.outcome import Outcome, OutcomeName
 from tasks.run.home import open_ledger
@@ -72,6 +73,23 @@ def test_the_stages_say_what_is_done_what_is_at_work_and_what_each_may_spend(pla
     assert sum(budgets) == pytest.approx(float(plan.currency.limit), rel=1e-5)
     assert of(rows, "spent")["basics"] == f"{float(half):.6g}"
     assert of(rows, "spent")["measure"] == "0"
+
+
+def test_the_budgets_of_the_stages_are_told_as_one_epsilon(plan, tmp_path):
+    assert unit_words(plan).endswith("are in epsilon and add up to epsilon 1.")
+    noise = FIXED + "measure: {noise: gaussian}\n"
+    gaussian = plan_of(tmp_path / "gaussian", noise, privacy="{epsilon: 1, delta: 1e-9}")
+    total = f"{float(gaussian.currency.limit):.4g}"
+    assert unit_words(gaussian).endswith(
+        f"mu²/2 and add up to {total}, which is epsilon 1 at delta 1e-09."
+    )
+
+
+def test_a_stage_at_which_a_person_stopped_the_run_is_not_at_work(plan, stages):
+    rows = stage_rows(plan, stages, done={"validate"}, failed=None, spent={}, stopped="discretize")
+    states = of(rows, "state")
+    assert (states["validate"], states["discretize"]) == ("done", "stopped")
+    assert set(states.values()) == {"done", "stopped", "open"}
 
 
 def test_a_stage_that_failed_is_the_one_that_is_named_and_none_is_at_work(plan, stages):
@@ -210,6 +228,19 @@ def test_the_outcome_says_what_happened_and_what_comes_next(name, sentence, hold
     assert ("dp-release verify" in page) == (name == "published")
 
 
+@pytest.mark.parametrize("name", get_args(OutcomeName))
+@pytest.mark.parametrize("release", ["r", None])
+def test_the_pages_name_retry_only_where_prefect_has_that_button(name, release):
+    """Prefect shows Retry for the runs of deployments only."""
+    outcome, out = Outcome(name, "…", 4), Path("/x/out")
+    deployed = outcome_page(outcome, release=release, out=out, deployed=True)
+    assert ("press Retry" in deployed) == outcome.is_failure
+    assert "dp-release resume" not in deployed
+    by_hand = outcome_page(outcome, release=release, out=out)
+    assert "press Retry" not in by_hand
+    assert ("no Retry" in by_hand) == ("dp-release resume" in by_hand)
+
+
 def test_every_end_of_a_run_is_told_to_a_manager():
     assert {*_STATES} == {*get_args(OutcomeName)}
 
@@ -217,6 +248,7 @@ def test_every_end_of_a_run_is_told_to_a_manager():
 def test_a_run_that_failed_before_its_release_is_repeated_and_not_resumed():
     outcome = Outcome("failed", "The server did not start.", 4)
     page = outcome_page(outcome, release=None, out=None)
-    assert "stopped before its first stage. Repeat the same command." in page
+    assert "stopped before its first stage." in page
+    assert "repeat the same command" in page
     assert "resume" not in page
     assert "can be resumed" in outcome_page(outcome, release="r", out=Path("/x/out"))

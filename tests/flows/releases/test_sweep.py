@@ -9,12 +9,12 @@ from uuid import UUID, uuid4
 
 import pytest
 from prefect.client.schemas.objects import StateType
-from prefect.exceptions import ObjectNotFound
+from prefect.exceptions import ObjectNotFound, Pause
 
 from flows import sweep as sweep_module
 from flows.monitoring.prefect_runs import home_tag
 from flows.releases import run_records
-from flows.releases.run_records import RunRecords
+from flows.releases.run_records import SUSPENDED, RunRecords
 from flows.sweep import Rules, Sweep, only_one
 
 RELEASES, OTHERS = uuid4(), uuid4()
@@ -205,6 +205,26 @@ def test_what_a_person_or_prefect_decided_stays(field, kind):
     run = field.begun(kind)
     field.sweep()
     assert run.states == [kind]
+
+
+@pytest.mark.usefixtures("dead")
+@pytest.mark.parametrize(
+    ("kind", "goes_on"),
+    [("PAUSED", False), ("FAILED", False), ("PENDING", True), ("RUNNING", True), ("CRASHED", True)],
+)
+def test_a_suspended_run_goes_on_only_if_a_person_continued_it(field, kind, goes_on):
+    """Prefect sets it to FAILED after the timeout; a worker takes it up after Resume or Retry."""
+    run = field.begun(kind, ended=SUSPENDED, age=100_000)
+    field.sweep()
+    assert (run.state.type.name == "SCHEDULED") is goes_on
+    assert field.records.find(str(run.id)) is not None
+
+
+def test_a_run_that_a_person_suspends_is_recorded_as_such(field):
+    with pytest.raises(Pause), field.records.going_on("one", "scheduled-release"):
+        raise Pause
+    record = field.records.find("one")
+    assert (record.ended, record.failures) == (SUSPENDED, 0)
 
 
 @pytest.mark.parametrize("approved", [False, True])
