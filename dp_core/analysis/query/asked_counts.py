@@ -53,7 +53,7 @@ class Asked:
     def columns(self) -> tuple[str, ...]:
         """Measured columns that the question involves, in the order of the domain."""
         used = {name for name, _ in self._origins.values()}
-        return tuple(name for name in self.schema.domain.columns if name in used)
+        return tuple(column.name for column in self.schema.columns if column.name in used)
 
     @cached_property
     def _where(self) -> dict[str, NDArray[np.bool_]]:
@@ -79,11 +79,9 @@ class Asked:
                     f"{' and '.join(on_axis)} after `by` give more than {MOST_LEVELS:,} groups:"
                     " ask about some levels with `where`, or `by` a coarser column."
                 )
-            rows = tuple(
-                codes
-                for codes in itertools.product(*sizes)
-                if (inside & self._group(on_axis, codes, name)).any()
-            )
+            every = list(itertools.product(*sizes))
+            meets = inside & self._groups(on_axis, every, name)
+            rows = tuple(every[place] for place in np.flatnonzero(meets.any(axis=1)))
             if not rows:
                 raise BadInput("The conditions contradict each other, so no group is left.")
             found.append(rows)
@@ -131,17 +129,9 @@ class Asked:
             inside = self._where[name] & extra[name]
             on_axis = self.on_axis(name)
             told = [place for place, column in enumerate(on_axis) if column in by]
-            kept = tuple(on_axis[place] for place in told)
-            if kept:
-                each = np.array(
-                    [
-                        inside & self._group(kept, [codes[place] for place in told], name)
-                        for codes in rows
-                    ],
-                    dtype=np.float64,
-                )
-            else:
-                each = inside[None].astype(np.float64)
+            kept = [on_axis[place] for place in told]
+            codes = [[row[place] for place in told] for row in rows] if told else [[]]
+            each = (inside & self._groups(kept, codes, name)).astype(np.float64)
             if values is not None and name == self.question.number:
                 each = each * values
             weights.append(each)
@@ -167,17 +157,24 @@ class Asked:
 
     def _inside(self, conditions: Iterable[Condition]) -> dict[str, NDArray[np.bool_]]:
         """Return which codes of each measured column meet all conditions."""
-        found = {
-            name: np.ones(self.schema.domain.size((name,)), dtype=bool) for name in self.columns
-        }
+        found = {name: np.ones(self.schema.column(name).size, dtype=bool) for name in self.columns}
         for each in conditions:
             name, codes = self._origins[each.column]
             found[name] &= np.isin(codes, each.codes)
         return found
 
-    def _group(self, columns: Sequence[str], codes: Sequence[int], name: str) -> NDArray[np.bool_]:
-        """Return which codes of a measured column are in a group."""
-        found = np.ones(self.schema.domain.size((name,)), dtype=bool)
-        for column, code in zip(columns, codes, strict=True):
-            found &= self._origins[column][1] == code
+    def _groups(
+        self, columns: Sequence[str], rows: Sequence[Sequence[int]], name: str
+    ) -> NDArray[np.bool_]:
+        """Return which codes of a measured column are in each group, shape (rows, codes).
+
+        Args:
+            columns: Columns of `by` on the axis of the measured column.
+            rows: The code of each of these columns, by group.
+            name: The measured column.
+        """
+        found = np.ones((len(rows), self.schema.column(name).size), dtype=bool)
+        for place, column in enumerate(columns):
+            codes = np.array([row[place] for row in rows])
+            found &= self._origins[column][1] == codes[:, None]
         return found
