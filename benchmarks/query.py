@@ -76,18 +76,27 @@ class Design:
         return pooled_sources(self.schema, released, rows=None, relation=Relation("add-remove"))
 
 
-def questions(schema: Schema, *, number: str | None = None) -> tuple[tuple[str, str], ...]:
-    """Return the questions about all one- and two-way tables, and about means of a number."""
+def questions(
+    schema: Schema, *, number: str | None = None, every: int = 1
+) -> tuple[tuple[str, str], ...]:
+    """Return the questions about all one- and two-way tables, and about means of a number.
+
+    Args:
+        schema: Of the file.
+        number: Column of which means are asked; None for no means.
+        every: Shares within groups are asked of every so manyth pair.
+    """
     names = [column.name for column in schema.columns]
     found = []
     for name in names:
         found += [("count", f"count by {name}"), ("share", f"share by {name}")]
-    for one, two in itertools.combinations(names, 2):
+    for place, (one, two) in enumerate(itertools.combinations(names, 2)):
         found += [
             ("count, two-way", f"count by {one}, {two}"),
             ("share, two-way", f"share by {one}, {two}"),
-            ("share in group", f"share of {two} by {one}"),
         ]
+        if place % every == 0:
+            found.append(("share in group", f"share of {two} by {one}"))
     for name in names if number else ():
         if name == number:
             continue
@@ -154,7 +163,7 @@ def yrbss() -> Design:
     codes = np.array([coded(column, data[column.name].to_numpy()) for column in schema.columns])
     names = schema.domain.columns
     cliques = (*((name,) for name in names), *itertools.combinations(names, 2))
-    return Design(schema, codes, cliques, (), questions(schema))
+    return Design(schema, codes, cliques, (), questions(schema, every=3))
 
 
 def coded(column: Column, texts: NDArray[np.object_]) -> Codes:

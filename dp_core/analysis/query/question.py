@@ -78,11 +78,11 @@ class Question:
         }[self.measure]
         if self.between:
             one, two = self.between
-            found = f"difference in {found} between {_all(one)} and {_all(two)}"
+            found = f"difference in {found} between {_all(one, ', ')} and {_all(two, ', ')}"
         if self.by:
             found += f" by {', '.join(self.by)}"
         return found + (f" where {_all(self.where)}" if self.where else "")
 
 
-def _all(conditions: Conditions) -> str:
-    return " and ".join(condition.text for condition in conditions)
+def _all(conditions: Conditions, between: str = " and ") -> str:
+    return between.join(condition.text for condition in conditions)

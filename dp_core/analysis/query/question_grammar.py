@@ -153,12 +153,10 @@ class _Reader:
                 return self._difference()
             case "ratio":
                 self._word("of")
-                self._word("count")
-                first = self._conditions()
+                first = self._counted()
                 if not self._word("to"):
                     raise self._unexpected("`to` and the condition of the denominator")
-                self._word("count")
-                return Question(measure="ratio", of=first, to=self._conditions())
+                return Question(measure="ratio", of=first, to=self._counted())
         self._word("of", "in")
         self._word("the")
         name = self._column(f"the column whose {word} is asked")
@@ -178,6 +176,12 @@ class _Reader:
                 return Question(measure="count")
             return Question(measure="count", of=self._conditions())
         return Question(measure="count")
+
+    def _counted(self) -> Conditions:
+        """Return the conditions of a count in a ratio; `count of` before them is optional."""
+        if self._word("count", "counts"):
+            self._word("of", "where")
+        return self._conditions()
 
     def _share(self) -> Question:
         if not self._word("of"):
@@ -269,12 +273,13 @@ class _Reader:
         """Return a condition with two ends."""
         second = compared(column, sign, value)
         codes = tuple(sorted({*first.codes} & {*second.codes}))
-        text = f"{first.text} and {second.text}"
+        # `age >= 30` and `age < 40` are `30 <= age < 40`, which needs no `and`.
+        lower, low = first.text.removeprefix(f"{column.name} ").split(" ", 1)
+        text = f"{low} {MIRRORED[lower]} {second.text}"
         if not codes:
             raise BadInput(f"No value of {column.name!r} meets {text!r}.")
-        return Condition(
-            column.name, codes, text, " ".join(filter(None, (first.note, second.note)))
-        )
+        notes = " ".join(filter(None, (first.note, second.note)))
+        return Condition(column.name, codes, text, notes)
 
     def _mirrored(self) -> Condition | None:
         """Return `30 <= age` or `30 <= age < 40`, None if there is no such condition."""
