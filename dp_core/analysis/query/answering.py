@@ -31,12 +31,11 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import (
     covariance,
     estimate,
     fourth_cumulant,
+    half_widths,
     impossible,
-    single_laplace_scale,
     unobserved,
 )
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
-from dp_core.metrics.noise_size import half_width
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,10 +302,9 @@ class _Intervals:
         return estimate(pooled, asked), variance, central_quantile(self.level, draws)
 
     def _margin(self, asked: Functionals, variance: Floats, quantile: Floats) -> Floats:
-        """Return margins of sums; exact for one cell with one discrete Laplace draw."""
-        scale = None if self.sampling else single_laplace_scale(self.sources.pooled, asked)
-        if scale is not None:
-            return np.full(variance.shape, float(half_width("laplace", scale, self.level)))
+        """Return margins of sums."""
+        if not self.sampling:
+            return half_widths(self.sources.pooled, asked, self.level)
         return np.asarray(quantile * np.sqrt(np.maximum(variance, 0.0)))
 
     def _covariance(self, one: Functionals, other: Functionals) -> Floats:

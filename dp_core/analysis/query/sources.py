@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dp_core.bundle.quality.pooled_release import pool_release
 from dp_core.bundle.quality.relations import as_table
 from dp_core.bundle.reading import Bundle
-from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.released import Released, ReleasedKind, Totals, kind_of
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.released import Released, ReleasedKind, kind_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,8 +37,7 @@ class Sources:
 def sources_of(bundle: Bundle) -> Sources:
     """Return what questions about a bundle are answered from.
 
-    Tables of single sets (mode `split`) are independent measurements of the same file, so those of
-    all sets are used. The number of records is exact if it is public.
+    The tables of all sets are used. The number of records is exact if it is public.
     """
     claims = bundle.claims
     return pooled_sources(
@@ -67,14 +66,10 @@ def pooled_sources(
         relation: Neighbouring relation.
         currency: Currency of the release with its total; None if unknown.
     """
-    tables = [found for item in released if (found := as_table(item, schema)) is not None]
-    interactions = [
-        item for item in released if isinstance(item, Totals) and isinstance(item.of, Interaction)
-    ]
     other = [
         kind_of(item)
         for item in released
         if kind_of(item) in ("answers", "sparse", "totals") and as_table(item, schema) is None
     ]
-    pooled = pool(schema.domain, [*tables, *interactions], rows=rows)
+    pooled = pool_release(schema, released, rows=rows)
     return Sources(schema, pooled, relation, currency, tuple(dict.fromkeys(other)))

@@ -28,6 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
+from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
+from dp_core.metrics.noise_size import half_width
 from dp_core.tables.domain import Clique
 from dp_core.tables.structural_zeros import StructuralZeros
 
@@ -144,6 +146,25 @@ def fourth_cumulant(pooled: Pooled, asked: Functionals) -> Floats:
                 sums = sums * (entries**4).sum(axis=1).reshape(_axis(len(inside), axis))
             found += _spread(asked, part, sums) * _product(outside, asked, part) ** 4
     return found
+
+
+def half_widths(pooled: Pooled, asked: Functionals, level: float = 0.95) -> Floats:
+    """Return half of the width of each functional's interval for the noise, shape `asked.shape`.
+
+    Exact for single cells with one discrete Laplace draw; otherwise of the mixture of the noise
+    (`dp_core.metrics.noise_quantiles`).
+
+    Args:
+        pooled: All measurements.
+        asked: The functionals.
+        level: Confidence level, 0.95 by default.
+    """
+    scale = single_laplace_scale(pooled, asked)
+    if scale is not None:
+        return np.full(asked.shape, float(half_width("laplace", scale, level)))
+    variance = covariance(pooled, asked, asked)
+    draws = effective_draws(variance, fourth_cumulant(pooled, asked))
+    return np.asarray(central_quantile(level, draws) * np.sqrt(variance))
 
 
 def single_laplace_scale(pooled: Pooled, asked: Functionals) -> float | None:
