@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -250,42 +251,42 @@ def _of_tables(pooled: Pooled, columns: Clique, weights: Sequence[Floats]) -> fl
     found = 0.0
     if pooled.rows is None:
         # Tables without any of the columns contribute through the total only.
-        found = sum(
-            table.values.size * fourth * _share(pooled, table.clique, table.variance, ()) ** 4
-            for table in pooled.tables
-            if table.clique not in touching and (fourth := pooled.fourth.get(table.clique, 0.0))
+        through = pooled.fourth_of_total()
+        found = math.fsum(through.values()) - math.fsum(
+            through.get(clique, 0.0) for clique in touching
         )
-        found *= constant**4
-    for clique, table in touching.items():
-        fourth = pooled.fourth.get(clique, 0.0)
-        if not fourth:
-            continue
-        own = [name for name in varying if name in clique]
+        found = max(found, 0.0) * constant**4
+    # Tables of equal size and noise that share the same columns contribute the same.
+    alike = Counter(
+        (
+            tuple(name for name in varying if name in clique),
+            table.values.size,
+            table.variance,
+            fourth,
+        )
+        for clique, table in touching.items()
+        if (fourth := pooled.fourth.get(clique, 0.0))
+    )
+    for (own, cells, variance, fourth), number in alike.items():
         coefficients = np.zeros([len(classes[name][0]) for name in own])
         for count in range(len(own) + 1):
             for part in itertools.combinations(own, count):
                 if not part and pooled.rows is not None:
                     continue
-                factor = _share(pooled, clique, table.variance, part) * math.prod(
-                    means[name] for name in columns if name not in part
+                share = pooled.domain.size(part) / cells / variance / pooled.precision(part)
+                term = np.array(
+                    share * math.prod(means[name] for name in columns if name not in part)
                 )
-                term = np.array(factor)
                 for axis, name in enumerate(own):
                     if name in part:
                         contrast = classes[name][0] - means[name]
                         term = term * contrast.reshape(_axis(len(own), axis))
                 coefficients = coefficients + term
-        times = np.array(table.values.size / math.prod(pooled.domain.project(tuple(own)).sizes))
+        times = np.array(cells / pooled.domain.size(own))
         for axis, name in enumerate(own):
             times = times * classes[name][1].reshape(_axis(len(own), axis))
-        found += fourth * float((times * coefficients**4).sum())
+        found += number * fourth * float((times * coefficients**4).sum())
     return found
-
-
-def _share(pooled: Pooled, clique: Clique, variance: float, part: Clique) -> float:
-    """Return a table's share in the precision of a part."""
-    cells = pooled.domain.size(part) / pooled.domain.size(clique)
-    return cells / variance / pooled.precision(part)
 
 
 def _patterns(weights: Floats) -> tuple[Floats, NDArray[np.intp]]:

@@ -64,6 +64,7 @@ class Pooled:
     fourth: Mapping[Clique, float] = field(default_factory=dict)
     fourth_beyond: Mapping[Clique, float] = field(default_factory=dict)
     _precisions: dict[Clique, float] = field(default_factory=dict, init=False)
+    _of_total: dict[Clique, float] = field(default_factory=dict, init=False)
     _parts_found: dict[Clique, NDArray[np.float64]] = field(default_factory=dict, init=False)
     _by_column: dict[str, list[tuple[frozenset[str], Estimate]]] = field(
         default_factory=dict, init=False
@@ -128,6 +129,16 @@ class Pooled:
                 ]
             )
         return found.transpose([ordered.index(name) for name in clique])
+
+    def fourth_of_total(self) -> Mapping[Clique, float]:
+        """Return what each table adds to the fourth cumulant of the total's estimate."""
+        if not self._of_total and any(self.fourth.values()):
+            precision = self.precision(())
+            for table in self.tables:
+                size = table.values.size
+                share = 1 / (table.variance * size * precision)
+                self._of_total[table.clique] = size * share**4 * self.fourth.get(table.clique, 0.0)
+        return self._of_total
 
     def _parts(self, clique: Clique) -> Iterator[Clique]:
         """Yield the column sets of a table's parts; columns with one level are left out."""
