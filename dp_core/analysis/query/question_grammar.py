@@ -40,8 +40,8 @@ EXAMPLES = (
     "difference in mean of income between sex = male and sex = female",
 )
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<quoted>"[^"]*"|'[^']*'|`[^`]*`)"""
-    r"""|(?P<sign><=|>=|!=|<>|==|=|<|>|≤|≥|≠)|(?P<mark>[(),])|(?P<word>[^\s(),<>=!≤≥≠"`]+))"""
+    r"""\s*(?:(?P<quoted>"[^"]*"|“[^”]*”|'[^']*'|`[^`]*`)"""
+    r"""|(?P<sign><=|>=|!=|<>|==|=|<|>|≤|≥|≠)|(?P<mark>[(),])|(?P<word>[^\s(),<>=!≤≥≠"“”`]+))"""
 )
 _SIGNS = {"==": "=", "<>": "!=", "≠": "!=", "≤": "<=", "≥": ">="}
 _WORD_SIGNS = (
@@ -485,7 +485,7 @@ def _tokens(text: str) -> list[_Token]:
         match = _TOKEN.match(text, place)
         if match is None:
             rest = text[place:].strip()
-            what = "A quote is not closed" if rest[0] in "\"'`" else f"{rest[0]!r} is not known"
+            what = "A quote is not closed" if rest[0] in "\"“”'`" else f"{rest[0]!r} is not known"
             raise BadInput(f"{what} in the question at {rest[:20]!r}.")
         kind = str(match.lastgroup)
         found.append(_Token(kind, match[kind], match.start(kind), match.end(kind)))

@@ -12,7 +12,7 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.released import Released, ReleasedKind, kind_of
+from dp_core.wall.released import Paid, Released, ReleasedKind, kind_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +69,10 @@ def pooled_sources(
     other = [
         kind_of(item)
         for item in released
-        if kind_of(item) in ("answers", "sparse", "totals") and as_table(item, schema) is None
+        if kind_of(item) in ("answers", "sparse", "totals")
+        and as_table(item, schema) is None
+        and isinstance(item, Paid)
+        and item.stage != "domain"  # chose bins and levels
     ]
     pooled = pool_release(schema, released, rows=rows)
     return Sources(schema, pooled, relation, currency, tuple(dict.fromkeys(other)))

@@ -153,7 +153,8 @@ def half_widths(pooled: Pooled, asked: Functionals, level: float = 0.95) -> Floa
     """Return half of the width of each functional's interval for the noise, shape `asked.shape`.
 
     Exact for single cells with one discrete Laplace draw; otherwise of the mixture of the noise
-    (`dp_core.metrics.noise_quantiles`).
+    (`dp_core.metrics.noise_quantiles`). If one table was measured, or the noise is less than one
+    record, the half-width of a count is rounded up to whole records, because such noise is whole.
 
     Args:
         pooled: All measurements.
@@ -165,7 +166,11 @@ def half_widths(pooled: Pooled, asked: Functionals, level: float = 0.95) -> Floa
         return np.full(asked.shape, float(half_width("laplace", scale, level)))
     variance = covariance(pooled, asked, asked)
     draws = effective_draws(variance, fourth_cumulant(pooled, asked))
-    return np.asarray(central_quantile(level, draws) * np.sqrt(variance))
+    found = np.asarray(central_quantile(level, draws) * np.sqrt(variance))
+    if not all(((each == 0) | (each == 1)).all() for each in asked.weights):
+        return found
+    whole = len(pooled.tables) == 1 and not pooled.interactions and pooled.rows is None
+    return np.where(whole | (variance < 1), np.ceil(found - 1e-9), found)
 
 
 def single_laplace_scale(pooled: Pooled, asked: Functionals) -> float | None:

@@ -27,6 +27,7 @@ from tests.dp_core.analysis.query.survey import (
     sources,
 )
 from tests.full import some
+from tests.statistical import discrete_gaussian
 
 ONES = tuple((name,) for name in DOMAIN.columns)
 TRIPLES = (("sex", "age", "rooms"), ("sex", "age", "health"), ("sex", "rooms", "born"))
@@ -144,6 +145,22 @@ def test_one_cell_of_one_table_has_the_exact_range_of_its_noise():
     for scale in (0.4, 1.0, 9.0):
         found = ask(sources(measured([("sex", "health")], scale=scale)), "count by sex, health")
         assert {cell.margin for cell in found.cells} == {half_width("laplace", scale, 0.95)}
+
+
+@pytest.mark.parametrize("scale", [0.2, 0.35, 0.5, 0.7, 1.1, 1.4, 5.0])
+@pytest.mark.parametrize("groups", ["sex, health", "health"])
+def test_small_noise_is_within_the_margin_at_its_level(scale, groups):
+    cells = {"sex, health": 1, "health": 2}[groups]
+    found = ask(
+        sources(measured([("sex", "health")], scale=scale, noise="gaussian")), f"count by {groups}"
+    )
+    mass = discrete_gaussian(scale, 60)
+    if cells == 2:
+        mass = np.convolve(mass, mass)
+    z = np.arange(mass.size) - mass.size // 2
+    inside = mass[np.abs(z) <= found.cells[0].margin].sum()
+
+    assert inside > 0.95
 
 
 def test_impossible_combinations_are_exactly_0():

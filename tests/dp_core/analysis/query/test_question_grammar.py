@@ -21,6 +21,7 @@ SAME = {
     "count where sex = female": [
         *("count where sex = 2", "count where sex is female", "count for sex == FEMALE"),
         *("count among female", "count where 'sex' = \"female\"", "count if sex in (2)"),
+        "count where sex = “female”",
     ],
     "count where sex in (male, female)": [
         *("count where sex = (1, 2)", "count where sex in (2, male)"),
