@@ -1,4 +1,4 @@
-"""Regressions on the sets of a release, and comparisons of methods on public data.
+"""Answers from the noisy tables of a release, regressions on its sets, comparisons of methods.
 
 The top room of `dp_core`: it may import all others except `confidential` and the noise.
 """

@@ -23,6 +23,7 @@ from flows.cli.commands import (  # noqa: F401
     infer_command,
     ledger_commands,
     metrics_command,
+    query_command,
     release_commands,
     schema_commands,
     serve_command,

@@ -172,7 +172,7 @@ def thin_groups(
     Returns:
         Each of these groups with the share of its possible cells that are near zero.
     """
-    own = [item for item in (_as_table(each, schema) for each in released) if item is not None]
+    own = [item for item in (as_table(each, schema) for each in released) if item is not None]
     first = [item for item in own if item.replicate in (0, 1)]
     known = (*first, *_with_columns(released, first, schema))
     measured = [frozenset(table.clique) for table in known]
@@ -215,7 +215,7 @@ def _possible(group: tuple[str, ...], domain: Domain, schema: Schema) -> int:
     return int((~schema.zeros.mask(domain)).sum())
 
 
-def _as_table(item: Released, schema: Schema) -> Measurement | None:
+def as_table(item: Released, schema: Schema) -> Measurement | None:
     """Return a noisy table of counts as a `Measurement`; None for any other release."""
     if isinstance(item, Measurement):
         fits = item.domain == schema.domain.project(item.clique)

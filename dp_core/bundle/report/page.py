@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_in_words
 from dp_core.bundle.published import Published
+from dp_core.bundle.quality.pooled_release import pool_release
 from dp_core.bundle.quality.relations import relations
 from dp_core.bundle.quality.table_fit import check_fit, comparable
+from dp_core.bundle.report.count_tables import MOST_CELLS, MOST_LISTED, count_tables, script
 from dp_core.bundle.report.example_code import example_code, size_factor
 from dp_core.bundle.report.pictures import Picture, picture, place_on_axis
 from dp_core.bundle.report.provenance import chosen, headline, listed, made_from
@@ -57,7 +59,9 @@ _STAGE_WORDS = {
 
 
 def report(published: Published, tallies: Sequence[Tally]) -> str:
-    """Return the report as one HTML page without scripts and outside requests.
+    """Return the report as one HTML page without outside requests.
+
+    Its only script shows the cross-tabulation that a reader chooses; everything else works without.
 
     Args:
         published: The release.
@@ -85,6 +89,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         for column in schema.released
     ]
     rows = sum(published.set_rows) / published.sets
+    rows_public = published.records if published.records_public else None
     rule = rule_of(published.mode, published.sets)
     stated, best, enforced = statement(published, {}), published.best, published.enforced
     return _template().render(
@@ -124,6 +129,10 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         care=100 * CARE,
         expected=published.not_met and expectations_in_words(published.written, published.not_met),
         expectations=EXPECTATIONS,
+        counts=count_tables(pool_release(schema, published.released, rows=rows_public), schema),
+        largest=MOST_CELLS,
+        most_listed=MOST_LISTED,
+        script=script(),
         citation=CITATION,
         registry=REGISTRY,
     )

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 GOLDEN = Path(__file__).with_name("json_answers.json")
 WHO = ("--by", "Ana Officer", "--reason", "a test")
-NOISY = ("run", "publish", "infer", "metrics")
+NOISY = ("run", "publish", "infer", "query", "metrics")
 
 
 def masked(text: str, folder: Path, *, noisy: bool) -> object:
@@ -96,6 +96,8 @@ def test_the_answers_of_the_commands_keep_their_shape(project, command, tmp_path
     ask("verify", project.out)
     ask("infer", project.out, "income ~ age + sex")
     ask("infer", project.out, "income ~ age", "--against-confidential")
+    ask("query", project.out, "mean of income by sex")
+    ask("query", project.out, "share by sex")
     project.write_spec("publish: after-approval\n", release="later", **fixed)
     ask("run", spec, "--out", folder / "later")
     ask("look", "later", *WHO)

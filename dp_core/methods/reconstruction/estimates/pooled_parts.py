@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -51,6 +51,9 @@ class Pooled:
             in records, and the cell variance of a table with equivalent noise.
         noise: Kind of noise; `laplace` if any measurement has Laplace noise.
         rows: Number of records if it is public, otherwise None.
+        fourth: Fourth cumulant of the noise of a cell of each table, records to the fourth power; 0
+            for a table with normal noise only, which may be left out.
+        fourth_beyond: The same for the orthonormal entries of each interaction.
     """
 
     domain: Domain
@@ -58,7 +61,10 @@ class Pooled:
     interactions: dict[Clique, tuple[NDArray[np.float64], float]]
     noise: Noise
     rows: float | None
+    fourth: Mapping[Clique, float] = field(default_factory=dict)
+    fourth_beyond: Mapping[Clique, float] = field(default_factory=dict)
     _precisions: dict[Clique, float] = field(default_factory=dict, init=False)
+    _of_total: dict[Clique, float] = field(default_factory=dict, init=False)
     _parts_found: dict[Clique, NDArray[np.float64]] = field(default_factory=dict, init=False)
     _by_column: dict[str, list[tuple[frozenset[str], Estimate]]] = field(
         default_factory=dict, init=False
@@ -89,7 +95,7 @@ class Pooled:
         for part in self._parts(clique):
             if not part and self.rows is not None:
                 continue
-            precision = self._precision(part)
+            precision = self.precision(part)
             if not precision:
                 return None
             sizes = self.domain.project(part).sizes
@@ -115,7 +121,7 @@ class Pooled:
         ordered = tuple(name for name in self.domain.columns if name in clique)
         found = np.zeros(self.domain.project(ordered).sizes)
         for part in self._parts(ordered):
-            values = self._part(part) * (self.domain.size(part) / found.size)
+            values = self.part(part) * (self.domain.size(part) / found.size)
             found += values.reshape(
                 [
                     size if name in part else 1
@@ -128,9 +134,9 @@ class Pooled:
         """Return the number of records and its noise variance, in records squared; 0 if public."""
         if self.rows is not None:
             return float(self.rows), 0.0
-        return float(self._part(())), 1 / self._precision(())
+        return float(self.part(())), 1 / self.precision(())
 
-    def part(self, clique: Clique) -> tuple[NDArray[np.float64], float] | None:
+    def observed(self, clique: Clique) -> tuple[NDArray[np.float64], float] | None:
         """Return the interaction of all columns of a clique, or None if it was not observed.
 
         Args:
@@ -140,8 +146,8 @@ class Pooled:
             The interaction as a table of the clique, in records; and the noise variance of each of
             its coordinates in an orthonormal basis, in records squared.
         """
-        precision = self._precision(clique)
-        return (self._part(clique), 1 / precision) if precision else None
+        precision = self.precision(clique)
+        return (self.part(clique), 1 / precision) if precision else None
 
     def beyond_pairs(
         self, clique: Clique, expected: NDArray[np.float64]
@@ -158,11 +164,11 @@ class Pooled:
         """
         found, variance = np.zeros_like(expected), 0.0
         for part in self._parts(clique):
-            precision = self._precision(part) if len(part) > 2 else 0.0
+            precision = self.precision(part) if len(part) > 2 else 0.0
             if not precision:
                 continue
             table = Table(self.domain.project(clique), expected)
-            gap = self._part(part) - beyond(margin(table, part))
+            gap = self.part(part) - beyond(margin(table, part))
             sizes = self.domain.project(part).sizes
             shape = [
                 size if name in part else 1
@@ -172,6 +178,16 @@ class Pooled:
             free = math.prod(size - 1 for size in sizes)
             variance += math.prod(sizes) * free / expected.size**2 / precision
         return found, variance
+
+    def fourth_of_total(self) -> Mapping[Clique, float]:
+        """Return what each table adds to the fourth cumulant of the total's estimate."""
+        if not self._of_total and any(self.fourth.values()):
+            precision = self.precision(())
+            for table in self.tables:
+                size = table.values.size
+                share = 1 / (table.variance * size * precision)
+                self._of_total[table.clique] = size * share**4 * self.fourth.get(table.clique, 0.0)
+        return self._of_total
 
     def _parts(self, clique: Clique) -> Iterator[Clique]:
         """Yield the column sets of a table's parts; columns with one level are left out."""
@@ -190,13 +206,22 @@ class Pooled:
             values, variance = self.interactions[part]
             yield 1 / variance, values
 
-    def _precision(self, part: Clique) -> float:
+    def precision(self, part: Clique) -> float:
+        """Return the inverse of a part's noise variance, 1 / (records squared); 0 if unobserved.
+
+        Args:
+            part: Columns of the part, in the order of the domain.
+        """
         if part not in self._precisions:
             self._precisions[part] = math.fsum(precision for precision, _ in self._told(part))
         return self._precisions[part]
 
-    def _part(self, part: Clique) -> NDArray[np.float64]:
-        """Return the estimate of a part as a table of its own columns."""
+    def part(self, part: Clique) -> NDArray[np.float64]:
+        """Return the estimate of an observed part as a table of its own columns, in records.
+
+        Args:
+            part: Columns of the part, in the order of the domain.
+        """
         if not part and self.rows is not None:
             return np.array(self.rows)
         if part not in self._parts_found:
@@ -204,7 +229,7 @@ class Pooled:
             for precision, what in self._told(part):
                 values = beyond(_margin(what, part)) if isinstance(what, Estimate) else what
                 found = found + precision * values
-            self._parts_found[part] = found / self._precision(part)
+            self._parts_found[part] = found / self.precision(part)
         return self._parts_found[part]
 
 
@@ -234,12 +259,28 @@ def pool(
         elif isinstance(item, Totals) and isinstance(item.of, Interaction):
             interactions += [item] if _fits(domain, item.of.clique, item.of.sizes) else []
     kinds = {item.noise for item in tables} | {item.noise for item in interactions}
+    found = tuple(estimates(domain, tables, zeros=StructuralZeros()))
+    beyond_margins = interactions_by_clique(domain, interactions)
     return Pooled(
         domain,
-        tuple(estimates(domain, tables, zeros=StructuralZeros())),
-        interactions_by_clique(domain, interactions),
+        found,
+        beyond_margins,
         "laplace" if "laplace" in kinds else "gaussian",
         rows,
+        _fourth(
+            domain,
+            [(item.clique, item.noise, item.variance) for item in tables],
+            {table.clique: table.variance for table in found},
+        ),
+        _fourth(
+            domain,
+            [
+                (item.of.clique, item.noise, item.of.cell_variance(item.variance))
+                for item in interactions
+                if isinstance(item.of, Interaction)
+            ],
+            {clique: variance for clique, (_, variance) in beyond_margins.items()},
+        ),
     )
 
 
@@ -254,6 +295,24 @@ def pool_interactions(
         return None
     found = pool(domain, released, rows=rows)
     return found if found.interactions else None
+
+
+def _fourth(
+    domain: Domain,
+    measured: Iterable[tuple[Clique, Noise, float]],
+    averages: Mapping[Clique, float],
+) -> dict[Clique, float]:
+    """Return the fourth cumulant of the averages of repeated measurements, by clique.
+
+    The fourth cumulant of Laplace noise of variance v is 3 v^2. In an average of variance V, a
+    measurement has the weight V / v.
+    """
+    squares: dict[Clique, float] = {}
+    for clique, noise, variance in measured:
+        if noise == "laplace":
+            ordered = tuple(name for name in domain.columns if name in clique)
+            squares[ordered] = squares.get(ordered, 0.0) + variance**-2
+    return {clique: 3 * averages[clique] ** 4 * found for clique, found in squares.items()}
 
 
 def _fits(domain: Domain, clique: Clique, sizes: tuple[int, ...]) -> bool:

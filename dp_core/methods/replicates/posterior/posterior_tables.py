@@ -123,7 +123,7 @@ class PosteriorTables:
         }
         observed: dict[Clique, tuple[Floats, float]] = {}
         for clique in cliques:
-            part = pooled.part(clique)
+            part = pooled.observed(clique)
             if part is not None:
                 observed[clique] = part[0] - beyond(expected[clique]), part[1]
         predicted = predictions(domain, observed, expected, total=total, rng=rng)
@@ -235,7 +235,7 @@ def _filled(pooled: Pooled, scores: Mapping[str, Floats]) -> dict[str, Floats]:
 def _cliques(domain: Domain, pooled: Pooled) -> tuple[Clique, ...]:
     """Return the pairs to draw: the measured ones, and others from the smallest up to a limit."""
     every: list[Clique] = list(itertools.combinations(domain.columns, 2))
-    measured = [pair for pair in every if pooled.part(pair) is not None]
+    measured = [pair for pair in every if pooled.observed(pair) is not None]
     room = MOST_CELLS - sum(domain.size(pair) for pair in measured)
     kept = {*measured}
     for pair in sorted({*every} - kept, key=domain.size):

@@ -1,0 +1,124 @@
+"""What the reader of an answer must know, one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dp_core.analysis.query.asked_counts import Asked
+from dp_core.analysis.query.sources import Sources
+from dp_core.methods.reconstruction.estimates.pooled_functionals import Floats, estimate
+from dp_core.schema.bin_edges import value_text
+from dp_core.schema.definition import Column
+from dp_core.schema.dependencies import scale_of
+
+_UNUSED = {
+    "answers": "single answers",
+    "sparse": "tables of which only cells above a threshold were published",
+    "totals": "sums",
+}
+
+
+def notes_of(sources: Sources, asked: Asked, *, unbounded: bool, negative: bool) -> tuple[str, ...]:
+    """Return the notes on an answer.
+
+    Args:
+        sources: What it was answered from.
+        asked: The question on the measured columns.
+        unbounded: Whether some group has no bounded interval.
+        negative: Whether a count or share was estimated below 0.
+    """
+    return tuple(_notes(sources, asked, unbounded, negative))
+
+
+def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> Iterator[str]:
+    question, schema = asked.question, asked.schema
+    if unbounded:
+        yield (
+            "Groups without a margin are not determined at this noise: their number of records"
+            " cannot be distinguished from 0."
+        )
+    if negative:
+        yield (
+            "Estimates are not cut at 0, which keeps their sums unbiased: one below 0 stands for a"
+            " small count."
+        )
+    yield from dict.fromkeys(each.note for each in question.conditions if each.note)
+    if question.measure == "share":
+        parts = [question.levels_of, *(each.column for each in question.of)]
+        with_missing = [
+            name
+            for name in dict.fromkeys(filter(None, parts))
+            if schema.column(name).missing_code is not None
+            and not any(each.column == name for each in question.where)
+        ]
+        for name in with_missing:
+            yield (
+                f"Records with missing {name} count in the whole; `where {name} is not missing`"
+                " leaves them out."
+            )
+    if question.number is not None:
+        yield from _of_number(sources, asked, schema.column(question.number))
+    if schema.weight is not None:
+        yield (
+            f"Records are counted without the survey weights ({schema.weight.name}): this describes"
+            " the file, not the population."
+        )
+    if sources.relation.max_rows > 1:
+        yield (
+            f"Rows beyond {sources.relation.max_rows} of one {schema.unit.word} were dropped before"
+            " counting."
+        )
+    if sources.unused:
+        kinds = " and ".join(_UNUSED[kind] for kind in sources.unused)
+        yield f"The release also has {kinds}, which are not used here."
+
+
+def _of_number(sources: Sources, asked: Asked, column: Column) -> Iterator[str]:
+    reach = asked.reach
+    if reach.any():
+        largest = float(np.max(_bin_error(sources, asked), initial=0.0))
+        unit = " days" if column.kind == "date" else ""
+        yield (
+            f"Within a bin of {column.name} the values are unknown, so the mean value of the bin is"
+            f" used. The margin leaves out the error of that, which is at most {largest:.3g}{unit}."
+        )
+    if column.out_of_range != "reject":
+        scale = scale_of(column)
+        less = 0 if column.kind == "number" else 1
+        low, high = (
+            column.edges[0] if column.minimum is None else column.minimum,
+            column.edges[-1] - less if column.maximum is None else column.maximum,
+        )
+        became = "moved to the nearest end" if column.out_of_range == "clip" else "made missing"
+        yield (
+            f"Values of {column.name} outside {value_text(low, scale)} to {value_text(high, scale)}"
+            f" were {became} before counting."
+        )
+    if column.missing_code is not None:
+        yield f"Records with missing {column.name} are left out."
+
+
+def _bin_error(sources: Sources, asked: Asked) -> Floats:
+    """Return the largest possible error of each answer from the width of the bins.
+
+    Each record's value is within `reach` of the value used for it, so a total is off by at most the
+    sum of the reach over the records, and a mean by at most its mean. Both are estimated from the
+    tables, within the bounds of the reach.
+    """
+    question, reach = asked.question, asked.reach
+    pooled = sources.pooled
+    found = np.zeros(1)
+    for group in question.between or ((),):
+        counted = asked.counts(group, values=(~np.isnan(asked.values)).astype(np.float64))
+        records = np.maximum(estimate(pooled, counted), 0.0)
+        off = np.maximum(estimate(pooled, asked.counts(group, values=reach)), 0.0)
+        if question.measure == "mean":
+            ratio = np.full(off.shape, float(reach.max()))
+            np.divide(off, records, out=ratio, where=records > 0)
+            off = np.clip(ratio, float(reach.min(where=reach > 0, initial=0.0)), reach.max())
+        else:
+            off = np.minimum(off, records * reach.max())
+        found = found + off
+    return found

@@ -1,0 +1,325 @@
+"""Answers a question: estimates from all noisy tables, and their intervals.
+
+Estimates are generalised least squares over everything that was measured, without bounds, so they
+are unbiased and may be negative. The intervals are those of the noise; with `sampling` they also
+contain the error of the file as a simple random sample of a large population. Sums have the
+quantile of their own mixture of draws (`dp_core.metrics.noise_quantiles`); shares and means have
+Fieller's interval, and differences of them combine two of these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.analysis.query.answer_notes import notes_of
+from dp_core.analysis.query.asked_counts import Asked
+from dp_core.analysis.query.question import Question
+from dp_core.analysis.query.question_grammar import read_question
+from dp_core.analysis.query.sources import Sources, sources_of
+from dp_core.analysis.query.undetermined import Undetermined, undetermined
+from dp_core.bundle.reading import Bundle
+from dp_core.errors import BadInput
+from dp_core.inference.ratio_intervals import difference_of, fieller
+from dp_core.methods.reconstruction.estimates.pooled_functionals import (
+    Floats,
+    Functionals,
+    covariance,
+    estimate,
+    fourth_cumulant,
+    half_widths,
+    impossible,
+    unobserved,
+)
+from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCell:
+    """One answer.
+
+    Attributes:
+        codes: Codes of its group, one for each of `QueryResult.columns`.
+        estimate: Estimate: records (count), a share or ratio, or the unit of the column (mean,
+            total; day ordinals of a date). None if it is not determined at this noise.
+        low, high: Ends of its interval; None in the same case.
+    """
+
+    codes: tuple[int, ...]
+    estimate: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def determined(self) -> bool:
+        """Whether the interval is bounded."""
+        return self.low is not None
+
+    @property
+    def margin(self) -> float | None:
+        """Half of the interval's width; None if it is unbounded."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """The answer to a question.
+
+    Attributes:
+        question: The question as it was understood.
+        columns: Columns that name the groups.
+        cells: One answer for each group, in the order of the levels.
+        level: Confidence level of the intervals.
+        sampling: Whether they contain the sampling error of the file.
+        notes: What the reader must know, in sentences.
+        undetermined: Why there is no answer; None if there is one.
+    """
+
+    question: Question
+    columns: tuple[str, ...]
+    cells: tuple[QueryCell, ...]
+    level: float
+    sampling: bool
+    notes: tuple[str, ...] = ()
+    undetermined: Undetermined | None = None
+
+
+def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
+    """Return the answer to a question about the file of a release, with its margin of error.
+
+    For several questions, `sources_of(bundle)` once and `ask` each of them is quicker.
+
+    Args:
+        bundle: The release, as `dp_core.bundle.reading.read_bundle` returns it.
+        text: The question (`dp_core.analysis.query.question_grammar`).
+        level: Confidence level of the intervals; 0.95 by default.
+        sampling: Whether intervals also contain the error of the file as a simple random sample;
+            False by default.
+
+    Returns:
+        The answer. If the tables do not determine it, `undetermined` says why.
+
+    Raises:
+        BadInput: if the text is no question about this release.
+    """
+    return ask(sources_of(bundle), text, level=level, sampling=sampling)
+
+
+def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
+    """Return the answer to a question; arguments as for `query`."""
+    if not 0 < level < 1:
+        raise BadInput(f"The level must be between 0 and 1, such as 0.95, not {level}.")
+    question = read_question(text, sources.schema)
+    asked = Asked(question, sources.schema)
+    parts = _parts(asked)
+    absent = _absent(sources, [each for pair in parts for each in pair if each is not None])
+    if absent is not None:
+        return QueryResult(question, question.groups, (), level, sampling, (), absent)
+    work = _Intervals(sources, level, sampling)
+    if sampling:
+        squares = work.sampled([each for pair in parts for each in pair if each is not None])
+        absent = _absent(sources, squares)
+        if absent is not None:
+            sentence = f"--sampling needs more than the answer itself. {absent.sentence}"
+            absent = Undetermined(absent.missing, absent.needed, sentence)
+            return QueryResult(question, question.groups, (), level, sampling, (), absent)
+    found = [work.one(*pair) for pair in parts]
+    if len(found) == 2:
+        values, lows, highs = work.difference(parts, found)
+    else:
+        ((values, lows, highs),) = found
+    cells = tuple(
+        QueryCell(codes, *_plain(*ends))
+        for codes, ends in zip(
+            asked.labels(),
+            zip(values.ravel(), lows.ravel(), highs.ravel(), strict=True),
+            strict=True,
+        )
+    )
+    counted = question.between is None and question.measure in ("count", "share", "ratio")
+    notes = notes_of(
+        sources,
+        asked,
+        unbounded=not all(cell.determined for cell in cells),
+        negative=counted and any((cell.estimate or 0.0) < 0 for cell in cells),
+    )
+    return QueryResult(question, question.groups, cells, level, sampling, notes)
+
+
+Pair = tuple[Functionals, Functionals | None]
+"""Numerator and denominator of a term; None for a sum of counts by itself."""
+
+
+def _parts(asked: Asked) -> list[Pair]:
+    """Return the terms of the answer: one, or the two of a difference."""
+    question = asked.question
+    groups = question.between or ((),)
+    found: list[Pair] = []
+    for group in groups:
+        match question.measure:
+            case "count":
+                found.append((asked.counts((*question.of, *group)), None))
+            case "total":
+                found.append((asked.counts(group, values=np.nan_to_num(asked.values)), None))
+            case "mean":
+                known = (~np.isnan(asked.values)).astype(np.float64)
+                found.append(
+                    (
+                        asked.counts(group, values=np.nan_to_num(asked.values)),
+                        asked.counts(group, values=known),
+                    )
+                )
+            case "ratio":
+                found.append((asked.counts(question.of), asked.counts(question.to)))
+            case "share":
+                # `share by a` divides the whole; `share of a by b` divides each group of b.
+                inside = question.by if question.of or question.levels_of else ()
+                found.append(
+                    (
+                        asked.counts((*question.of, *group)),
+                        asked.counts(group, by=inside),
+                    )
+                )
+    return found
+
+
+def _absent(sources: Sources, needed: Sequence[Functionals]) -> Undetermined | None:
+    """Return why some sums are not determined; None if all are."""
+    parts = list(dict.fromkeys(p for each in needed for p in unobserved(sources.pooled, each)))
+    if not parts:
+        return None
+    columns = {name for each in needed for name in _varying(each)}
+    domain = sources.schema.domain
+    return undetermined(
+        domain,
+        parts,
+        tuple(name for name in domain.columns if name in columns),
+        relation=sources.relation,
+        currency=sources.currency,
+    )
+
+
+def _varying(asked: Functionals) -> list[str]:
+    return [
+        name
+        for name, each in zip(asked.columns, asked.weights, strict=True)
+        if bool((each != each[:, :1]).any())
+    ]
+
+
+def _plain(
+    value: float, low: float, high: float
+) -> tuple[float | None, float | None, float | None]:
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return None, None, None
+    return float(value), float(low), float(high)
+
+
+@dataclass(frozen=True)
+class _Intervals:
+    """Intervals of sums, of ratios and of their differences."""
+
+    sources: Sources
+    level: float
+    sampling: bool
+
+    def sampled(self, needed: Sequence[Functionals]) -> list[Functionals]:
+        """Return the sums that the sampling error needs besides the answer's own."""
+        return [one.times(other) for one in needed for other in needed]
+
+    def one(self, top: Functionals, bottom: Functionals | None) -> tuple[Floats, Floats, Floats]:
+        """Return estimates and the ends of their intervals, shape `top.shape`."""
+        value, variance, quantile = self._sum(top)
+        empty = impossible(self.sources.schema.zeros, top)
+        if bottom is None:
+            margin = self._margin(top, variance, quantile)
+            value, margin = np.where(empty, 0.0, value), np.where(empty, 0.0, margin)
+            return value, value - margin, value + margin
+        whole, whole_variance, whole_quantile = self._sum(bottom)
+        value, whole = np.broadcast_arrays(value, whole)
+        low, high = fieller(
+            value,
+            whole,
+            variance,
+            whole_variance,
+            self._covariance(top, bottom),
+            np.maximum(quantile, whole_quantile),
+        )
+        ratio = np.full(value.shape, np.nan)
+        np.divide(value, whole, out=ratio, where=whole > 0)
+        bounded = np.isfinite(low)
+        zero = empty & bounded
+        return (
+            np.where(zero, 0.0, ratio),
+            np.where(zero, 0.0, low),
+            np.where(zero, 0.0, high),
+        )
+
+    def difference(
+        self, parts: Sequence[Pair], found: Sequence[tuple[Floats, Floats, Floats]]
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return the difference of two terms, first minus second, and its interval."""
+        (top, bottom), (other_top, other_bottom) = parts
+        (one, low, high), (two, other_low, other_high) = found
+        if bottom is None or other_bottom is None:
+            _, first, quantile = self._sum(top)
+            _, second, other_quantile = self._sum(other_top)
+            variance = first + second - 2 * self._covariance(top, other_top)
+            margin = np.maximum(quantile, other_quantile) * np.sqrt(np.maximum(variance, 0.0))
+            return one - two, one - two - margin, one - two + margin
+        # Errors of ratios, to first order: (error of top - ratio * error of bottom) / bottom.
+        terms = [(top, bottom, one), (other_top, other_bottom, two)]
+        cross = self._ratio_covariance(terms[0], terms[1])
+        spread = [self._ratio_covariance(term, term) for term in terms]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            correlation = np.nan_to_num(cross / np.sqrt(spread[0] * spread[1]))
+        low, high = difference_of((one, two), (low, other_low), (high, other_high), correlation)
+        return one - two, low, high
+
+    def _ratio_covariance(
+        self,
+        first: tuple[Functionals, Functionals, Floats],
+        second: tuple[Functionals, Functionals, Floats],
+    ) -> Floats:
+        """Return the covariance of two ratios times the product of their denominators."""
+        (top, bottom, ratio), (other_top, other_bottom, other) = first, second
+        return np.asarray(
+            self._covariance(top, other_top)
+            - ratio * self._covariance(bottom, other_top)
+            - other * self._covariance(top, other_bottom)
+            + ratio * other * self._covariance(bottom, other_bottom)
+        )
+
+    def _sum(self, asked: Functionals) -> tuple[Floats, Floats, NDArray[np.float64]]:
+        """Return estimates of sums, their variance, and the quantile of their error."""
+        pooled = self.sources.pooled
+        variance = self._covariance(asked, asked)
+        draws = effective_draws(variance, fourth_cumulant(pooled, asked))
+        return estimate(pooled, asked), variance, central_quantile(self.level, draws)
+
+    def _margin(self, asked: Functionals, variance: Floats, quantile: Floats) -> Floats:
+        """Return margins of sums."""
+        if not self.sampling:
+            return half_widths(self.sources.pooled, asked, self.level)
+        return np.asarray(quantile * np.sqrt(np.maximum(variance, 0.0)))
+
+    def _covariance(self, one: Functionals, other: Functionals) -> Floats:
+        """Return the covariance of two sums: of the noise, and of sampling if asked for.
+
+        A simple random sample of n records from a large population: sums of x and y over the
+        records have the covariance sum of x y - (sum of x) (sum of y) / n.
+        """
+        pooled = self.sources.pooled
+        found = covariance(pooled, one, other)
+        if self.sampling:
+            nothing = Functionals((), ())
+            records = max(float(estimate(pooled, nothing)), 1.0)
+            product = estimate(pooled, one.times(other))
+            drawn = product - estimate(pooled, one) * estimate(pooled, other) / records
+            same = one is other
+            found = found + (np.maximum(drawn, 0.0) if same else drawn)
+        return found

@@ -1,0 +1,180 @@
+"""From a question to sums of counts: weights for the codes of the measured columns.
+
+A condition, or a group of `by`, gives each code of a column the weight 0 or 1; a mean or total
+gives it the mean value of its bin. A dependent column (`dp_core.schema.dependencies`) is a
+grouping of the codes of the column from which it is computed, so both share an axis here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.analysis.query.question import Condition, Question
+from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.estimates.pooled_functionals import Floats, Functionals
+from dp_core.methods.replicates.kept_moments import points_of
+from dp_core.schema.definition import Schema
+from dp_core.schema.dependencies import origin
+
+MOST_ANSWERS = 100_000
+"""Most groups of one question."""
+MOST_LEVELS = 3000
+"""Most groups on one measured column."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The axes of a question: every measured column that it involves, with the groups on it.
+
+    Attributes:
+        question: The question.
+        schema: The published schema as written, not on a grid.
+    """
+
+    question: Question
+    schema: Schema
+
+    @cached_property
+    def _origins(self) -> dict[str, tuple[str, NDArray[np.intp]]]:
+        """For each column asked about, the measured column, and its code for each code of that."""
+        names = [*self.question.groups, *(one.column for one in self.question.conditions)]
+        if self.question.number is not None:
+            names.append(self.question.number)
+        return {name: origin(self.schema, name) for name in dict.fromkeys(names)}
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Measured columns that the question involves, in the order of the domain."""
+        used = {name for name, _ in self._origins.values()}
+        return tuple(column.name for column in self.schema.columns if column.name in used)
+
+    @cached_property
+    def _where(self) -> dict[str, NDArray[np.bool_]]:
+        """Codes that meet the conditions of `where`, by measured column."""
+        return self._inside(self.question.where)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """For each axis its rows; each row has the codes of the `by` columns on this axis.
+
+        Groups that `where` excludes are left out.
+
+        Raises:
+            BadInput: if the conditions exclude everything, or there are too many groups.
+        """
+        found = []
+        for name in self.columns:
+            on_axis = self.on_axis(name)
+            inside = self._where[name]
+            sizes = [range(self.schema.column(column).size) for column in on_axis]
+            if math.prod(map(len, sizes)) > MOST_LEVELS:
+                raise BadInput(
+                    f"{' and '.join(on_axis)} after `by` give more than {MOST_LEVELS:,} groups:"
+                    " ask about some levels with `where`, or `by` a coarser column."
+                )
+            every = list(itertools.product(*sizes))
+            meets = inside & self._groups(on_axis, every, name)
+            rows = tuple(every[place] for place in np.flatnonzero(meets.any(axis=1)))
+            if not rows:
+                raise BadInput("The conditions contradict each other, so no group is left.")
+            found.append(rows)
+        count = math.prod(len(rows) for rows in found)
+        if count > MOST_ANSWERS:
+            raise BadInput(
+                f"The question has {count:,} groups, more than {MOST_ANSWERS:,}: name fewer columns"
+                " after `by`, or restrict them with `where`."
+            )
+        return tuple(found)
+
+    def on_axis(self, name: str) -> tuple[str, ...]:
+        """Return the columns of `by` that depend on a measured column, or are this column."""
+        return tuple(each for each in self.question.groups if self._origins[each][0] == name)
+
+    def labels(self) -> list[tuple[int, ...]]:
+        """Return the codes of each answer, columns as in `question.groups`, row by row."""
+        named = [column for name in self.columns for column in self.on_axis(name)]
+        order = [named.index(column) for column in self.question.groups]
+        every = (
+            tuple(itertools.chain.from_iterable(rows)) for rows in itertools.product(*self.groups)
+        )
+        return [tuple(codes[place] for place in order) for codes in every]
+
+    def counts(
+        self,
+        conditions: Iterable[Condition] = (),
+        *,
+        by: Sequence[str] | None = None,
+        values: Floats | None = None,
+    ) -> Functionals:
+        """Return sums of counts over the records that meet `where` and further conditions.
+
+        Args:
+            conditions: Further conditions.
+            by: Columns whose groups are told apart; all of `question.groups` by default. An axis
+                without such a column has one row.
+            values: Value of each code of the column `question.number`, 0 for missing; None for
+                numbers of records.
+        """
+        by = self.question.groups if by is None else by
+        extra = self._inside(conditions)
+        weights = []
+        for name, rows in zip(self.columns, self.groups, strict=True):
+            inside = self._where[name] & extra[name]
+            on_axis = self.on_axis(name)
+            told = [place for place, column in enumerate(on_axis) if column in by]
+            kept = [on_axis[place] for place in told]
+            codes = [[row[place] for place in told] for row in rows] if told else [[]]
+            each = (inside & self._groups(kept, codes, name)).astype(np.float64)
+            if values is not None and name == self.question.number:
+                each = each * values
+            weights.append(each)
+        return Functionals(self.columns, tuple(weights))
+
+    @cached_property
+    def values(self) -> Floats:
+        """Mean value of each code of `question.number`, NaN for missing."""
+        numbers = points_of(self.schema)[str(self.question.number)].numbers
+        assert numbers is not None
+        return numbers
+
+    @cached_property
+    def reach(self) -> Floats:
+        """Largest distance of a value from the mean value of its bin, 0 for missing."""
+        column = self.schema.column(str(self.question.number))
+        less = 0.0 if column.kind == "number" else 1.0
+        edges = np.array([float(edge) for edge in column.edges])
+        middle = self.values[: column.bins]
+        found = np.zeros(column.size)
+        found[: column.bins] = np.maximum(middle - edges[:-1], edges[1:] - less - middle)
+        return found
+
+    def _inside(self, conditions: Iterable[Condition]) -> dict[str, NDArray[np.bool_]]:
+        """Return which codes of each measured column meet all conditions."""
+        found = {name: np.ones(self.schema.column(name).size, dtype=bool) for name in self.columns}
+        for each in conditions:
+            name, codes = self._origins[each.column]
+            found[name] &= np.isin(codes, each.codes)
+        return found
+
+    def _groups(
+        self, columns: Sequence[str], rows: Sequence[Sequence[int]], name: str
+    ) -> NDArray[np.bool_]:
+        """Return which codes of a measured column are in each group, shape (rows, codes).
+
+        Args:
+            columns: Columns of `by` on the axis of the measured column.
+            rows: The code of each of these columns, by group.
+            name: The measured column.
+        """
+        found = np.ones((len(rows), self.schema.column(name).size), dtype=bool)
+        for place, column in enumerate(columns):
+            codes = np.array([row[place] for row in rows])
+            found &= self._origins[column][1] == codes[:, None]
+        return found

@@ -1,0 +1,208 @@
+"""From levels and thresholds as typed to the codes of a column."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+
+from dp_core.analysis.query.question import Condition
+from dp_core.errors import BadInput, nearest
+from dp_core.schema.bin_edges import value_text
+from dp_core.schema.definition import MISSING_LABEL, Column
+from dp_core.schema.dependencies import scale_of
+
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""The comparison with its two sides exchanged."""
+
+
+def folded(text: str) -> str:
+    """Return a text without differences of case and of spaces."""
+    return " ".join(text.casefold().split())
+
+
+def codes_by_text(column: Column) -> Mapping[str, tuple[int, ...]]:
+    """Return the codes of each text that can name a level or bin: labels and the file's texts.
+
+    A text that is the label of one level and the text of another one names both.
+    """
+    found: dict[str, list[int]] = {}
+    for code, label in enumerate(column.code_labels()):
+        texts = {folded(label)}
+        if code < len(column.levels):
+            texts.add(folded(column.levels[code].text))
+        if label == MISSING_LABEL:
+            texts.add("missing")
+        for text in texts:
+            found.setdefault(text, []).append(code)
+    if column.kind == "integer":
+        for code, (low, high) in enumerate(zip(column.edges, column.edges[1:], strict=False)):
+            if high - low == 1 and code not in found.setdefault(folded(str(low)), []):
+                found[folded(str(low))].append(code)
+    return {text: tuple(codes) for text, codes in found.items()}
+
+
+def level_code(column: Column, text: str) -> int:
+    """Return the code of a level or bin, by its label or its text in the file.
+
+    Raises:
+        BadInput: if there is no such level, or if the text means two of them.
+    """
+    found = codes_by_text(column).get(folded(text), ())
+    if len(found) > 1:
+        # The text of the file is more exact than a label.
+        own = [code for code in found if code < len(column.levels)]
+        own = [code for code in own if column.levels[code].text == text.strip()]
+        found = tuple(own) if len(own) == 1 else found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = " and ".join(f"{column.levels[code].text!r}" for code in found[:2])
+        raise BadInput(
+            f"{text!r} means two levels of {column.name!r}: use the text of the file, {named}."
+        )
+    if not column.levels:
+        raise BadInput(_no_bin(column, text))
+    labels = list(dict.fromkeys(level.label for level in column.levels))
+    if len(labels) > 12:
+        hint = nearest(text, labels[:1000])
+        hint = hint if hint.startswith(" Did") else f" It has {len(labels)} levels."
+    else:
+        hint = nearest(text, labels)
+    raise BadInput(f"Column {column.name!r} has no level {text!r}.{hint}")
+
+
+def equal_to(column: Column, texts: Sequence[str], *, negated: bool = False) -> Condition:
+    """Return the condition that a column has one of some levels, or none of them.
+
+    Negated, it excludes missing values too.
+    """
+    codes = tuple(sorted({level_code(column, text) for text in texts}))
+    labels = [column.code_labels()[code] for code in codes]
+    several = f"({', '.join(labels)})" if len(labels) > 1 else labels[0]
+    note = ""
+    if negated:
+        missing = column.missing_code
+        codes = tuple(code for code in range(column.size) if code not in codes and code != missing)
+        if missing is not None:
+            note = f"{column.name} not {several} leaves out missing values."
+        word = "not in" if len(labels) > 1 else "!="
+    else:
+        word = "in" if len(labels) > 1 else "="
+    return _condition(column, codes, f"{column.name} {word} {several}", note)
+
+
+def missing(column: Column, *, negated: bool) -> Condition:
+    """Return the condition that a value is missing, or that it is not.
+
+    Raises:
+        BadInput: if the column has no missing values.
+    """
+    if column.missing_code is None:
+        raise BadInput(f"Column {column.name!r} has no missing values; leave the condition out.")
+    codes = range(column.bins) if negated else (column.missing_code,)
+    word = "is not missing" if negated else "is missing"
+    return _condition(column, codes, f"{column.name} {word}")
+
+
+def compared(column: Column, sign: str, text: str) -> Condition:
+    """Return the condition that a value is below or above a threshold.
+
+    The threshold of an ordinal is one of its levels. That of a number must be the edge of a bin,
+    because the tables do not tell values within a bin apart.
+
+    Args:
+        column: An ordinal, integer, number or date.
+        sign: `<`, `<=`, `>` or `>=`.
+        text: The threshold as typed.
+
+    Raises:
+        BadInput: if the column has no order, or the threshold is no edge of a bin.
+    """
+    if column.kind == "category":
+        raise BadInput(
+            f"The levels of {column.name!r} have no order: use {column.name} = LEVEL, or"
+            f" {column.name} in (LEVEL, LEVEL)."
+        )
+    if column.levels:
+        code = level_code(column, text)
+        below = {"<": code, "<=": code + 1, ">": code + 1, ">=": code}[sign]
+        label = column.code_labels()[code]
+    else:
+        below, label = _edge(column, sign, text)
+    codes = range(below) if sign in ("<", "<=") else range(below, column.bins)
+    note = ""
+    if column.kind == "number" and sign in ("<=", ">") and 0 < below < column.bins:
+        other = "<" if sign == "<=" else ">="
+        note = f"{column.name} {sign} {label} was answered as {column.name} {other} {label}."
+    return _condition(column, codes, f"{column.name} {sign} {label}", note)
+
+
+def _condition(column: Column, codes: Iterable[int], text: str, note: str = "") -> Condition:
+    found = tuple(codes)
+    if not found:
+        raise BadInput(f"No value of {column.name!r} meets {text!r}{_range(column)}.")
+    return Condition(column.name, found, text, note)
+
+
+def _range(column: Column) -> str:
+    if column.levels:
+        return ""
+    scale = scale_of(column)
+    low, high = column.edges[0], column.edges[-1] - (0 if scale == "number" else 1)
+    return f": its values are from {value_text(low, scale)} to {value_text(high, scale)}"
+
+
+def _edge(column: Column, sign: str, text: str) -> tuple[int, str]:
+    """Return the number of bins below a threshold, and the threshold as it is written."""
+    value = _value(column, text)
+    # Whole numbers: x <= 29 is x < 30. Of a number, the edge belongs to the bin above it.
+    step = Fraction(0) if column.kind == "number" else Fraction(1)
+    cut = value + step if sign in ("<=", ">") else value
+    scale, edges = scale_of(column), column.edges
+    if cut <= edges[0]:
+        return 0, value_text(value, scale)
+    if cut >= edges[-1]:
+        return column.bins, value_text(value, scale)
+    if cut in edges:
+        return edges.index(cut), value_text(value, scale)
+    near = [max(edge for edge in edges if edge < cut), min(edge for edge in edges if edge > cut)]
+    shift = step if sign in ("<=", ">") else 0
+    low, high = (f"{column.name} {sign} {value_text(edge - shift, scale)}" for edge in near)
+    raise BadInput(
+        f"{column.name} {sign} {value_text(value, scale)} is inside a bin, and the tables do not"
+        f" tell its values apart: use {low} or {high}."
+    )
+
+
+def _value(column: Column, text: str) -> Fraction:
+    scale = scale_of(column)
+    try:
+        if scale == "date":
+            return Fraction(datetime.date.fromisoformat(text.strip()).toordinal())
+        found = Fraction(text.strip().replace("−", "-"))
+    except (ValueError, ZeroDivisionError):
+        kind = "a date such as 2026-01-31" if scale == "date" else "a number"
+        raise BadInput(f"{text!r} is compared with {column.name!r} but is not {kind}.") from None
+    if scale == "integer" and found.denominator != 1:
+        raise BadInput(f"{column.name!r} has whole numbers; {text} is between two of them.")
+    return found
+
+
+def _no_bin(column: Column, text: str) -> str:
+    """Return why a text names no bin of a number, and what to type instead."""
+    labels = column.code_labels()
+    try:
+        value = _value(column, text)
+    except BadInput:
+        shown = ", ".join(labels[:3]) + (" ..." if len(labels) > 3 else "")
+        return f"Column {column.name!r} has no bin {text!r}; its bins are {shown}."
+    for code in range(column.bins):
+        low, high = column.edges[code], column.edges[code + 1]
+        last = column.kind == "number" and code == column.bins - 1
+        if low <= value < high or (last and value == high):
+            return (
+                f"The tables do not tell {column.name} = {text} from the rest of its bin: use"
+                f" {column.name} = {labels[code]}."
+            )
+    return f"{column.name!r} has no value {text}{_range(column)}."

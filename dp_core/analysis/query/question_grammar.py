@@ -1,0 +1,497 @@
+"""Reads a question such as `share of sex = 2 by region where age >= 30`.
+
+    question    = measure { "by" columns | "where" conditions }
+    measure     = "count" ["of" conditions] | "share" ["of" (conditions | column)]
+                | ("mean" | "total") ["of"] column | "ratio of" conditions "to" conditions
+                | "difference in" measure "between" conditions "and" conditions
+    conditions  = condition { "and" condition }
+    condition   = column ("=" | "!=" | "<" | "<=" | ">" | ">=") value | column "in" "(" values ")"
+                | column "between" value "and" value | column "is" ["not"] ("missing" | value)
+                | level                              (of one column only, as in `share of female`)
+
+Names and levels need no quotes: the longest text that is a name or level is taken, so they may
+contain spaces, commas or `and`. Capitals do not matter. There are synonyms for most words
+(`average`, `percent`, `for`, `among`, `per`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from dp_core.analysis.query.level_conditions import (
+    MIRRORED,
+    codes_by_text,
+    compared,
+    equal_to,
+    folded,
+    missing,
+)
+from dp_core.analysis.query.question import Condition, Conditions, Question
+from dp_core.errors import BadInput, nearest, similar
+from dp_core.schema.definition import Column, Schema
+
+EXAMPLES = (
+    "count by sex",
+    "share by sex, region",
+    "share of sex = female by region",
+    "mean of income by region where age >= 30",
+    "difference in mean of income between sex = male and sex = female",
+)
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<quoted>"[^"]*"|“[^”]*”|'[^']*'|`[^`]*`)"""
+    r"""|(?P<sign><=|>=|!=|<>|==|=|<|>|≤|≥|≠)|(?P<mark>[(),])|(?P<word>[^\s(),<>=!≤≥≠"“”`]+))"""
+)
+_SIGNS = {"==": "=", "<>": "!=", "≠": "!=", "≤": "<=", "≥": ">="}
+_WORD_SIGNS = (
+    ("at least", ">="),
+    ("at most", "<="),
+    ("less than", "<"),
+    ("more than", ">"),
+    ("greater than", ">"),
+    ("below", "<"),
+    ("under", "<"),
+    ("above", ">"),
+    ("over", ">"),
+)
+_MEASURES: Mapping[str, str] = {
+    **dict.fromkeys(("count", "counts", "number", "n", "records"), "count"),
+    **dict.fromkeys(
+        ("share", "shares", "percent", "percentage", "proportion", "fraction", "%"), "share"
+    ),
+    **dict.fromkeys(("mean", "means", "average", "avg"), "mean"),
+    **dict.fromkeys(("total", "sum"), "total"),
+    "ratio": "ratio",
+    **dict.fromkeys(("difference", "diff"), "difference"),
+}
+_BY, _WHERE = ("by", "per"), ("where", "for", "among", "given", "if", "with")
+_END = (*_BY, *_WHERE, "and", "to", "between", "or", "&")
+MOST_CHARACTERS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+def read_question(text: str, schema: Schema) -> Question:
+    """Return the question that a text asks.
+
+    Args:
+        text: The question.
+        schema: The published schema; its released columns may be asked about.
+
+    Raises:
+        BadInput: if the text is no question, with what to type instead.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise BadInput(f"The question is longer than {MOST_CHARACTERS:,} characters.")
+    return _Reader(text, schema).question()
+
+
+class _Reader:
+    """Reads one question from left to right."""
+
+    def __init__(self, text: str, schema: Schema) -> None:
+        self.text = text.strip().rstrip("?.")
+        self.columns = {column.name: column for column in schema.released}
+        self.names: dict[str, list[str]] = {}
+        for name in self.columns:
+            self.names.setdefault(folded(name), []).append(name)
+        self.tokens = _tokens(self.text)
+        self.place = 0
+
+    def question(self) -> Question:
+        if not self.tokens:
+            raise BadInput(f"The question is empty. Examples: {_examples()}.")
+        found = self._measure()
+        by: list[str] = []
+        where: list[Condition] = []
+        while self.place < len(self.tokens):
+            if self._word(*_BY):
+                by += self._columns()
+            elif self._word(*_WHERE):
+                where += self._conditions()
+            else:
+                raise self._unexpected("`by COLUMN` or `where CONDITION`")
+        if len({*by}) < len(by):
+            raise BadInput("A column occurs twice after `by`; name it once.")
+        if found.levels_of in by:
+            raise BadInput(
+                f"`share of {found.levels_of} by {found.levels_of}` is 100 % in every group: leave"
+                " one of the two out."
+            )
+        return replace(found, by=tuple(by), where=tuple(where))
+
+    # -- measures
+
+    def _measure(self, *, within: bool = False) -> Question:
+        token = self._next_token()
+        if not within and token is not None and self._is(token, *_BY, *_WHERE):
+            return Question(measure="count")
+        self._word("the")
+        if self._word("how"):
+            if not self._word("many"):
+                raise self._unexpected("`how many`")
+            self._word("records", "rows", "people", "persons")
+            return self._count()
+        token = self._next_token()
+        word = _MEASURES.get(token.text.casefold(), "") if token and token.kind == "word" else ""
+        if not word or token is None or (within and word in ("difference", "ratio")):
+            raise self._no_measure(within=within)
+        self.place += 1
+        match word:
+            case "count":
+                return self._count()
+            case "share":
+                return self._share()
+            case "difference":
+                return self._difference()
+            case "ratio":
+                self._word("of")
+                first = self._counted()
+                if not self._word("to"):
+                    raise self._unexpected("`to` and the condition of the denominator")
+                return Question(measure="ratio", of=first, to=self._counted())
+        self._word("of", "in")
+        self._word("the")
+        name = self._column(f"the column whose {word} is asked")
+        column = self.columns[name]
+        if column.levels:
+            raise BadInput(
+                f"{name!r} has levels, not numbers, and so no {word}: ask for"
+                f" `share of {name}` or `count by {name}`."
+            )
+        if word == "total" and column.kind == "date":
+            raise BadInput(f"{name!r} has dates, which have no total: ask for `mean of {name}`.")
+        return Question(measure="mean" if word == "mean" else "total", number=name)
+
+    def _count(self) -> Question:
+        if self._word("of"):
+            if self._word("records", "rows"):
+                return Question(measure="count")
+            return Question(measure="count", of=self._conditions())
+        return Question(measure="count")
+
+    def _counted(self) -> Conditions:
+        """Return the conditions of a count in a ratio; `count of` before them is optional."""
+        if self._word("count", "counts"):
+            self._word("of", "where")
+        return self._conditions()
+
+    def _share(self) -> Question:
+        if not self._word("of"):
+            return Question(measure="share")
+        self._word("records", "rows")
+        start = self.place
+        name = self._longest(self.names)
+        if name is not None and self._ends():
+            return Question(measure="share", levels_of=self._one_name(name))
+        self.place = start
+        return Question(measure="share", of=self._conditions())
+
+    def _difference(self) -> Question:
+        if not self._word("in", "of"):
+            raise self._unexpected("`in`, as in `difference in share of ...`")
+        found = self._measure(within=True)
+        if not self._word("between"):
+            raise self._unexpected("`between GROUP and GROUP`")
+        # In `between a = 1 and a = 2` the word divides the groups; each group may have several
+        # conditions only if they are separated by commas.
+        first = self._conditions(joined=False)
+        if not self._word("and"):
+            raise self._unexpected("`and` and the second group")
+        second = self._conditions(joined=False)
+        return replace(found, between=(first, second))
+
+    # -- conditions
+
+    def _conditions(self, *, joined: bool = True) -> Conditions:
+        found = [self._condition()]
+        while True:
+            if self._mark(",") or (joined and self._word("and", "&")):
+                found.append(self._condition())
+            elif self._word("or"):
+                raise BadInput(
+                    "`or` is not known here: for several levels of one column write"
+                    " COLUMN in (LEVEL, LEVEL)."
+                )
+            else:
+                return tuple(found)
+
+    def _condition(self) -> Condition:
+        token = self._next_token()
+        if token is None:
+            raise self._unexpected("a condition such as `sex = female`")
+        start = self.place
+        name = self._longest(self.names)
+        if name is None:
+            return self._mirrored() or self._level_alone()
+        column = self.columns[self._one_name(name)]
+        sign = self._sign()
+        if sign is not None:
+            return self._valued(column, sign)
+        negated = self._word("not")
+        if self._word("in"):
+            return equal_to(column, self._values(column), negated=negated)
+        if negated:
+            return equal_to(column, [self._value(column)], negated=True)
+        if self._word("between"):
+            low = self._value(column)
+            if not self._word("and", "to"):
+                raise self._unexpected("`and` and the upper end")
+            return self._both(compared(column, ">=", low), column, "<=", self._value(column))
+        if self._word("is"):
+            negated = self._word("not")
+            if self._word("missing", "unknown", "null", "na"):
+                return missing(column, negated=negated)
+            sign = self._sign()
+            if sign is not None and not negated:
+                return self._valued(column, sign)
+            return equal_to(column, [self._value(column)], negated=negated)
+        self.place = start
+        alone = self._level_of_other(column)
+        if alone is not None:
+            return alone
+        self.place = start
+        self._longest(self.names)
+        raise self._unexpected(f"=, <, >= or `in` after {column.name!r}")
+
+    def _valued(self, column: Column, sign: str) -> Condition:
+        if sign in ("=", "!="):
+            if self._next_token() is not None and self._mark("("):
+                self.place -= 1
+                return equal_to(column, self._values(column), negated=sign == "!=")
+            return equal_to(column, [self._value(column)], negated=sign == "!=")
+        return compared(column, sign, self._value(column))
+
+    def _both(self, first: Condition, column: Column, sign: str, value: str) -> Condition:
+        """Return a condition with two ends."""
+        second = compared(column, sign, value)
+        codes = tuple(sorted({*first.codes} & {*second.codes}))
+        # `age >= 30` and `age < 40` are `30 <= age < 40`, which needs no `and`.
+        lower, low = first.text.removeprefix(f"{column.name} ").split(" ", 1)
+        text = f"{low} {MIRRORED[lower]} {second.text}"
+        if not codes:
+            raise BadInput(f"No value of {column.name!r} meets {text!r}.")
+        notes = " ".join(filter(None, (first.note, second.note)))
+        return Condition(column.name, codes, text, notes)
+
+    def _mirrored(self) -> Condition | None:
+        """Return `30 <= age` or `30 <= age < 40`, None if there is no such condition."""
+        start = self.place
+        value = self._next_token()
+        self.place += 1
+        sign = self._sign()
+        name = self._longest(self.names) if sign in MIRRORED else None
+        if value is None or sign is None or name is None:
+            self.place = start
+            return None
+        column = self.columns[self._one_name(name)]
+        found = compared(column, MIRRORED[sign], value.text)
+        upper = self._sign()
+        if upper is None:
+            return found
+        if upper not in MIRRORED:
+            raise self._unexpected("<, <=, > or >=")
+        return self._both(found, column, upper, self._value(column))
+
+    def _level_alone(self) -> Condition:
+        """Return the condition of a level without its column, if only one column has it."""
+        start = self.place
+        owners: dict[str, list[str]] = {}
+        for column in self.columns.values():
+            for level in codes_by_text(column) if column.levels else ():
+                if not re.fullmatch(r"[\d\s.,+-]*|missing|\(missing\)", level):
+                    owners.setdefault(level, []).append(column.name)
+        text = self._longest(owners)
+        if text is not None:
+            own = owners[text]
+            if len(own) > 1:
+                listed = " or ".join(f"{name} = {text}" for name in own[:4])
+                raise BadInput(f"{text!r} is a level of {len(own)} columns: write {listed}.")
+            return equal_to(self.columns[own[0]], [text])
+        self.place = start
+        word = self._run()
+        near = similar(word, [*self.columns]) or similar(word, owners)
+        raise BadInput(f"There is no column {word!r}.{near or nearest(word, self.columns)}")
+
+    def _level_of_other(self, column: Column) -> Condition | None:
+        """Return a level that is longer than the column name with which it begins."""
+        for other in self.columns.values():
+            if other.levels:
+                start = self.place
+                text = self._longest(codes_by_text(other))
+                if text is not None and len(text) > len(column.name):
+                    return equal_to(other, [text])
+                self.place = start
+        return None
+
+    def _values(self, column: Column) -> list[str]:
+        """Return the values of a list in brackets."""
+        if not self._mark("("):
+            raise self._unexpected(f"a list in brackets, as in {column.name} in (LEVEL, LEVEL)")
+        found = [self._value(column)]
+        while not self._mark(")"):
+            if not (self._mark(",") or self._word("or", "and")):
+                raise self._unexpected("a comma or the closing bracket")
+            found.append(self._value(column))
+        return found
+
+    def _value(self, column: Column) -> str:
+        """Return the text of a value: the longest level or bin, or all up to the next clause."""
+        if self._next_token() is None:
+            raise self._unexpected(f"a value of {column.name!r}")
+        return self._longest(codes_by_text(column)) or self._run()
+
+    # -- columns
+
+    def _columns(self) -> list[str]:
+        found = [self._column("a column after `by`")]
+        while self._mark(",") or self._word("and", "x", "×", "&"):
+            found.append(self._column("a column after the comma"))
+        return found
+
+    def _column(self, what: str) -> str:
+        if self._next_token() is None:
+            raise self._unexpected(what)
+        name = self._longest(self.names)
+        if name is None:
+            word = self._run()
+            raise BadInput(f"There is no column {word!r}.{nearest(word, self.columns)}")
+        return self._one_name(name)
+
+    def _one_name(self, name: str) -> str:
+        """Return the column of a text without regard to case; quote it where two differ by case."""
+        named = self.names[name]
+        token = self.tokens[self.place - 1]
+        exact = [each for each in named if self.text[: token.end].rstrip("\"'`").endswith(each)]
+        if len(named) > 1 and len(exact) != 1:
+            raise BadInput(
+                f"Columns {' and '.join(named)} differ by capitals only: type one exactly."
+            )
+        return exact[0] if len(named) > 1 else named[0]
+
+    # -- tokens
+
+    def _next_token(self) -> _Token | None:
+        return self.tokens[self.place] if self.place < len(self.tokens) else None
+
+    @staticmethod
+    def _is(token: _Token, *words: str) -> bool:
+        return token.kind == "word" and token.text.casefold() in words
+
+    def _word(self, *words: str) -> bool:
+        """Pass one of some words if it comes next."""
+        token = self._next_token()
+        found = token is not None and self._is(token, *words)
+        self.place += found
+        return found
+
+    def _mark(self, mark: str) -> bool:
+        token = self._next_token()
+        found = token is not None and token.kind == "mark" and token.text == mark
+        self.place += found
+        return found
+
+    def _sign(self) -> str | None:
+        """Pass a sign of comparison, or its words, and return it."""
+        token = self._next_token()
+        if token is None:
+            return None
+        if token.kind == "sign":
+            self.place += 1
+            return _SIGNS.get(token.text, token.text)
+        for words, sign in _WORD_SIGNS:
+            start = self.place
+            if all(self._word(word) for word in words.split()):
+                return sign
+            self.place = start
+        return None
+
+    def _ends(self) -> bool:
+        """Return whether a measure ends here."""
+        token = self._next_token()
+        return token is None or self._is(token, *_BY, *_WHERE, "between")
+
+    def _longest(self, known: Iterable[str]) -> str | None:
+        """Pass the longest text from here on that is known, and return it; None if none is."""
+        token = self._next_token()
+        if token is None:
+            return None
+        if token.kind == "quoted":
+            text = folded(token.text[1:-1])
+            if text not in known:
+                return None
+            self.place += 1
+            return text
+        for stop in range(min(len(self.tokens), self.place + 40), self.place, -1):
+            text = folded(self.text[token.start : self.tokens[stop - 1].end])
+            if text in known:
+                self.place = stop
+                return text
+        return None
+
+    def _run(self) -> str:
+        """Pass everything up to the next clause, sign or mark, and return it as text."""
+        first = self.tokens[self.place]
+        self.place += 1
+        if first.kind == "quoted":
+            return first.text[1:-1]
+        last = first
+        while (token := self._next_token()) is not None and token.kind == "word":
+            if self._is(token, *_END, "is", "in", "not"):
+                break
+            last = token
+            self.place += 1
+        return self.text[first.start : last.end]
+
+    # -- mistakes
+
+    def _no_measure(self, *, within: bool) -> BadInput:
+        words = "count, share, mean of COLUMN or total of COLUMN"
+        words += "" if within else ", ratio of CONDITION to CONDITION, or difference in ..."
+        if not within and (start := self.place) is not None and self._longest(self.names):
+            self.place = start
+            return BadInput(
+                f"A question begins with what is asked: `count by {self.text}`, or `share of"
+                f" {self.text}`. Others are mean of COLUMN and total of COLUMN."
+            )
+        token = self._next_token()
+        shown = f"{token.text!r}" if token else "the end"
+        near = similar(token.text, _MEASURES) if token else ""
+        return BadInput(
+            f"{shown} is not known as a measure.{near} A question begins with {words}."
+            f" Example: {EXAMPLES[1]}."
+        )
+
+    def _unexpected(self, wanted: str) -> BadInput:
+        token = self._next_token()
+        before = self.text[: token.start if token else len(self.text)].rstrip()
+        shown = f"{token.text!r}" if token else "the end"
+        near = ""
+        if token is not None and token.kind == "word":
+            near = similar(token.text, (*_BY, *_WHERE, "between", "and"))
+        return BadInput(f"After {before!r} comes {shown} instead of {wanted}.{near}")
+
+
+def _tokens(text: str) -> list[_Token]:
+    found, place = [], 0
+    while text[place:].strip():
+        match = _TOKEN.match(text, place)
+        if match is None:
+            rest = text[place:].strip()
+            what = "A quote is not closed" if rest[0] in "\"“”'`" else f"{rest[0]!r} is not known"
+            raise BadInput(f"{what} in the question at {rest[:20]!r}.")
+        kind = str(match.lastgroup)
+        found.append(_Token(kind, match[kind], match.start(kind), match.end(kind)))
+        place = match.end()
+    return found
+
+
+def _examples() -> str:
+    return "; ".join(f'"{example}"' for example in EXAMPLES[:4])

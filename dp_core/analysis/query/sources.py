@@ -1,0 +1,78 @@
+"""What a question is answered from: the pooled tables of a release, and its public facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dp_core.bundle.quality.pooled_release import pool_release
+from dp_core.bundle.quality.relations import as_table
+from dp_core.bundle.reading import Bundle
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
+from dp_core.schema.definition import Schema
+from dp_core.schema.privacy import Relation
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.released import Paid, Released, ReleasedKind, kind_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sources:
+    """The pooled tables of a release, and what is public about it.
+
+    Attributes:
+        schema: The published schema as written, not on a grid.
+        pooled: All noisy tables and interactions, those of all sets together.
+        relation: Neighbouring relation.
+        currency: Currency of the release with its total; None if unknown.
+        unused: Kinds of measurements that questions are not answered from.
+    """
+
+    schema: Schema
+    pooled: Pooled
+    relation: Relation
+    currency: Currency | None = None
+    unused: tuple[ReleasedKind, ...] = ()
+
+
+def sources_of(bundle: Bundle) -> Sources:
+    """Return what questions about a bundle are answered from.
+
+    The tables of all sets are used. The number of records is exact if it is public.
+    """
+    claims = bundle.claims
+    return pooled_sources(
+        claims.schema.coarse or claims.schema,
+        bundle.measured,
+        rows=claims.records,
+        relation=claims.relation,
+        currency=claims.currency,
+    )
+
+
+def pooled_sources(
+    schema: Schema,
+    released: Sequence[Released],
+    *,
+    rows: float | None,
+    relation: Relation,
+    currency: Currency | None = None,
+) -> Sources:
+    """Return what questions are answered from, given measurements.
+
+    Args:
+        schema: The schema as written, not on a grid.
+        released: Everything that was measured.
+        rows: Number of records if it is public, otherwise None.
+        relation: Neighbouring relation.
+        currency: Currency of the release with its total; None if unknown.
+    """
+    other = [
+        kind_of(item)
+        for item in released
+        if kind_of(item) in ("answers", "sparse", "totals")
+        and as_table(item, schema) is None
+        and isinstance(item, Paid)
+        and item.stage != "domain"  # chose bins and levels
+    ]
+    pooled = pool_release(schema, released, rows=rows)
+    return Sources(schema, pooled, relation, currency, tuple(dict.fromkeys(other)))

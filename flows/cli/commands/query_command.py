@@ -1,0 +1,52 @@
+"""`dp-release query`: an answer from the noisy tables of a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dp_core.documents.typed_text import exact_number, plain_text
+from dp_core.errors import BadInput
+from flows.cli.command_parts import PATH, answering, cli, json_wanted
+
+if TYPE_CHECKING:
+    from flows.answers.query_answers import QueryAnswer, QueryFile
+
+
+@cli.command("query")
+@click.argument("folder", metavar="DIR", type=PATH)
+@click.argument("question", metavar="QUESTION", nargs=-1, required=True)
+@click.option("--level", default="0.95", metavar="LEVEL", help="Confidence level; 0.95.")
+@click.option("--sampling", is_flag=True, help="Add the error of the file as a random sample.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print the answer as CSV.")
+@answering("query_views.answered")
+def query(
+    folder: Path, question: tuple[str, ...], level: str, sampling: bool, as_csv: bool
+) -> QueryAnswer | QueryFile:
+    """Answer a question from the noisy tables, with its margin of error.
+
+    \b
+    dp-release query DIR "count by sex, region"
+    dp-release query DIR "share of sex = female by region where age >= 30"
+    dp-release query DIR "mean of income by region"
+    dp-release query DIR "difference in mean of income between sex = 1 and sex = 2"
+    dp-release query DIR "ratio of smoker = yes to smoker = no by sex"
+
+    It needs the bundle only, and combines all tables that bear on the question. It ends with
+    exit code 2 if they do not determine the answer. docs/query.md has the language.
+    """  # noqa: D301 (click's sign for text that is not to be wrapped)
+    for word in question:
+        plain_text("QUESTION", word)
+    if not folder.exists() and len(question) == 1 and Path(question[0]).is_dir():
+        raise BadInput("The folder comes first: dp-release query DIR QUESTION.")
+    stated = exact_number("--level", level, positive=True)
+    if stated >= 1:
+        raise BadInput(f"--level must be between 0 and 1, such as 0.95, not {level}.")
+    if as_csv and json_wanted():
+        raise BadInput("Give --csv or --json, not both.")
+    from flows.answers.query_answers import QueryFile, answer_query
+
+    found = answer_query(folder, " ".join(question), level=float(stated), sampling=sampling)
+    return QueryFile(found) if as_csv else found

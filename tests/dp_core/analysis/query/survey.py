@@ -1,0 +1,112 @@
+"""A small file with every kind of column, and noisy tables of it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from dp_core.analysis.query.sources import pooled_sources
+from dp_core.schema.privacy import Relation
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.wall.released import Measurement
+
+SCHEMA = parse_schema(
+    {
+        "version": "1",
+        "title": "Town",
+        "columns": {
+            "sex": {"type": "category", "levels": {"1": "male", "2": "female"}},
+            "age": {
+                "type": "integer",
+                "min": "0",
+                "max": "99",
+                "edges": ["0", "15", "30", "65", "100"],
+                "missing": "level",
+            },
+            "stage": {
+                "type": "ordinal",
+                "levels": ["child", "adult", "old"],
+                "follows": "age",
+                "edges": ["15", "65"],
+                "missing": "level",
+            },
+            "marital status": {
+                "type": "category",
+                "levels": ["single", "married, or in a union", "widowed and alone", "divorced"],
+                "missing": "level",
+            },
+            "health": {"type": "ordinal", "levels": ["poor", "fair", "good"]},
+            "rooms": {"type": "integer", "min": "1", "max": "6"},
+            "height": {
+                "type": "number",
+                "min": "1",
+                "max": "2",
+                "edges": ["1", "1.5", "1.75", "2"],
+            },
+            "born": {
+                "type": "date",
+                "min": "2000-01-01",
+                "max": "2009-12-31",
+                "edges": ["2000-01-01", "2005-01-01", "2010-01-01"],
+            },
+        },
+        "impossible": [{"age": "<15", "marital status": ["married, or in a union", "divorced"]}],
+    }
+)
+DOMAIN = SCHEMA.domain
+PAIRS = tuple(itertools.combinations(DOMAIN.columns, 2))
+RECORDS = 4000
+
+
+def records():
+    """Codes of the file, shape (columns, records)."""
+    rng = np.random.default_rng(11)
+    codes = {
+        name: rng.binomial(size - 1, 0.45, RECORDS)
+        for name, size in zip(DOMAIN.columns, DOMAIN.sizes, strict=True)
+    }
+    codes["rooms"] = np.clip(codes["sex"] + rng.binomial(4, 0.5, RECORDS), 0, 5)
+    young = (codes["age"] == 0) & np.isin(codes["marital status"], (1, 3))
+    codes["marital status"][young] = 0
+    return codes
+
+
+FILE = records()
+
+
+def exact(clique):
+    """The table of the file."""
+    sizes = DOMAIN.project(clique).sizes
+    cells = np.ravel_multi_index([FILE[name] for name in clique], sizes)
+    return np.bincount(cells, minlength=math.prod(sizes)).reshape(sizes)
+
+
+def measured(cliques, *, scale, noise="laplace", rng=None, replicate=0):
+    """Noisy tables; without a generator they are exact."""
+    found = []
+    for clique in cliques:
+        values = exact(clique)
+        if rng is not None and noise == "laplace":
+            q = -math.expm1(-1 / scale)
+            values = values + rng.geometric(q, values.shape) - rng.geometric(q, values.shape)
+        elif rng is not None:
+            values = values + np.rint(rng.normal(0, scale, values.shape)).astype(np.int64)
+        found.append(
+            Measurement(
+                domain=DOMAIN.project(clique),
+                values=values,
+                noise=noise,
+                scale=scale,
+                stage="measure",
+                replicate=replicate,
+                grant=1,
+            )
+        )
+    return found
+
+
+def sources(released, *, rows=None, **facts):
+    """What questions are answered from."""
+    return pooled_sources(SCHEMA, released, rows=rows, relation=Relation("add-remove"), **facts)

@@ -1,0 +1,150 @@
+"""`dp-release query`: numbers, CSV, JSON, and a sentence for what cannot be answered."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from dp_core.wall.released import tables_of
+from flows.answers.query_answers import cell_key
+from tests.dp_core.bundle.conftest import NASTY, make_published, write
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    """A bundle of public values."""
+    folder = tmp_path_factory.mktemp("query")
+    published, data = make_published(sets=3, rows=400, planned_rows=400, records=400.0)
+    return write(folder / "bundle", published, data, folder / "scratch"), published
+
+
+def test_the_answer_has_one_object_for_each_group(bundle, command):
+    folder, published = bundle
+    answer = command("query", folder, "count by sex", "--json").json
+
+    assert answer["question"] == "count by sex"
+    assert answer["determined"] is True
+    assert (answer["unit"], answer["level"], answer["covers"]) == ("records", 0.95, "noise")
+    assert [cell["sex"] for cell in answer["cells"]] == ["1", "2", "3", "(missing)"]
+    assert answer["labels"]["sex"]["2"] == "male"
+    for code, cell in enumerate(answer["cells"]):
+        assert cell["low"] < cell["estimate"] < cell["high"]
+        assert cell["margin"] == pytest.approx((cell["high"] - cell["low"]) / 2)
+        # The estimate pools three tables: near each of them for its noise.
+        for table in tables_of(published.released):
+            if "sex" in table.clique:
+                axis = table.clique.index("sex")
+                noisy = np.moveaxis(table.values, axis, 0).reshape(4, -1)[code].sum()
+                cells = table.values.size / 4
+                assert abs(noisy - cell["estimate"]) < 6 * table.scale * cells**0.5
+
+
+def test_the_terminal_shows_labels_and_says_what_the_margin_covers(bundle, command):
+    folder, _ = bundle
+    out = command("query", folder, "share by sex").out
+
+    assert "female" in out
+    assert NASTY in out
+    assert "%" in out
+    assert "privacy noise only" in out
+    assert "random sample" in command("query", folder, "share by sex", "--sampling").out
+
+
+def test_csv_has_the_labels_of_the_synthetic_sets(bundle, command):
+    folder, _ = bundle
+    text = command("query", folder, "mean of born by sex", "--csv").out
+    header, *rows = list(csv.reader(text.splitlines()))
+
+    assert header == ["sex", "estimate", "margin", "low", "high"]
+    assert [row[0] for row in rows] == ["female", "male", NASTY, "(missing)"]
+    assert all(row[3] <= row[1] <= row[4] and row[1].startswith("200") for row in rows)
+
+
+def test_the_question_needs_no_quotes(bundle, command):
+    folder, _ = bundle
+    one = command("query", folder, "count", "by", "sex", "--json").json
+
+    assert one == command("query", folder, "count by sex", "--json").json
+
+
+def test_a_higher_level_gives_wider_intervals(bundle, command):
+    folder, _ = bundle
+    words = ("query", folder, "count where female", "--json")
+    (usual,), (wide,) = (
+        command(*words).json["cells"],
+        command(*words, "--level", ".99").json["cells"],
+    )
+
+    assert wide["margin"] / usual["margin"] == pytest.approx(2.5758 / 1.96, rel=1e-3)
+
+
+def test_what_is_not_determined_ends_with_code_2_and_names_the_missing_table(bundle, command):
+    folder, _ = bundle
+    said = command("query", folder, "mean of age by born")
+    assert (said.code, said.out) == (2, "")
+    assert "age and born" in said.err
+    assert "age x born" in said.err
+
+    found = command("query", folder, "mean of age by born", "--json")
+    assert found.code == 2
+    answer = json.loads(found.out)
+    assert answer["determined"] is False
+    assert answer["cells"] == []
+    assert answer["missing"] == [["age", "born"]]
+    assert answer["needed"]["columns"] == ["age", "born"]
+    assert answer["needed"]["margin"] > 0
+    assert command("query", folder, "mean of age by born", "--csv").code == 2
+
+
+def test_a_group_without_interval_is_marked(bundle, command):
+    folder, _ = bundle
+    answer = command("query", folder, "share of female by age", "--json").json
+    unbounded = [cell for cell in answer["cells"] if not cell["determined"]]
+
+    assert unbounded
+    assert {
+        name: unbounded[0][name] for name in ("estimate", "margin", "low", "high")
+    } == dict.fromkeys(("estimate", "margin", "low", "high"))
+    assert "not determined" in command("query", folder, "share of female by age").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("count by seks",), "'seks'"),
+        (("count by sex", "--level", "95"), "between 0 and 1"),
+        (("count by sex", "--csv", "--json"), "not both"),
+        (("",), "empty"),
+    ],
+)
+def test_a_mistake_is_one_sentence(bundle, command, words, said):
+    answer = command("query", bundle[0], *words)
+
+    assert answer.code == 2
+    assert said in (answer.err or answer.out)
+
+
+def test_the_folder_comes_first(bundle, command):
+    answer = command("query", "count by sex", bundle[0])
+
+    assert answer.code == 2
+    assert "folder comes first" in answer.err
+
+
+def test_a_changed_bundle_is_refused(bundle, command, tmp_path):
+    folder = shutil.copytree(bundle[0], tmp_path / "copy")
+    statement = folder / "release.json"
+    statement.write_text(statement.read_text().replace("0", "1", 1))
+    answer = command("query", folder, "count by sex")
+
+    assert answer.code == 2
+    assert answer.out == ""
+
+
+def test_a_column_with_the_name_of_a_number_keeps_its_own_key():
+    assert cell_key("sex") == "sex"
+    assert cell_key("low") not in ("low", "sex")
