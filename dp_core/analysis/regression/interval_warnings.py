@@ -23,6 +23,7 @@ from dp_core.inference.combining_rules import OFF
 from dp_core.inference.formulas.formula import Formula
 from dp_core.inference.measured_relations import needed_groups, unmeasured, unmeasured_sentence
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
+from dp_core.methods.replicates.kept_moments import has_few_cells
 from dp_core.schema.dependencies import origin
 from dp_core.spec.release_spec import Mode
 from dp_core.tables.domain import Clique
@@ -179,7 +180,7 @@ class _Measured:
         for one in coefficients:
             errors = self._errors(one)
             if errors is not None:
-                if self.bundle.rule != "shared" and _biased(errors):
+                if self._judged(one) and _biased(errors):
                     thin.append(one.name)
                 ratio = (errors.noise / max(errors.sampling, 1e-300)) ** 2
                 if self.bundle.rule == "shared" and _coverage(ratio) < COVERS:
@@ -231,6 +232,17 @@ class _Measured:
             impossible = impossible.T
         given = np.where(impossible, np.nan, counts)
         return slope_errors(given, math.sqrt(variance), one.counts, one.x, one.y)
+
+    def _judged(self, one: Compared) -> bool:
+        """Whether a difference between the sets and the noisy table is a bias.
+
+        In mode `shared` it may be noise that the method removed rightly. Noise-aware sets of a
+        number keep the moments of their tables, and their intervals cover the rest.
+        """
+        clique = (*one.columns, *self.formula.outcome_columns)
+        numbers = any(not self.schema.column(name).levels for name in clique)
+        kept = self.aware and numbers and has_few_cells(self.schema.domain.project(clique))
+        return self.bundle.rule != "shared" and not kept
 
     def _thin_group(self, one: Compared) -> bool:
         """Whether many cells of a coefficient's columns are near zero; for interactions."""
