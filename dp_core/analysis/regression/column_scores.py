@@ -33,6 +33,8 @@ class Compared:
         x: Value of each code of its only column, NaN where it is not compared; None for an
             interaction, the intercept, or a column that follows from others.
         y: Value of each code of the outcome's only column, NaN likewise; None for several columns.
+        counts: Mean number of records of the sets by codes of the predictor and of the outcome;
+            None without `x` or `y`.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Compared:
     columns: tuple[str, ...]
     x: Floats | None
     y: Floats | None
+    counts: Floats | None
 
 
 def compared(
@@ -55,11 +58,13 @@ def compared(
     """
     names, own = coefficient_names(design), {column.name for column in schema.columns}
     width, x = len(design.names), design.x[0]
-    codes = {
-        name: _codes(schema.column(name), frames[0].data[name])
+    every = {
+        name: [_codes(schema.column(name), frame.data[name]) for frame in frames]
         for name in formula.columns
         if name in own
     }
+    codes = {name: first for name, (first, *_) in every.items()}
+    tables: dict[str, Floats] = {}
     found = []
     for place, name in enumerate(names):
         column, term = place % width, design.terms[place % width]
@@ -71,8 +76,22 @@ def compared(
         outcome = None
         if len(formula.outcome_columns) == 1 and formula.outcome_columns[0] in codes:
             outcome = _outcome(design, codes[formula.outcome_columns[0]], schema, formula, place)
-        found.append(Compared(name, place, columns, scores, outcome))
+        if scores is not None and outcome is not None and columns[0] not in tables:
+            both = (columns[0], formula.outcome_columns[0])
+            tables[columns[0]] = _table(
+                [schema.column(each).size for each in both], [every[each] for each in both]
+            )
+        given = None if scores is None or outcome is None else tables[columns[0]]
+        found.append(Compared(name, place, columns, scores, outcome, given))
     return tuple(found)
+
+
+def _table(sizes: Sequence[int], codes: Sequence[Sequence[NDArray[np.intp]]]) -> Floats:
+    """Return the mean counts of the sets over two columns."""
+    found = np.zeros(sizes[0] * sizes[1])
+    for first, second in zip(*codes, strict=True):
+        found += np.bincount(first * sizes[1] + second, minlength=found.size)
+    return (found / len(codes[0])).reshape(sizes[0], sizes[1])
 
 
 def _predictor(

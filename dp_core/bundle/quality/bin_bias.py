@@ -21,14 +21,20 @@ noise may explain the slope, the density is taken as even. All of this is public
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.schema.decoding import legal_range
-from dp_core.schema.definition import Column
+from dp_core.schema.definition import Column, Schema
+from dp_core.wall.released import Released
 
+WIDE = 0.05
+"""Relative change of a slope by bins from which the report names a column."""
 _SURE = 2.0
 """Standard errors of its noise by which a density's slope must differ from 0 to be used."""
 
@@ -82,6 +88,28 @@ def bin_bias(column: Column, counts: NDArray[np.float64], standard_error: float)
     if not (of_set > 0 and variance > 0):
         return None
     return BinBias(centre - mean, variance**0.5, covariance / of_set, covariance / variance)
+
+
+def wide_bins(released: Sequence[Released], schema: Schema) -> tuple[str, ...]:
+    """Return the columns whose bins alone change a slope on them or of them, as "age (-12 %)".
+
+    The larger change of the two is given, and columns with one of at least `WIDE`.
+
+    Args:
+        released: Everything that was measured, of all sets.
+        schema: Published schema.
+    """
+    found = []
+    pooled = pool(schema.domain, released)
+    for column in schema.columns:
+        counts, variance = pooled.counts((column.name,)), pooled.variance((column.name,))
+        if counts is None or variance is None:
+            continue
+        bias = bin_bias(column, counts, math.sqrt(variance))
+        change = 0.0 if bias is None else min(bias.predictor, bias.outcome) - 1
+        if change <= -WIDE:
+            found.append(f"{column.name} ({100 * change:+.0f} %)")
+    return tuple(found)
 
 
 def _ends(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -12,6 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
+from dp_core.bundle.quality.bin_bias import wide_bins
 from dp_core.bundle.quality.near_zero import STANDARD_ERRORS, NearZero, counts_near_zero
 from dp_core.inference.measured_relations import unmeasured
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool_interactions
@@ -45,6 +46,7 @@ class Relations:
         thin: Pairs with many cells near zero for their noise, at most `_NAMED`, as "a × b (share)",
             the thinnest first.
         thin_more: Number of pairs missing from `thin`.
+        wide_bins: Columns whose bins change slopes, as "age (-12 %)".
     """
 
     pairs: int
@@ -55,6 +57,7 @@ class Relations:
     near_zero_more: int
     thin: tuple[str, ...]
     thin_more: int
+    wide_bins: tuple[str, ...]
 
 
 def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "shared") -> Relations:
@@ -80,6 +83,7 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
         near_zero_more=max(len(weak) - _NAMED, 0),
         thin=thin[:_NAMED],
         thin_more=max(len(thin) - _NAMED, 0),
+        wide_bins=wide_bins(released, schema),
     )
 
 

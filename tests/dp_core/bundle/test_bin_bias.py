@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from dp_core.bundle.quality.bin_bias import bin_bias
+from dp_core.bundle.quality.bin_bias import bin_bias, wide_bins
+from dp_core.bundle.quality.relations import relations
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement
 
 ROWS = 200_000
 
@@ -85,6 +88,31 @@ def test_bins_of_one_whole_number_have_no_bias():
     assert (found.mean, found.predictor, found.outcome) == pytest.approx((0, 1, 1))
     wide = bin_bias(column(2, high=10, kind="integer"), np.array([5.0, 5]), 0.0)
     assert wide.predictor == pytest.approx(6.25 / (6.25 + 2))  # middles 2 and 7, variance 24/12
+
+
+def test_columns_with_wide_bins_are_named():
+    narrow, wide = column(50), dataclasses.replace(column(5), name="wide")
+    schema = Schema(title="x", columns=(narrow, wide), zeros=StructuralZeros(), document={})
+    tables = [
+        Measurement(
+            schema.domain.project((one.name,)),
+            np.full(one.bins, 1000 // one.bins),
+            noise="gaussian",
+            scale=1.0,
+            stage="measure",
+            replicate=0,
+            grant=1,
+        )
+        for one in (narrow, wide)
+    ]
+    assert wide_bins(tables, schema) == ()  # 1 - 1/25 is left
+    halved = dataclasses.replace(wide, edges=wide.edges[::2])
+    schema = dataclasses.replace(schema, columns=(narrow, halved))
+    tables[1] = dataclasses.replace(
+        tables[1], domain=schema.domain.project(("wide",)), values=np.array([500, 500])
+    )
+    assert wide_bins(tables, schema) == ("wide (-25 %)",)
+    assert relations(tables, schema).wide_bins == ("wide (-25 %)",)
 
 
 def test_levels_and_empty_tables_have_no_bias_to_tell():

@@ -1,45 +1,11 @@
-"""Expected errors of shares and slopes, beside sets made of many noisy tables."""
+"""Expected errors of slopes: sets beside the noisy table behind them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from dp_core.bundle.quality.expected_errors import in_sets, share_errors, slope_errors
-from dp_core.methods.reconstruction.estimates.consistency import norm_sub
-
-
-def test_one_share_is_biased_and_the_others_of_its_column_are_not():
-    """A column with one level near zero: the bias belongs to that level."""
-    found = share_errors(np.array([6000.0, 4000.0, -30.0]), 20.0, redrawn=False)
-    assert found[2].bias == pytest.approx(30 / 9970)
-    assert found[0].bias == found[1].bias == pytest.approx(-15 / 9970)
-    halves = [1.96 * np.hypot(each.sampling, each.noise) for each in found]
-    assert abs(found[2].bias) > 0.2 * halves[2]
-    assert abs(found[0].bias) < 0.2 * halves[0]
-
-
-def test_many_empty_levels_bias_the_others_too():
-    counts = np.array([900.0, 100.0, *[20.0, -20.0] * 9])
-    found = share_errors(counts, 20.0, redrawn=False)
-    assert found[1].bias < -5 / 1000
-
-
-def test_the_mean_of_redrawn_sets_is_that_of_many_draws():
-    counts, rng = np.array([800.0, 5.0, -10.0, 200.0]), np.random.default_rng(3)
-    drawn = [norm_sub(counts + rng.normal(0, 15, 4), total=995.0) for _ in range(4000)]
-    expected = in_sets(counts, 15.0, redrawn=True)
-    # 64 draws, of deviation 15 at most: 4.5 standard errors of either.
-    np.testing.assert_allclose(expected, np.mean(drawn, axis=0), atol=4.5 * 15 / 8)
-    assert expected.sum() == pytest.approx(995)
-    assert expected[2] > 0
-    np.testing.assert_array_equal(expected, in_sets(counts, 15.0, redrawn=True))
-
-
-def test_an_impossible_cell_stays_empty():
-    counts = np.array([[50.0, np.nan], [30.0, 40.0]])
-    assert in_sets(counts, 5.0, redrawn=True)[0, 1] == 0
-    assert share_errors(np.array([50.0, np.nan]), 5.0, redrawn=False)[1].bias == 0
+from dp_core.bundle.quality.expected_errors import slope_errors
 
 
 def test_the_errors_of_a_slope_are_those_of_least_squares():
@@ -49,7 +15,7 @@ def test_the_errors_of_a_slope_are_those_of_least_squares():
     y = np.clip(x + rng.integers(0, 3, 5000), 0, 5)
     counts = np.zeros((4, 6))
     np.add.at(counts, (x, y), 1)
-    found = slope_errors(counts, 3.0, np.arange(4.0), np.arange(6.0), redrawn=False)
+    found = slope_errors(counts, 3.0, counts, np.arange(4.0), np.arange(6.0))
     design = np.column_stack([np.ones(5000), x])
     beta, *_ = np.linalg.lstsq(design, y, rcond=None)
     residual = y - design @ beta
@@ -68,25 +34,44 @@ def test_the_errors_of_a_slope_are_those_of_least_squares():
 
 
 def test_cut_negative_counts_bias_a_slope_towards_zero():
-    counts = np.diag([200.0] * 8) + np.where(np.indices((8, 8)).sum(axis=0) % 2, 8.0, -8.0)
+    counts = np.where(np.indices((8, 8)).sum(axis=0) % 2, 8.0, -8.0)
     np.fill_diagonal(counts, 200.0)
-    found = slope_errors(counts, 8.0, np.arange(8.0), np.arange(8.0), redrawn=False)
+    found = slope_errors(counts, 8.0, np.maximum(counts, 0), np.arange(8.0), np.arange(8.0))
     assert found.bias < -0.02
+
+
+def test_half_of_a_relation_is_half_of_the_slope_whatever_the_size_of_a_set():
+    counts = np.array([[600.0, 400], [300, 700]])
+    alone = counts.sum(axis=1)[:, None] * counts.sum(axis=0)[None, :] / counts.sum()
+    sets = 3 * (counts + alone) / 2
+    found = slope_errors(counts, 5.0, sets, np.arange(2.0), np.arange(2.0))
+    assert found.bias == pytest.approx(-0.15)
+    # A difference of two shares in 1,000 records each; noise of 5 on four counts.
+    assert found.sampling == pytest.approx(np.sqrt(2 * 0.55 * 0.45 / 1000), rel=0.02)
+    assert found.noise == pytest.approx(5 * np.sqrt(2 * (0.55**2 + 0.45**2) / 1000**2), rel=0.05)
 
 
 def test_a_coefficient_compares_its_level_with_the_reference_only():
     """The third level is near zero, and the coefficient of the second does not depend on it."""
     counts = np.array([[500.0, 500], [300, 700], [4, -6]])
-    second = slope_errors(
-        counts, 6.0, np.array([0.0, 1, np.nan]), np.array([0.0, 1]), redrawn=False
-    )
-    third = slope_errors(counts, 6.0, np.array([0.0, np.nan, 1]), np.array([0.0, 1]), redrawn=False)
-    assert abs(second.bias) < 0.01
+    sets, y = np.maximum(counts, 0), np.array([0.0, 1])
+    second = slope_errors(counts, 6.0, sets, np.array([0.0, 1, np.nan]), y)
+    third = slope_errors(counts, 6.0, sets, np.array([0.0, np.nan, 1]), y)
+    assert second.bias == 0
     assert abs(third.bias) > 0.2
+    assert third.noise > 10 * second.noise
+
+
+def test_an_impossible_cell_counts_as_empty():
+    counts = np.array([[50.0, np.nan], [30.0, 40.0]])
+    found = slope_errors(counts, 1.0, np.nan_to_num(counts), np.arange(2.0), np.arange(2.0))
+    assert found.bias == 0
 
 
 def test_nothing_is_told_without_records_or_without_a_comparison():
-    empty = np.zeros((2, 2))
-    assert slope_errors(empty, 1.0, np.arange(2.0), np.arange(2.0), redrawn=False) is None
-    one = slope_errors(np.ones((2, 2)), 1.0, np.array([1.0, np.nan]), np.arange(2.0), redrawn=False)
-    assert one is None
+    x = np.arange(2.0)
+    assert slope_errors(np.ones((2, 2)), 1.0, np.zeros((2, 2)), x, x) is None
+    assert slope_errors(np.ones((2, 2)), 1.0, np.ones((2, 2)), np.array([1.0, np.nan]), x) is None
+    # A noisy table that determines nothing: the bias is as large as the noise.
+    blind = slope_errors(np.full((2, 2), -1.0), 1.0, np.ones((2, 2)), x, x)
+    assert blind.bias == blind.noise > 0
