@@ -134,10 +134,8 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         ((values, lows, highs),) = found
     cells = tuple(
         QueryCell(codes, *_plain(*ends))
-        for codes, ends in zip(
-            asked.labels(),
-            zip(values.ravel(), lows.ravel(), highs.ravel(), strict=True),
-            strict=True,
+        for codes, *ends in sorted(
+            zip(asked.labels(), values.ravel(), lows.ravel(), highs.ravel(), strict=True)
         )
     )
     counted = question.between is None and question.measure in ("count", "share", "ratio")

@@ -17,8 +17,8 @@ contain spaces, commas or `and`. Capitals do not matter. There are synonyms for 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 from dp_core.analysis.query.level_conditions import (
     MIRRORED,
@@ -29,6 +29,7 @@ from dp_core.analysis.query.level_conditions import (
     missing,
 )
 from dp_core.analysis.query.question import Condition, Conditions, Question
+from dp_core.analysis.query.question_tokens import BY, WHERE, TokenReader
 from dp_core.errors import BadInput, nearest, similar
 from dp_core.schema.definition import Column, Schema
 
@@ -38,22 +39,6 @@ EXAMPLES = (
     "share of sex = female by region",
     "mean of income by region where age >= 30",
     "difference in mean of income between sex = male and sex = female",
-)
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<quoted>"[^"]*"|“[^”]*”|'[^']*'|`[^`]*`)"""
-    r"""|(?P<sign><=|>=|!=|<>|==|=|<|>|≤|≥|≠)|(?P<mark>[(),])|(?P<word>[^\s(),<>=!≤≥≠"“”`]+))"""
-)
-_SIGNS = {"==": "=", "<>": "!=", "≠": "!=", "≤": "<=", "≥": ">="}
-_WORD_SIGNS = (
-    ("at least", ">="),
-    ("at most", "<="),
-    ("less than", "<"),
-    ("more than", ">"),
-    ("greater than", ">"),
-    ("below", "<"),
-    ("under", "<"),
-    ("above", ">"),
-    ("over", ">"),
 )
 _MEASURES: Mapping[str, str] = {
     **dict.fromkeys(("count", "counts", "number", "n", "records"), "count"),
@@ -65,17 +50,7 @@ _MEASURES: Mapping[str, str] = {
     "ratio": "ratio",
     **dict.fromkeys(("difference", "diff"), "difference"),
 }
-_BY, _WHERE = ("by", "per"), ("where", "for", "among", "given", "if", "with")
-_END = (*_BY, *_WHERE, "and", "to", "between", "or", "&")
 MOST_CHARACTERS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    start: int
-    end: int
 
 
 def read_question(text: str, schema: Schema) -> Question:
@@ -93,17 +68,15 @@ def read_question(text: str, schema: Schema) -> Question:
     return _Reader(text, schema).question()
 
 
-class _Reader:
+class _Reader(TokenReader):
     """Reads one question from left to right."""
 
     def __init__(self, text: str, schema: Schema) -> None:
-        self.text = text.strip().rstrip("?.")
+        super().__init__(text)
         self.columns = {column.name: column for column in schema.released}
         self.names: dict[str, list[str]] = {}
         for name in self.columns:
             self.names.setdefault(folded(name), []).append(name)
-        self.tokens = _tokens(self.text)
-        self.place = 0
 
     def question(self) -> Question:
         if not self.tokens:
@@ -112,12 +85,12 @@ class _Reader:
         by: list[str] = []
         where: list[Condition] = []
         while self.place < len(self.tokens):
-            if self._word(*_BY):
+            if self.word(*BY):
                 by += self._columns()
-            elif self._word(*_WHERE):
+            elif self.word(*WHERE):
                 where += self._conditions()
             else:
-                raise self._unexpected("`by COLUMN` or `where CONDITION`")
+                raise self.unexpected("`by COLUMN` or `where CONDITION`")
         if len({*by}) < len(by):
             raise BadInput("A column occurs twice after `by`; name it once.")
         if found.levels_of in by:
@@ -130,16 +103,16 @@ class _Reader:
     # -- measures
 
     def _measure(self, *, within: bool = False) -> Question:
-        token = self._next_token()
-        if not within and token is not None and self._is(token, *_BY, *_WHERE):
+        token = self.next_token()
+        if not within and token is not None and self.is_word(token, *BY, *WHERE):
             return Question(measure="count")
-        self._word("the")
-        if self._word("how"):
-            if not self._word("many"):
-                raise self._unexpected("`how many`")
-            self._word("records", "rows", "people", "persons")
-            return self._count()
-        token = self._next_token()
+        self.word("the")
+        if self.word("how"):
+            if not self.word("many"):
+                raise self.unexpected("`how many`")
+            self.word("records", "rows", "people", "persons")
+            return self._count(of=not self.at_end())
+        token = self.next_token()
         word = _MEASURES.get(token.text.casefold(), "") if token and token.kind == "word" else ""
         if not word or token is None or (within and word in ("difference", "ratio")):
             raise self._no_measure(within=within)
@@ -152,13 +125,13 @@ class _Reader:
             case "difference":
                 return self._difference()
             case "ratio":
-                self._word("of")
+                self.word("of")
                 first = self._counted()
-                if not self._word("to"):
-                    raise self._unexpected("`to` and the condition of the denominator")
+                if not self.word("to"):
+                    raise self.unexpected("`to` and the condition of the denominator")
                 return Question(measure="ratio", of=first, to=self._counted())
-        self._word("of", "in")
-        self._word("the")
+        self.word("of", "in")
+        self.word("the")
         name = self._column(f"the column whose {word} is asked")
         column = self.columns[name]
         if column.levels:
@@ -170,41 +143,42 @@ class _Reader:
             raise BadInput(f"{name!r} has dates, which have no total: ask for `mean of {name}`.")
         return Question(measure="mean" if word == "mean" else "total", number=name)
 
-    def _count(self) -> Question:
-        if self._word("of"):
-            if self._word("records", "rows"):
+    def _count(self, *, of: bool = False) -> Question:
+        if self.word("of") or of:
+            if self.word("records", "rows"):
                 return Question(measure="count")
             return Question(measure="count", of=self._conditions())
         return Question(measure="count")
 
     def _counted(self) -> Conditions:
         """Return the conditions of a count in a ratio; `count of` before them is optional."""
-        if self._word("count", "counts"):
-            self._word("of", "where")
+        if self.word("count", "counts"):
+            self.word("of", "where")
         return self._conditions()
 
     def _share(self) -> Question:
-        if not self._word("of"):
+        if not self.word("of") and self.at_end():
             return Question(measure="share")
-        self._word("records", "rows")
+        self.word("the")
+        self.word("records", "rows")
         start = self.place
-        name = self._longest(self.names)
-        if name is not None and self._ends():
+        name = self.longest(self.names)
+        if name is not None and self.at_end():
             return Question(measure="share", levels_of=self._one_name(name))
         self.place = start
         return Question(measure="share", of=self._conditions())
 
     def _difference(self) -> Question:
-        if not self._word("in", "of"):
-            raise self._unexpected("`in`, as in `difference in share of ...`")
+        if not self.word("in", "of"):
+            raise self.unexpected("`in`, as in `difference in share of ...`")
         found = self._measure(within=True)
-        if not self._word("between"):
-            raise self._unexpected("`between GROUP and GROUP`")
+        if not self.word("between"):
+            raise self.unexpected("`between GROUP and GROUP`")
         # In `between a = 1 and a = 2` the word divides the groups; each group may have several
         # conditions only if they are separated by commas.
         first = self._conditions(joined=False)
-        if not self._word("and"):
-            raise self._unexpected("`and` and the second group")
+        if not self.word("and"):
+            raise self.unexpected("`and` and the second group")
         second = self._conditions(joined=False)
         return replace(found, between=(first, second))
 
@@ -213,9 +187,9 @@ class _Reader:
     def _conditions(self, *, joined: bool = True) -> Conditions:
         found = [self._condition()]
         while True:
-            if self._mark(",") or (joined and self._word("and", "&")):
+            if self.mark(",") or (joined and self.word("and", "&")):
                 found.append(self._condition())
-            elif self._word("or"):
+            elif self.word("or"):
                 raise BadInput(
                     "`or` is not known here: for several levels of one column write"
                     " COLUMN in (LEVEL, LEVEL)."
@@ -224,32 +198,32 @@ class _Reader:
                 return tuple(found)
 
     def _condition(self) -> Condition:
-        token = self._next_token()
+        token = self.next_token()
         if token is None:
-            raise self._unexpected("a condition such as `sex = female`")
+            raise self.unexpected("a condition such as `sex = female`")
         start = self.place
-        name = self._longest(self.names)
+        name = self.longest(self.names)
         if name is None:
             return self._mirrored() or self._level_alone()
         column = self.columns[self._one_name(name)]
-        sign = self._sign()
+        sign = self.sign()
         if sign is not None:
             return self._valued(column, sign)
-        negated = self._word("not")
-        if self._word("in"):
+        negated = self.word("not")
+        if self.word("in"):
             return equal_to(column, self._values(column), negated=negated)
         if negated:
             return equal_to(column, [self._value(column)], negated=True)
-        if self._word("between"):
+        if self.word("between"):
             low = self._value(column)
-            if not self._word("and", "to"):
-                raise self._unexpected("`and` and the upper end")
+            if not self.word("and", "to"):
+                raise self.unexpected("`and` and the upper end")
             return self._both(compared(column, ">=", low), column, "<=", self._value(column))
-        if self._word("is"):
-            negated = self._word("not")
-            if self._word("missing", "unknown", "null", "na"):
+        if self.word("is"):
+            negated = self.word("not")
+            if self.word("missing", "unknown", "null", "na"):
                 return missing(column, negated=negated)
-            sign = self._sign()
+            sign = self.sign()
             if sign is not None and not negated:
                 return self._valued(column, sign)
             return equal_to(column, [self._value(column)], negated=negated)
@@ -258,12 +232,12 @@ class _Reader:
         if alone is not None:
             return alone
         self.place = start
-        self._longest(self.names)
-        raise self._unexpected(f"=, <, >= or `in` after {column.name!r}")
+        self.longest(self.names)
+        raise self.unexpected(f"=, <, >= or `in` after {column.name!r}")
 
     def _valued(self, column: Column, sign: str) -> Condition:
         if sign in ("=", "!="):
-            if self._next_token() is not None and self._mark("("):
+            if self.next_token() is not None and self.mark("("):
                 self.place -= 1
                 return equal_to(column, self._values(column), negated=sign == "!=")
             return equal_to(column, [self._value(column)], negated=sign == "!=")
@@ -284,20 +258,20 @@ class _Reader:
     def _mirrored(self) -> Condition | None:
         """Return `30 <= age` or `30 <= age < 40`, None if there is no such condition."""
         start = self.place
-        value = self._next_token()
+        value = self.next_token()
         self.place += 1
-        sign = self._sign()
-        name = self._longest(self.names) if sign in MIRRORED else None
+        sign = self.sign()
+        name = self.longest(self.names) if sign in MIRRORED else None
         if value is None or sign is None or name is None:
             self.place = start
             return None
         column = self.columns[self._one_name(name)]
         found = compared(column, MIRRORED[sign], value.text)
-        upper = self._sign()
+        upper = self.sign()
         if upper is None:
             return found
         if upper not in MIRRORED:
-            raise self._unexpected("<, <=, > or >=")
+            raise self.unexpected("<, <=, > or >=")
         return self._both(found, column, upper, self._value(column))
 
     def _level_alone(self) -> Condition:
@@ -308,7 +282,7 @@ class _Reader:
             for level in codes_by_text(column) if column.levels else ():
                 if not re.fullmatch(r"[\d\s.,+-]*|missing|\(missing\)", level):
                     owners.setdefault(level, []).append(column.name)
-        text = self._longest(owners)
+        text = self.longest(owners)
         if text is not None:
             own = owners[text]
             if len(own) > 1:
@@ -316,7 +290,7 @@ class _Reader:
                 raise BadInput(f"{text!r} is a level of {len(own)} columns: write {listed}.")
             return equal_to(self.columns[own[0]], [text])
         self.place = start
-        word = self._run()
+        word = self.run()
         near = similar(word, [*self.columns]) or similar(word, owners)
         raise BadInput(f"There is no column {word!r}.{near or nearest(word, self.columns)}")
 
@@ -325,7 +299,7 @@ class _Reader:
         for other in self.columns.values():
             if other.levels:
                 start = self.place
-                text = self._longest(codes_by_text(other))
+                text = self.longest(codes_by_text(other))
                 if text is not None and len(text) > len(column.name):
                     return equal_to(other, [text])
                 self.place = start
@@ -333,35 +307,39 @@ class _Reader:
 
     def _values(self, column: Column) -> list[str]:
         """Return the values of a list in brackets."""
-        if not self._mark("("):
-            raise self._unexpected(f"a list in brackets, as in {column.name} in (LEVEL, LEVEL)")
+        if not self.mark("("):
+            raise self.unexpected(f"a list in brackets, as in {column.name} in (LEVEL, LEVEL)")
         found = [self._value(column)]
-        while not self._mark(")"):
-            if not (self._mark(",") or self._word("or", "and")):
-                raise self._unexpected("a comma or the closing bracket")
+        while not self.mark(")"):
+            if not (self.mark(",") or self.word("or", "and")):
+                raise self.unexpected("a comma or the closing bracket")
             found.append(self._value(column))
         return found
 
     def _value(self, column: Column) -> str:
         """Return the text of a value: the longest level or bin, or all up to the next clause."""
-        if self._next_token() is None:
-            raise self._unexpected(f"a value of {column.name!r}")
-        return self._longest(codes_by_text(column)) or self._run()
+        if self.next_token() is None:
+            raise self.unexpected(f"a value of {column.name!r}")
+        return self.longest(codes_by_text(column)) or self.run()
 
     # -- columns
 
     def _columns(self) -> list[str]:
         found = [self._column("a column after `by`")]
-        while self._mark(",") or self._word("and", "x", "×", "&"):
-            found.append(self._column("a column after the comma"))
-        return found
+        while True:
+            if self.mark(",") or self.word("and", "x", "×", "&"):
+                found.append(self._column("a column after the comma"))
+            elif (name := self.longest(self.names)) is not None:
+                found.append(self._one_name(name))  # `by sex region`
+            else:
+                return found
 
     def _column(self, what: str) -> str:
-        if self._next_token() is None:
-            raise self._unexpected(what)
-        name = self._longest(self.names)
+        if self.next_token() is None:
+            raise self.unexpected(what)
+        name = self.longest(self.names)
         if name is None:
-            word = self._run()
+            word = self.run()
             raise BadInput(f"There is no column {word!r}.{nearest(word, self.columns)}")
         return self._one_name(name)
 
@@ -376,121 +354,27 @@ class _Reader:
             )
         return exact[0] if len(named) > 1 else named[0]
 
-    # -- tokens
-
-    def _next_token(self) -> _Token | None:
-        return self.tokens[self.place] if self.place < len(self.tokens) else None
-
-    @staticmethod
-    def _is(token: _Token, *words: str) -> bool:
-        return token.kind == "word" and token.text.casefold() in words
-
-    def _word(self, *words: str) -> bool:
-        """Pass one of some words if it comes next."""
-        token = self._next_token()
-        found = token is not None and self._is(token, *words)
-        self.place += found
-        return found
-
-    def _mark(self, mark: str) -> bool:
-        token = self._next_token()
-        found = token is not None and token.kind == "mark" and token.text == mark
-        self.place += found
-        return found
-
-    def _sign(self) -> str | None:
-        """Pass a sign of comparison, or its words, and return it."""
-        token = self._next_token()
-        if token is None:
-            return None
-        if token.kind == "sign":
-            self.place += 1
-            return _SIGNS.get(token.text, token.text)
-        for words, sign in _WORD_SIGNS:
-            start = self.place
-            if all(self._word(word) for word in words.split()):
-                return sign
-            self.place = start
-        return None
-
-    def _ends(self) -> bool:
-        """Return whether a measure ends here."""
-        token = self._next_token()
-        return token is None or self._is(token, *_BY, *_WHERE, "between")
-
-    def _longest(self, known: Iterable[str]) -> str | None:
-        """Pass the longest text from here on that is known, and return it; None if none is."""
-        token = self._next_token()
-        if token is None:
-            return None
-        if token.kind == "quoted":
-            text = folded(token.text[1:-1])
-            if text not in known:
-                return None
-            self.place += 1
-            return text
-        for stop in range(min(len(self.tokens), self.place + 40), self.place, -1):
-            text = folded(self.text[token.start : self.tokens[stop - 1].end])
-            if text in known:
-                self.place = stop
-                return text
-        return None
-
-    def _run(self) -> str:
-        """Pass everything up to the next clause, sign or mark, and return it as text."""
-        first = self.tokens[self.place]
-        self.place += 1
-        if first.kind == "quoted":
-            return first.text[1:-1]
-        last = first
-        while (token := self._next_token()) is not None and token.kind == "word":
-            if self._is(token, *_END, "is", "in", "not"):
-                break
-            last = token
-            self.place += 1
-        return self.text[first.start : last.end]
-
     # -- mistakes
 
     def _no_measure(self, *, within: bool) -> BadInput:
         words = "count, share, mean of COLUMN or total of COLUMN"
-        words += "" if within else ", ratio of CONDITION to CONDITION, or difference in ..."
-        if not within and (start := self.place) is not None and self._longest(self.names):
-            self.place = start
-            return BadInput(
-                f"A question begins with what is asked: `count by {self.text}`, or `share of"
-                f" {self.text}`. Others are mean of COLUMN and total of COLUMN."
-            )
-        token = self._next_token()
+        if not within:
+            words += ", ratio of CONDITION to CONDITION, or difference in a measure"
+            name = self.longest(self.names)
+            if name is not None:
+                number = self.at_end() and not self.columns[self._one_name(name)].levels
+                meant = ("mean of", "total of") if number else ("share of", "count by")
+                one, other = (f"`{each} {self.text}`" for each in meant)
+                return BadInput(
+                    f"A question begins with what is asked: {one}, or {other}. Known are {words}."
+                )
+        token = self.next_token()
         shown = f"{token.text!r}" if token else "the end"
         near = similar(token.text, _MEASURES) if token else ""
         return BadInput(
-            f"{shown} is not known as a measure.{near} A question begins with {words}."
-            f" Example: {EXAMPLES[1]}."
+            f"{shown} is not known as a measure.{near} A question begins with {words}. Example:"
+            f" share by {next(iter(self.columns))}."
         )
-
-    def _unexpected(self, wanted: str) -> BadInput:
-        token = self._next_token()
-        before = self.text[: token.start if token else len(self.text)].rstrip()
-        shown = f"{token.text!r}" if token else "the end"
-        near = ""
-        if token is not None and token.kind == "word":
-            near = similar(token.text, (*_BY, *_WHERE, "between", "and"))
-        return BadInput(f"After {before!r} comes {shown} instead of {wanted}.{near}")
-
-
-def _tokens(text: str) -> list[_Token]:
-    found, place = [], 0
-    while text[place:].strip():
-        match = _TOKEN.match(text, place)
-        if match is None:
-            rest = text[place:].strip()
-            what = "A quote is not closed" if rest[0] in "\"“”'`" else f"{rest[0]!r} is not known"
-            raise BadInput(f"{what} in the question at {rest[:20]!r}.")
-        kind = str(match.lastgroup)
-        found.append(_Token(kind, match[kind], match.start(kind), match.end(kind)))
-        place = match.end()
-    return found
 
 
 def _examples() -> str:

@@ -13,6 +13,7 @@ SAME = {
     "count by sex": ["by sex", "Count by SEX", "number by sex", "how many people by sex?"],
     "share by sex, health": [
         *("share by sex and health", "percent per sex, health", "shares by sex x health"),
+        "share by sex health",
     ],
     "mean of age by sex": [
         *("mean age by sex", "average of age per sex", "avg age by sex"),
@@ -62,7 +63,8 @@ SAME = {
         "ratio of count of sex = 2 to count of sex = 1 where age >= 30",
     ],
     "count where marital status is not missing": ["count where marital status is not NA"],
-    "count of sex = male by health": ["count of male by health"],
+    "count of sex = male by health": ["count of male by health", "how many male by health"],
+    "share of sex = male": ["share male", "share of the male"],
     "count where height < 1.75": ["count where 1.75 > height"],
 }
 TYPED = [(typed, wanted) for wanted, all_ in SAME.items() for typed in (wanted, *all_)]
@@ -105,6 +107,10 @@ WRONG = {
     "   ": ["count by sex"],
     "shrae by sex": ["'shrae'", "'share'"],
     "sex, age": ["count by sex, age"],
+    "age by sex": ["mean of age by sex"],
+    "health by sex": ["share of health by sex"],
+    "how many teenagers": ["'teenagers'"],
+    "count where sex = “male": ["quote"],
     "median of age": ["'median'", "mean of COLUMN"],
     "count by sexx": ["'sexx'", "'sex'"],
     "count by sex, ": ["column"],
