@@ -16,10 +16,11 @@ from dp_core.methods.parametric.adapters import Measuring
 from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices, questions
 from dp_core.methods.reconstruction.reconstructor import piece_rows
 from dp_core.methods.selection.budget.allocation import shares as allocate
-from dp_core.methods.selection.selector import Expected, Selection
+from dp_core.methods.selection.selector import Expected, Selection, Terms
 from dp_core.schema.privacy import PAYING_STAGES, Noise, Stage
 from dp_core.spec.fixed_plan import fixed_beforehand
 from dp_core.spec.release_spec import ReleaseSpec
+from dp_core.spec.wanted_error import wanted_error
 from dp_core.tables.domain import Clique
 from dp_core.wall.accounting.covered_choices import covered
 from dp_core.wall.accounting.currency import (
@@ -30,6 +31,7 @@ from dp_core.wall.accounting.currency import (
     threshold_currency,
 )
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.released import noise_variance
 from dp_core.wall.statistics import TableChecks, sensitivities
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.statistic import Statistic
@@ -149,6 +151,32 @@ class Plan:
         """Whether the plan alone fixes how many tables are measured and the noise of each."""
         return fixed_beforehand(self.document())
 
+    @property
+    def terms(self) -> Terms:
+        """What a selection may know beforehand: budget, and noise of what is measured before it."""
+        relation = self.spec.privacy.relation
+        bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
+        first = self.one_way()
+        before: dict[Clique, Fraction] = {(): self.costs["total"]}
+        for clique, weight in zip(first.cliques, first.weights, strict=True):
+            before[clique] = self.costs["one_way"] * weight
+        noise = {
+            clique: self.currency.noise(cost / self.replicates, **bounds)
+            for clique, cost in before.items()
+            if cost
+        }
+        return Terms(
+            currency=self.currency,
+            relation=relation,
+            measure=self.costs["measure"] / self.replicates,
+            known={clique: noise_variance(of.kind, of.scale) for clique, of in noise.items()},
+        )
+
+    def selected(self) -> Selection | None:
+        """Return what the stage `measure` measures if no answer decides it, otherwise None."""
+        found = self.spec.selector.certain(self.spec.schema.domain, self.terms)
+        return found.selection if found and found.share == 1 else None
+
     def one_way(self) -> Selection:
         """Return the one-way tables measured before selection, and their weights."""
         domain = self.spec.schema.domain
@@ -168,12 +196,8 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     times = spec.sets if spec.mode == "split" else 1
     l1, l2_squared = count_l1(privacy.relation), count_l2_squared(privacy.relation)
     currency = _currency(spec, l1, l2_squared, times)
-    costs = {
-        stage: spec.shares[stage] * currency.limit
-        for stage in PAYING_STAGES
-        if stage in spec.shares
-    }
-    plan = Plan(spec, currency, costs, (), (), None, 0, None)
+    plan = _costed(spec, currency)
+    costs = plan.costs
     _check_draws(spec, currency, costs["measure"] / times)
 
     tables: list[PlannedTable] = []
@@ -212,9 +236,11 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     if costs["one_way"]:
         first = plan.one_way()
         add("one_way", first.cliques, first.weights)
-    selection = spec.selector.planned(domain)
-    if selection is not None:
-        add("measure", selection.cliques, selection.weights, selection.interactions)
+    certain = spec.selector.certain(domain, plan.terms)
+    if certain is not None:
+        selection = certain.selection
+        weights = [certain.share * weight for weight in selection.weights]
+        add("measure", selection.cliques, weights, selection.interactions)
         if tables and all(table.interaction for table in tables):
             raise BadInput(
                 "The release would measure only interactions, from which no records can be made;"
@@ -256,6 +282,16 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         ),
         _check_noise(spec, currency, costs["checks"]),
     )
+
+
+def _costed(spec: ReleaseSpec, currency: Currency) -> Plan:
+    """Return a plan that has its costs, but no noise yet."""
+    costs = {
+        stage: spec.shares[stage] * currency.limit
+        for stage in PAYING_STAGES
+        if stage in spec.shares
+    }
+    return Plan(spec, currency, costs, (), (), None, 0, None)
 
 
 def _interaction(spec: ReleaseSpec, clique: Clique) -> Interaction:
@@ -359,7 +395,8 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
     if shares["one_way"]:
         share = shares["one_way"] * equal / times
         planned += [(share, l1, l2_squared, float(size)) for size in domain.sizes]
-    selection = spec.selector.planned(domain)
+    # What serves a workload depends on the currency.
+    selection = None if spec.selector.workload else spec.selector.planned(domain)
     if selection is not None:
         for clique, weight in zip(selection.cliques, selection.weights, strict=True):
             share, bounds, cells = shares["measure"] * weight / times, (l1, l2_squared), 1.0
@@ -410,6 +447,8 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
         other = least_noise("gaussian" if found.kind == "pure" else "laplace")
     except ValueError:
         return found  # the only possible one
+    if spec.selector.workload and not spec.selector.adaptive:
+        return min((found, other), key=lambda currency: wanted_error(_costed(spec, currency)))
     return _expecting_less(spec, found, other, times)
 
 
@@ -446,6 +485,9 @@ def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency, times: 
         if expected is None:
             return found
         errors[currency.kind] = math.prod(each.two + each.three for each in expected)
+        if spec.selector.workload:
+            # The workload counts as much as everything else together.
+            errors[currency.kind] *= wanted_error(_costed(spec, currency))
     return min((found, other), key=lambda currency: errors[currency.kind])
 
 

@@ -238,8 +238,7 @@ def select(plan: Plan, curator: Curator, basics: Sequence[Measurement]) -> tuple
         basics: Results of `measure_basics` for all replicates; a single selection uses the first.
     """
     spec = plan.spec
-    planned = spec.selector.planned(spec.schema.domain)
-    if planned is not None:
+    if (planned := plan.selected()) is not None:
         return (planned,)
     asked = replicates(plan) if spec.selector.rounds else replicates(plan)[:1]
     times = plan.replicates if spec.selector.rounds else 1

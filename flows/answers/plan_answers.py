@@ -12,6 +12,7 @@ from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.spec.plan import Plan, PlannedTable, PlannedTotal, check_reach, expected_error
+from dp_core.spec.wanted_error import Margin, margins
 from flows.answers.amounts import AccountAbove, PrivacyAmount, account_above, amount_left
 from flows.answers.answer import INLINE, OMITTED, Answer
 from tasks.ledger.accounts import Above
@@ -45,6 +46,23 @@ class TableNoise(Answer):
     tvd: float | None
     times: int
     interaction: bool | None = field(default=None, metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedMargin(Answer):
+    """The margin that a wanted table will have at most; `within` are 95 % half widths.
+
+    `within_points` are percentage points of a share of all records; None without `rows_about`. With
+    ranges or prefixes, both are those of a typical answer (root mean square) instead of each cell.
+    """
+
+    columns: tuple[str, ...]
+    ranges: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    weight: Fraction
+    cells: int
+    within: float
+    within_points: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +154,7 @@ class PlanAnswer(Answer):
     stages: tuple[PlannedStage, ...]
     tables: tuple[TableNoise, ...]
     totals: tuple[TotalNoise, ...]
+    wanted: tuple[WantedMargin, ...] | None = field(default=None, metadata=OMITTED)
     choices: tuple[ChoiceNoise, ...] | None = field(default=None, metadata=OMITTED)
     checks: Checks
     evenness: float | None
@@ -183,6 +202,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         ),
         tables=tuple(_table(table, rows) for table in plan.tables),
         totals=tuple(_total(total, rows) for total in plan.totals),
+        wanted=tuple(_wanted(margin, rows) for margin in margins(plan)) or None,
         choices=tuple(_choice(choice) for choice in plan.choices) or None,
         checks=Checks(
             tuple(map(tuple, spec.checks)),
@@ -361,6 +381,20 @@ def _table(table: PlannedTable, rows: int | None) -> TableNoise:
         tvd=table.tvd(rows) if rows and table.clique else None,
         times=table.times,
         interaction=table.interaction or None,
+    )
+
+
+def _wanted(margin: Margin, rows: int | None) -> WantedMargin:
+    table, within = margin.table, margin.half_width
+    points = 100 * within / rows if rows else None
+    return WantedMargin(
+        columns=tuple(table.of),
+        ranges=tuple(table.ranges),
+        prefixes=tuple(table.prefixes),
+        weight=table.weight,
+        cells=margin.cells,
+        within=_within(within),
+        within_points=None if points is None else float(f"{points:.2g}"),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -25,7 +25,7 @@ from flows.cli.terminal.view_parts import (
 )
 
 if TYPE_CHECKING:
-    from flows.answers.plan_answers import PlanAnswer
+    from flows.answers.plan_answers import PlanAnswer, WantedMargin
 
 MOST_TABLES = 40
 TOO_NOISY = 0.5
@@ -45,7 +45,7 @@ def _method(plan: PlanAnswer) -> str:
 
 def plan(console: Console, plan: PlanAnswer) -> None:
     """Print the cost and the noise of a planned release."""
-    sets = f"{plural(plan.sets, 'set')} ({plan.mode})"
+    sets = f"{plural(plan.sets, 'set')} ({plan.mode})" if plan.sets else "tables only, no sets"
     console.print(
         f"[bold]{plan.release}[/bold]: {_method(plan)}, {privacy(plan.privacy)}, {plan.neighbours},"
         f" {sets}, account {plan.account}"
@@ -68,6 +68,9 @@ def plan(console: Console, plan: PlanAnswer) -> None:
     if plan.totals:
         console.print()
         _planned_totals(console, plan)
+    if plan.wanted:
+        console.print()
+        _wanted_tables(console, plan.wanted)
     for text in _remarks(plan):
         sentence(console, text)
     if plan.memory_bytes is not None:
@@ -151,6 +154,28 @@ def _planned_tables(console: Console, plan: PlanAnswer) -> None:
         else " Add rows_about to the schema to see the noise as TVD too."
     )
     console.print(f"[dim]{kind} noise. 95 % error: bound for one count, in records.{note}[/dim]")
+
+
+def _wanted_tables(console: Console, wanted: Sequence[WantedMargin]) -> None:
+    right = ("weight", "cells", "95 % margin", "points of share")
+    tables = table_of("wanted table", *right, right=right)
+    for table in wanted[:MOST_TABLES]:
+        sums = [f"ranges of {name}" for name in table.ranges]
+        sums += [f"prefixes of {name}" for name in table.prefixes]
+        points = table.within_points
+        tables.add_row(
+            " x ".join(table.columns) + (f" ({', '.join(sums)})" if sums else ""),
+            number(table.weight),
+            f"{table.cells:,}",
+            f"±{table.within:,.6g}",
+            "" if points is None else f"±{points:g}",
+        )
+    console.print(tables)
+    _left_out(console, len(wanted), "wanted tables")
+    console.print(
+        "[dim]95 % margin of a count from all noisy tables together, in records, at most; of ranges"
+        " and prefixes, that of a typical one.[/dim]"
+    )
 
 
 def _planned_totals(console: Console, plan: PlanAnswer) -> None:
