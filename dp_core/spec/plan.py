@@ -112,7 +112,7 @@ class Plan:
         score_noise: Noise of each score of the selection, or None if it releases no scores.
         scores: Number of those scores.
         memory: Approximate bytes of memory for reconstruction and synthesis; None without
-            `rows_about`.
+            `rows_about` or without sets.
         check_noise: Noise of each charged check, or None if there are none.
     """
 
@@ -261,7 +261,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         score_noise = noise_of(statistic, costs["select"])
     _check_rows(spec, tables)
     memory = None
-    if spec.schema.rows_about is not None:
+    if spec.schema.rows_about is not None and spec.sets:
         cliques = [table.clique for table in tables]
         rows = spec.rows or spec.schema.rows_about
         memory = spec.reconstructor.memory(domain, cliques, rows)

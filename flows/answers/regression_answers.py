@@ -24,7 +24,7 @@ from dp_core.bundle.report.example_code import SIZES_DIFFER
 from dp_core.bundle.statement.release_json import TOLERANCE as WEIGHTS_OFF
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Combined
-from dp_core.inference.combining_rules import OFF, WORDING, covered
+from dp_core.inference.combining_rules import NO_SETS, OFF, WORDING, covered
 from dp_core.inference.formulas.formula import Formula, read_formula
 from dp_core.inference.intervals import interval
 from dp_core.inference.measured_relations import needed_groups, unmeasured, unmeasured_sentence
@@ -161,6 +161,8 @@ def infer(
     """
     bundle = read_bundle(folder)
     claims = bundle.claims
+    if bundle.rule is None:
+        raise BadInput(NO_SETS)
     if claims.sets == 1 and not naive:
         raise BadInput(
             "This release has one set, so only naive intervals exist, which ignore synthesis and"

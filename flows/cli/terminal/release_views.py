@@ -210,13 +210,16 @@ def _left_out(console: Console, count: int, what: str) -> None:
 
 def published(console: Console, made: answers.PublishedRelease) -> None:
     """Print what a published release cost, and where it is."""
-    sets = f"{plural(made.sets, 'set')} of {made.rows:,} rows"
+    sets = "noisy tables only"
+    if made.sets:
+        sets = f"{plural(made.sets, 'set')} of {made.rows:,} rows"
     console.print(f"[bold]{made.release}[/bold] is released: {sets} in {made.seconds} s.")
     spent = f"{privacy(made.spent)} ({made.neighbours}) in {made.charges} charges"
     fact(console, "Spent", f"{spent}; {left_of(made.account, made.left, made.above)}.")
     _accuracy(console, made.accuracy)
     path(console, "Bundle", made.out)
-    path(console, "Internal", f"{made.internal} (confidential, for staff)")
+    if made.sets:
+        path(console, "Internal", f"{made.internal} (confidential, for staff)")
     path(console, "Check", f"dp-release verify {made.out}")
 
 
