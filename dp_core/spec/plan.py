@@ -16,11 +16,11 @@ from dp_core.methods.parametric.adapters import Measuring
 from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices, questions
 from dp_core.methods.reconstruction.reconstructor import piece_rows
 from dp_core.methods.selection.budget.allocation import shares as allocate
+from dp_core.methods.selection.budget.wanted_margins import weighted_error
 from dp_core.methods.selection.selector import Expected, Selection, Terms
 from dp_core.schema.privacy import PAYING_STAGES, Noise, Stage
 from dp_core.spec.fixed_plan import fixed_beforehand
 from dp_core.spec.release_spec import ReleaseSpec
-from dp_core.spec.wanted_error import wanted_error
 from dp_core.tables.domain import Clique
 from dp_core.wall.accounting.covered_choices import covered
 from dp_core.wall.accounting.currency import (
@@ -448,7 +448,7 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
     except ValueError:
         return found  # the only possible one
     if spec.selector.workload and not spec.selector.adaptive:
-        return min((found, other), key=lambda currency: wanted_error(_costed(spec, currency)))
+        return min((found, other), key=lambda currency: _wanted_error(spec, currency))
     return _expecting_less(spec, found, other, times)
 
 
@@ -487,8 +487,13 @@ def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency, times: 
         errors[currency.kind] = math.prod(each.two + each.three for each in expected)
         if spec.selector.workload:
             # The workload counts as much as everything else together.
-            errors[currency.kind] *= wanted_error(_costed(spec, currency))
+            errors[currency.kind] *= _wanted_error(spec, currency)
     return min((found, other), key=lambda currency: errors[currency.kind])
+
+
+def _wanted_error(spec: ReleaseSpec, currency: Currency) -> float:
+    """Return the weighted error of the workload if that currency is taken, in records squared."""
+    return weighted_error(spec.selector, spec.schema.domain, _costed(spec, currency).terms)
 
 
 def expected_error(

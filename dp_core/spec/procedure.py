@@ -180,7 +180,9 @@ def replicates(plan: Plan) -> Sequence[int]:
 
 
 def model_numbers(plan: Plan) -> Sequence[int]:
-    """Return 0 for the one model of all sets, or 1..m if every set has its own."""
+    """Return 0 for the one model of all sets, or 1..m if every set has its own; () without sets."""
+    if not plan.spec.sets:
+        return ()
     return (0,) if plan.spec.mode == "shared" else range(1, plan.spec.sets + 1)
 
 

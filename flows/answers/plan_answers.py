@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 from dp_core.bundle.report.provenance import listed
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
+from dp_core.methods.selection.budget.wanted_margins import Margin, margins
 from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.spec.plan import Plan, PlannedTable, PlannedTotal, check_reach, expected_error
-from dp_core.spec.wanted_error import Margin, margins
 from flows.answers.amounts import AccountAbove, PrivacyAmount, account_above, amount_left
 from flows.answers.answer import INLINE, OMITTED, Answer
 from tasks.ledger.accounts import Above
@@ -202,7 +202,11 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         ),
         tables=tuple(_table(table, rows) for table in plan.tables),
         totals=tuple(_total(total, rows) for total in plan.totals),
-        wanted=tuple(_wanted(margin, rows) for margin in margins(plan)) or None,
+        wanted=tuple(
+            _wanted(margin, rows)
+            for margin in margins(spec.selector, spec.schema.domain, plan.terms)
+        )
+        or None,
         choices=tuple(_choice(choice) for choice in plan.choices) or None,
         checks=Checks(
             tuple(map(tuple, spec.checks)),

@@ -109,8 +109,8 @@ class Fixed(PlannedSelector):
         """Return the listed tables, columns in the domain's order."""
         if not self.cliques:
             raise BadInput(
-                "`select: fixed` needs `tables` at the top of the spec, such as"
-                " [{of: [age, sex]}], or `cliques`, a list of tables such as [[age, sex], [sex]]."
+                "`select: fixed` needs `cliques`, a list of tables such as [[age, sex], [sex]], or"
+                " `tables` at the top of the spec, such as [{of: [age, sex], weight: 2}]."
             )
         chosen = [_ordered(clique, domain) for clique in self.cliques]
         if len(set(chosen)) != len(chosen):

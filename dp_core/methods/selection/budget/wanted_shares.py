@@ -228,7 +228,8 @@ class _Error:
                 np.where(self.alone | (self.columns == 0), 1.0, 0.0),
                 *(np.where(self.columns <= order, tables, 0.0) + largest for order in (1, 2)),
             ]
-        ends = [self._descend(start) for start in starts if math.isfinite(self.value(start))]
+        starts = [start for start in starts if start.any() and math.isfinite(self.value(start))]
+        ends = [self._descend(start) for start in starts]
         best = min(ends, key=self.value)
         few = np.where(best < _FEW, 0.0, best)
         if 0 < np.count_nonzero(few) < np.count_nonzero(best) and math.isfinite(self.value(few)):

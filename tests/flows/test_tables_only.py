@@ -1,0 +1,142 @@
+"""A release of noisy tables without synthetic sets, from the spec to the bundle."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dp_core.bundle.files.marginals_file import read_marginals
+from dp_core.bundle.verification.verify import verify
+from dp_core.errors import Held
+from dp_core.methods.reconstruction.estimates.pooled_parts import pool
+from dp_core.spec.plan import make_plan
+from dp_core.spec.reading.spec_file import load_spec
+from flows.answers.plan_answers import plan_answer
+from tests.dp_core.bundle.forgery import failed, reseal, statement_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
+
+TABLES = "tables: [{of: [sex, age], weight: 3}, {of: [income, sex], prefixes: [income]}]\n"
+ONLY = "synthesize: {sets: 0}\n"
+
+
+class Stopped(Exception):
+    """What stops a release from outside."""
+
+
+@pytest.mark.parametrize(
+    ("method", "privacy"),
+    [
+        ("fixed", "{epsilon: 1, delta: 1e-6}"),
+        ("fixed", "{epsilon: 1, neighbours: replace-one}"),
+        ("auto", "{epsilon: 1, delta: 1e-6}"),
+        ("independent", "{epsilon: 1}"),
+    ],
+)
+def test_its_bundle_has_tables_and_verifies(project, method, privacy, command):
+    replace = "replace-one" in privacy
+    if replace:
+        project.open_account("other", neighbours="replace-one")
+    wanted = TABLES if method != "independent" else ""
+    project.write_spec(
+        wanted + ONLY, method=method, privacy=privacy, account="other" if replace else "town"
+    )
+    plan = make_plan(load_spec(project.spec))
+    project.release()
+    assert [check for check in verify(project.out).checks if not check.passed] == []
+    assert sorted(path.name for path in project.out.iterdir()) == [
+        "CITATION.cff",
+        "datapackage.json",
+        "marginals.parquet",
+        "registry.yaml",
+        "release.json",
+        "report.html",
+    ]
+    stated = json.loads((project.out / "release.json").read_text())
+    assert (stated["sets"]["m"], stated["sets"]["rows"], stated["inference"]["rule"]) == (
+        0,
+        [],
+        None,
+    )
+    assert abs(stated["sets"]["records"]["value"] - 400) < (1 if replace else 60)
+    described = json.loads((project.out / "datapackage.json").read_text())
+    assert [resource["path"] for resource in described["resources"]] == ["marginals.parquet"]
+    page = (project.out / "report.html").read_text()
+    assert "no synthetic sets" in page
+    assert "Distance ratio" not in page
+    assert "set-1" not in page
+    answer = command("status", "town", "--json").json
+    assert "synthesize" not in answer["stages_done"] + answer["stages_open"]
+    assert answer["state"] == "finished"
+    if wanted:
+        schema = plan.spec.schema
+        pooled = pool(
+            schema.domain,
+            read_marginals(project.out / "marginals.parquet", schema),
+            rows=400.0 if replace else None,
+        )
+        (first, _) = plan_answer(plan, None).wanted
+        found = pooled.half_width(first.columns)
+        assert found <= first.within * 1.01
+        if method == "fixed":
+            assert found == pytest.approx(first.within, rel=0.06)  # two digits
+
+
+def test_infer_says_that_there_are_no_sets_and_names_query(project, command):
+    project.write_spec(TABLES + ONLY, method="fixed")
+    project.release()
+    answer = command("infer", project.out, "age ~ sex")
+    assert answer.code == 2
+    assert "no sets" in answer.err
+    assert "dp-release query" in answer.err
+
+
+def test_another_number_of_records_is_found(project):
+    project.write_spec(TABLES + ONLY, method="fixed")
+    project.release()
+    document = statement_of(project.out)
+    document["sets"]["records"]["value"] += 1
+    reseal(project.out, document)
+    assert {*failed(verify(project.out))} == {"checks"}
+
+
+def test_it_goes_on_where_it_stopped_and_pays_once(project):
+    project.write_spec(TABLES + ONLY, method="fixed")
+    done = []
+
+    def interrupted(task, *given):
+        if task.name == "publish":
+            raise Stopped
+        done.append(task.name)
+        return task.fn(*given)
+
+    with pytest.raises(Stopped):
+        project.release(perform=interrupted)
+    assert not {"reconstruct", "synthesize", "check"} & {*done}
+    charges = project.kinds().count("charge")
+    project.release()
+    assert project.kinds().count("charge") == charges
+    assert not project.redraws()
+    assert verify(project.out).failures == ()
+
+
+def test_after_approval_it_waits_and_is_published_unchanged(project, command):
+    project.write_spec(TABLES + ONLY + "publish: after-approval\n", method="fixed")
+    with pytest.raises(Held):
+        project.release()
+    answer = command("publish", "town", "--by", "officer", "--reason", "seen")
+    assert answer.code == 0, answer.err
+    assert verify(project.out).failures == ()
+
+
+def test_the_plan_shows_the_margin_of_every_wanted_table(project, command):
+    project.write_spec(TABLES + ONLY, method="fixed")
+    first, second = command("plan", project.spec, "--json").json["wanted"]
+    assert (first["columns"], first["weight"]) == (["age", "sex"], "3")
+    assert (second["columns"], second["prefixes"]) == (["sex", "income"], ["income"])
+    assert first["within_points"] == pytest.approx(100 * first["within"] / 400, rel=0.06)
+    shown = command("plan", project.spec)
+    assert "age x sex" in shown.out
+    assert "prefixes of income" in shown.out
+    assert project.untouched()
