@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -11,8 +13,15 @@ from dp_core.bundle.report.provenance import listed
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.methods.selection.budget.wanted_margins import Margin, margins
-from dp_core.schema.privacy import PAYING_STAGES
-from dp_core.spec.plan import Plan, PlannedTable, PlannedTotal, check_reach, expected_error
+from dp_core.schema.privacy import PAYING_STAGES, Noise
+from dp_core.spec.plan import (
+    Plan,
+    PlannedTable,
+    PlannedTotal,
+    check_reach,
+    expected_error,
+    make_plan,
+)
 from flows.answers.amounts import AccountAbove, PrivacyAmount, account_above, amount_left
 from flows.answers.answer import INLINE, OMITTED, Answer
 from tasks.ledger.accounts import Above
@@ -21,6 +30,10 @@ from tasks.support.budget_refusals import no_account
 
 if TYPE_CHECKING:
     from flows.answers.ledger_answers import PlanApproval
+
+
+_MUCH_BETTER = 1.2
+"""Ratio of margins from which another kind of noise is mentioned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,17 @@ class WantedMargin(Answer):
     cells: int
     within: float
     within_points: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OtherNoise(Answer):
+    """A kind of noise with which the wanted tables would be this many times as exact.
+
+    It was not taken because everything else would be less exact; `measure.noise` takes it.
+    """
+
+    noise: str
+    times: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +179,7 @@ class PlanAnswer(Answer):
     tables: tuple[TableNoise, ...]
     totals: tuple[TotalNoise, ...]
     wanted: tuple[WantedMargin, ...] | None = field(default=None, metadata=OMITTED)
+    wanted_by_other_noise: OtherNoise | None = field(default=None, metadata=OMITTED)
     choices: tuple[ChoiceNoise, ...] | None = field(default=None, metadata=OMITTED)
     checks: Checks
     evenness: float | None
@@ -207,6 +232,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
             for margin in margins(spec.selector, spec.schema.domain, plan.terms)
         )
         or None,
+        wanted_by_other_noise=_other_noise(plan),
         choices=tuple(_choice(choice) for choice in plan.choices) or None,
         checks=Checks(
             tuple(map(tuple, spec.checks)),
@@ -400,6 +426,26 @@ def _wanted(margin: Margin, rows: int | None) -> WantedMargin:
         within=_within(within),
         within_points=None if points is None else float(f"{points:.2g}"),
     )
+
+
+def _other_noise(plan: Plan) -> OtherNoise | None:
+    """Return the other kind of noise if the wanted tables alone would be much better with it."""
+    spec = plan.spec
+    if not spec.selector.workload or spec.noise != "auto":
+        return None
+    other: Noise = "gaussian" if plan.currency.kind == "pure" else "laplace"
+    if other == "gaussian" and not spec.privacy.delta:
+        return None
+    plans = plan, make_plan(dataclasses.replace(spec, noise=other))
+    now, then = (_weighted_width(each) for each in plans)
+    times = now / then
+    return OtherNoise(other, float(f"{times:.2g}")) if times > _MUCH_BETTER else None
+
+
+def _weighted_width(plan: Plan) -> float:
+    """Return the weighted root mean square of the half widths of the wanted tables."""
+    found = margins(plan.spec.selector, plan.spec.schema.domain, plan.terms)
+    return math.sqrt(sum(float(each.table.weight) * each.half_width**2 for each in found))
 
 
 def _within(half_width: float) -> float:

@@ -71,6 +71,12 @@ def plan(console: Console, plan: PlanAnswer) -> None:
     if plan.wanted:
         console.print()
         _wanted_tables(console, plan.wanted)
+        if other := plan.wanted_by_other_noise:
+            sentence(
+                console,
+                f"measure: {{noise: {other.noise}}} would make these margins {other.times:g} times"
+                " narrower, and everything else less exact.",
+            )
     for text in _remarks(plan):
         sentence(console, text)
     if plan.memory_bytes is not None:
