@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -12,28 +10,29 @@ from typing import TYPE_CHECKING, Any, cast
 from dp_core.bundle.report.provenance import listed
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
-from dp_core.methods.selection.budget.wanted_margins import Margin, margins
-from dp_core.schema.privacy import PAYING_STAGES, Noise
+from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.spec.plan import (
     Plan,
     PlannedTable,
     PlannedTotal,
     check_reach,
     expected_error,
-    make_plan,
 )
-from flows.answers.amounts import AccountAbove, PrivacyAmount, account_above, amount_left
+from flows.answers.amounts import (
+    AccountAbove,
+    PrivacyAmount,
+    account_above,
+    amount_left,
+    within,
+)
 from flows.answers.answer import INLINE, OMITTED, Answer
+from flows.answers.wanted_answers import OtherNoise, WantedMargin, other_noise, wanted_margins
 from tasks.ledger.accounts import Above
 from tasks.ledger.ledger import Ledger
 from tasks.support.budget_refusals import no_account
 
 if TYPE_CHECKING:
     from flows.answers.ledger_answers import PlanApproval
-
-
-_MUCH_BETTER = 1.2
-"""Ratio of margins from which another kind of noise is mentioned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,34 +58,6 @@ class TableNoise(Answer):
     tvd: float | None
     times: int
     interaction: bool | None = field(default=None, metadata=OMITTED)
-
-
-@dataclass(frozen=True, slots=True)
-class WantedMargin(Answer):
-    """The margin that a wanted table will have at most; `within` are 95 % half widths.
-
-    `within_points` are percentage points of a share of all records; None without `rows_about`. With
-    ranges or prefixes, both are those of a typical answer (root mean square) instead of each cell.
-    """
-
-    columns: tuple[str, ...]
-    ranges: tuple[str, ...]
-    prefixes: tuple[str, ...]
-    weight: Fraction
-    cells: int
-    within: float
-    within_points: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class OtherNoise(Answer):
-    """A kind of noise with which the wanted tables would be this many times as exact.
-
-    It was not taken because everything else would be less exact; `measure.noise` takes it.
-    """
-
-    noise: str
-    times: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,12 +198,8 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         ),
         tables=tuple(_table(table, rows) for table in plan.tables),
         totals=tuple(_total(total, rows) for total in plan.totals),
-        wanted=tuple(
-            _wanted(margin, rows)
-            for margin in margins(spec.selector, spec.schema.domain, plan.terms)
-        )
-        or None,
-        wanted_by_other_noise=_other_noise(plan),
+        wanted=wanted_margins(plan) or None,
+        wanted_by_other_noise=other_noise(plan),
         choices=tuple(_choice(choice) for choice in plan.choices) or None,
         checks=Checks(
             tuple(map(tuple, spec.checks)),
@@ -240,7 +207,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         ),
         evenness=_evenness(plan),
         bins_unused=_bins_unused(plan),
-        score_noise_within=_within(plan.score_noise.half_width) if plan.score_noise else None,
+        score_noise_within=within(plan.score_noise.half_width) if plan.score_noise else None,
         expected_error=_expected_error(plan),
         threshold=threshold,
         memory_bytes=plan.memory,
@@ -356,7 +323,7 @@ def _choice(choice: PlannedChoice) -> ChoiceNoise:
         among=choice.among,
         noise=choice.noise.kind,
         scale=choice.noise.scale,
-        within=_within(choice.within),
+        within=within(choice.within),
         in_words=choice.in_words(),
     )
 
@@ -407,47 +374,8 @@ def _table(table: PlannedTable, rows: int | None) -> TableNoise:
         cells=table.cells,
         noise=table.noise.kind,
         scale=table.noise.scale,
-        within=_within(table.noise.half_width),
+        within=within(table.noise.half_width),
         tvd=table.tvd(rows) if rows and table.clique else None,
         times=table.times,
         interaction=table.interaction or None,
     )
-
-
-def _wanted(margin: Margin, rows: int | None) -> WantedMargin:
-    table, within = margin.table, margin.half_width
-    points = 100 * within / rows if rows else None
-    return WantedMargin(
-        columns=tuple(table.of),
-        ranges=tuple(table.ranges),
-        prefixes=tuple(table.prefixes),
-        weight=table.weight,
-        cells=margin.cells,
-        within=_within(within),
-        within_points=None if points is None else float(f"{points:.2g}"),
-    )
-
-
-def _other_noise(plan: Plan) -> OtherNoise | None:
-    """Return the other kind of noise if the wanted tables alone would be much better with it."""
-    spec = plan.spec
-    if not spec.selector.workload or spec.noise != "auto":
-        return None
-    other: Noise = "gaussian" if plan.currency.kind == "pure" else "laplace"
-    if other == "gaussian" and not spec.privacy.delta:
-        return None
-    plans = plan, make_plan(dataclasses.replace(spec, noise=other))
-    now, then = (_weighted_width(each) for each in plans)
-    times = now / then
-    return OtherNoise(other, float(f"{times:.2g}")) if times > _MUCH_BETTER else None
-
-
-def _weighted_width(plan: Plan) -> float:
-    """Return the weighted root mean square of the half widths of the wanted tables."""
-    found = margins(plan.spec.selector, plan.spec.schema.domain, plan.terms)
-    return math.sqrt(sum(float(each.table.weight) * each.half_width**2 for each in found))
-
-
-def _within(half_width: float) -> float:
-    """Return a half width with two significant digits, or in whole records."""
-    return float(f"{half_width:.2g}") if half_width < 100 else float(round(half_width))

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.verification.verify import verify
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import Held
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
+from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.spec.plan import make_plan
+from dp_core.spec.procedure import carry_out
 from dp_core.spec.reading.spec_file import load_spec
+from dp_core.spec.trial import trial_plan
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 from flows.answers.plan_answers import plan_answer
+from flows.answers.wanted_answers import wanted_margins
 from tests.dp_core.bundle.forgery import failed, reseal, statement_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
@@ -128,6 +137,33 @@ def test_after_approval_it_waits_and_is_published_unchanged(project, command):
     answer = command("publish", "town", "--by", "officer", "--reason", "seen")
     assert answer.code == 0, answer.err
     assert verify(project.out).failures == ()
+
+
+def test_with_measurements_for_each_set_the_margin_is_that_of_all_together():
+    domain = Domain(tuple("abc"), (2, 3, 4))
+    wanted = (WantedTable(of=("a", "b")), WantedTable(of=("c",)))
+    plan = trial_plan(
+        domain, "fixed", Fraction(1), sets=4, mode="split", select={"workload": wanted}
+    )
+    codes = np.random.default_rng(1).integers(0, 2, (3, 500)).astype(np.uint16)
+    outcome = carry_out(plan, MemoryCounter(Dataset(domain, codes)))
+    pooled = pool(domain, outcome.released)
+    for told in wanted_margins(plan):
+        assert pooled.half_width(told.columns) == pytest.approx(told.within, rel=0.06)
+
+
+def test_the_plan_says_if_other_noise_serves_the_wanted_tables_much_better(project):
+    many = "".join(f"  c{number}: {{type: category, levels: [x, y]}}\n" for number in range(20))
+    (project.folder / "town.schema.yaml").write_text(
+        f"version: 1\ntitle: Many\nrows_about: 5000\ncolumns:\n{many}"
+    )
+    found = []
+    for method in ("auto", "fixed"):
+        project.write_spec("tables: [{of: [c1, c2]}]\n", method=method)
+        found.append(plan_answer(make_plan(load_spec(project.spec)), None))
+    assert found[0].wanted_by_other_noise.noise == "laplace"
+    assert found[0].wanted_by_other_noise.times > 1.5
+    assert found[1].wanted_by_other_noise is None  # it takes that kind by itself
 
 
 def test_the_plan_shows_the_margin_of_every_wanted_table(project, command):

@@ -57,19 +57,21 @@ def refuse_wanted(node: Node | None, name: str) -> None:
     """
     if node is None:
         return
-    using = [
-        each
-        for each in registry.available("selection")
-        if any(field.name == "workload" for field in dataclasses.fields(_found(each)))
-    ]
+    using = " or method: ".join(methods_with_workload())
     raise node.error(
-        f"{name} does not divide its budget by the tables that are wanted; use method:"
-        f" {' or method: '.join(using)}, or remove tables."
+        f"{name} does not divide its budget by the tables that are wanted; use method: {using}, or"
+        " remove tables."
     )
 
 
-def _found(name: str) -> Any:
-    return registry.find("selection", name)
+def methods_with_workload() -> tuple[str, ...]:
+    """Return the selection methods that use `tables`."""
+
+    def fields(name: str) -> set[str]:
+        found: Any = registry.find("selection", name)
+        return {field.name for field in dataclasses.fields(found)}
+
+    return tuple(name for name in registry.available("selection") if "workload" in fields(name))
 
 
 def read_wanted(node: Node, schema: Schema) -> tuple[WantedTable, ...]:

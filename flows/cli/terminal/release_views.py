@@ -25,7 +25,8 @@ from flows.cli.terminal.view_parts import (
 )
 
 if TYPE_CHECKING:
-    from flows.answers.plan_answers import PlanAnswer, WantedMargin
+    from flows.answers.plan_answers import PlanAnswer
+    from flows.answers.wanted_answers import WantedMargin
 
 MOST_TABLES = 40
 TOO_NOISY = 0.5

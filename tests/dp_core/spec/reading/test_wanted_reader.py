@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from dp_core.errors import BadInput
 from dp_core.spec.plan import make_plan
+from dp_core.spec.reading.spec_file import load_spec
 from tests.specs import write_spec
+
+ROOT = Path(__file__).parents[4]
 
 SCHEMA = """\
 version: 1
@@ -125,6 +129,12 @@ def test_without_sets_only_the_wanted_tables_are_paid_for(tmp_path):
     plan = make_plan(spec)
     assert {name for table in plan.tables for name in table.clique} <= {"age", "sex"}
     assert sum(table.cost for table in plan.tables) == plan.currency.limit
+
+
+def test_the_example_of_a_release_of_tables_is_planned():
+    plan = make_plan(load_spec(ROOT / "deployments" / "specs" / "yrbss-tables.release.yaml"))
+    assert [table.of for table in plan.spec.selector.workload][1] == ("grade", "helmet_12m")
+    assert plan.fixed_beforehand
 
 
 def test_with_sets_every_column_is_measured(tmp_path):
