@@ -71,6 +71,8 @@ def test_its_bundle_has_tables_and_verifies(project, method, privacy, command):
     assert abs(stated["sets"]["records"]["value"] - 400) < (1 if replace else 60)
     described = json.loads((project.out / "datapackage.json").read_text())
     assert [resource["path"] for resource in described["resources"]] == ["marginals.parquet"]
+    assert "synthetic" not in json.dumps(described)
+    assert "synthetic" not in (project.out / "CITATION.cff").read_text()
     page = (project.out / "report.html").read_text()
     assert "no synthetic sets" in page
     assert "Distance ratio" not in page
