@@ -66,6 +66,9 @@ def read_stages(
         )
     sections["synthesize"].fields(synthesis, example=_EXAMPLE)
     selector, selector_name = _read_stage(sections["select"], "select", preset, schema)
+    if tables is None and "tables_share" in sections["select"].entries():
+        place = sections["select"].entries()["tables_share"]
+        raise place.error("is the part for wanted tables, and the spec has no `tables`; remove it.")
     selector = with_workload(selector, selector_name, tables, schema, sets)
     reconstructor, reconstructor_name = _read_stage(
         sections["reconstruct"], "reconstruct", preset, schema

@@ -22,6 +22,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +33,9 @@ from dp_core.methods.selection.budget.allocation import normalise
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.workload import Told, WantedTable, precisions, worths
 from dp_core.methods.selection.selector import Selection, Terms
+from dp_core.schema.privacy import Relation
 from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.released import noise_variance
 from dp_core.wall.statistics import sensitivities
@@ -40,8 +44,8 @@ from dp_core.wall.statistics.interactions import MOST_ENTRIES, Interaction
 MOST_PARTS = 1500
 """Largest number of parts of all wanted tables together, each of which may be one charge."""
 _ROUNDED = 10**9
-_STEPS = 3000
-_GAP = 1e-9  # relative; with e = 1 the error is at most this far above the least one
+_STEPS = 1000
+_GAP = 1e-6  # relative; with e = 1 the error is at most this far above the least one
 _LEAST = 1e-8  # a smaller share is 0
 _FEW = 1e-3  # relative increase of the error for which small shares are not left out
 _DROPPED = 40  # most measurements for which leaving out each is tried
@@ -87,6 +91,22 @@ def for_tables(
         terms: What is known before anything is measured; `measure` is what may be spent here.
         basis: What may be measured.
     """
+    known = tuple(sorted(terms.known.items()))
+    spent = terms.currency, terms.relation, terms.measure
+    return _divided(tuple(tables), domain, spent, known, basis)
+
+
+# A plan asks several times: for its tables, its margins and its currency.
+@lru_cache(maxsize=32)
+def _divided(
+    tables: tuple[WantedTable, ...],
+    domain: Domain,
+    spent: tuple[Currency, Relation, Fraction],
+    known: tuple[tuple[Clique, float], ...],
+    basis: Basis,
+) -> Selection:
+    currency, relation, measure = spent
+    terms = Terms(currency=currency, relation=relation, measure=measure, known=dict(known))
     worth = worths(tables, domain)
     if terms.relation.rows_public:
         worth.pop((), None)

@@ -97,6 +97,11 @@ def test_a_mistake_is_named_with_its_place(tmp_path, tables, words):
     assert all(word in str(refused.value) for word in words)
 
 
+def test_a_share_for_tables_that_are_not_there_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"tables_share.*no `tables`"):
+        read(tmp_path, "select: {tables_share: 1/3}\n", method="auto")
+
+
 @pytest.mark.parametrize("method", ["privsyn", "independent", "modips", "aim"])
 def test_a_method_that_ignores_tables_is_refused(tmp_path, method):
     with pytest.raises(BadInput, match=r"auto.*fixed"):
