@@ -35,21 +35,25 @@ class Stopped(Exception):
 
 
 @pytest.mark.parametrize(
-    ("method", "privacy"),
+    ("method", "privacy", "noise"),
     [
-        ("fixed", "{epsilon: 1, delta: 1e-6}"),
-        ("fixed", "{epsilon: 1, neighbours: replace-one}"),
-        ("auto", "{epsilon: 1, delta: 1e-6}"),
-        ("independent", "{epsilon: 1}"),
+        ("fixed", "{epsilon: 1, delta: 1e-6}", "auto"),
+        ("fixed", "{epsilon: 1, delta: 1e-6}", "gaussian"),  # measures interactions
+        ("fixed", "{epsilon: 1, neighbours: replace-one}", "auto"),
+        ("auto", "{epsilon: 1, delta: 1e-6}", "gaussian"),
+        ("independent", "{epsilon: 1}", "auto"),
     ],
 )
-def test_its_bundle_has_tables_and_verifies(project, method, privacy, command):
+def test_its_bundle_has_tables_and_verifies(project, method, privacy, noise, command):
     replace = "replace-one" in privacy
     if replace:
         project.open_account("other", neighbours="replace-one")
     wanted = TABLES if method != "independent" else ""
     project.write_spec(
-        wanted + ONLY, method=method, privacy=privacy, account="other" if replace else "town"
+        f"{wanted}{ONLY}measure: {{noise: {noise}}}\n",
+        method=method,
+        privacy=privacy,
+        account="other" if replace else "town",
     )
     plan = make_plan(load_spec(project.spec))
     project.release()

@@ -117,6 +117,11 @@ def _entry(item: Node, schema: Schema) -> WantedTable:
             f"the table {' x '.join(of)} has {domain.size(of):,} cells, more than the maximum of"
             f" {MOST_CELLS:,}; remove a column from it, or give its columns wider bins."
         )
+    if domain.size(of) == 1:
+        raise keys["of"].error(
+            f"{' x '.join(of)} has a single cell, which is the number of rows; name a column of two"
+            " levels or more."
+        )
     weight = keys["weight"].fraction(above=0, maximum=_MOST_WEIGHT) if "weight" in keys else None
     sums = {kind: _sums(keys.get(kind), kind, of, schema) for kind in ("ranges", "prefixes")}
     both = [name for name in sums["ranges"] if name in sums["prefixes"]]

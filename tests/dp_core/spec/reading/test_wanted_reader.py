@@ -24,6 +24,7 @@ columns:
   age: {type: integer, min: 0, max: 9, missing: level}
   pay: {type: number, min: 0, max: 10, bins: 4}
   adult: {type: ordinal, levels: [no, yes], follows: age, edges: [5]}
+  one: {type: category, levels: [x]}
   big: {type: number, min: 0, max: 1, bins: 10000}
   wide: {type: number, min: 0, max: 1, bins: 10000}
 """
@@ -83,6 +84,7 @@ def test_a_weight_is_part_of_the_plan(tmp_path):
         ("[{of: [age], ranges: [sex]}]", ("sex", "of")),
         ("[{of: [sex], ranges: [sex]}]", ("sex", "category")),
         ("[{of: [age], ranges: [age], prefixes: [age]}]", ("age", "ranges")),
+        ("[{of: [one]}]", ("one", "single cell")),
         ("[{of: [big, wide]}]", ("big x wide", "100,000,000")),
         ("[{off: [age]}]", ("off", "of")),
         ("[[age, sex]]", ("of", "mapping")),
@@ -145,5 +147,5 @@ def test_the_example_of_a_release_of_tables_is_planned():
 def test_with_sets_every_column_is_measured(tmp_path):
     plan = make_plan(read(tmp_path, "tables: [{of: [age, sex]}]\n"))
     assert {name for table in plan.tables for name in table.clique} == {
-        *("sex", "age", "pay", "big", "wide")
+        *("sex", "age", "pay", "one", "big", "wide")
     }
