@@ -13,6 +13,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import Held
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
+from dp_core.methods.selection.budget.wanted_margins import margins
 from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.spec.plan import make_plan
 from dp_core.spec.procedure import carry_out
@@ -91,11 +92,11 @@ def test_its_bundle_has_tables_and_verifies(project, method, privacy, noise, com
             read_marginals(project.out / "marginals.parquet", schema),
             rows=400.0 if replace else None,
         )
-        (first, _) = plan_answer(plan, None).wanted
-        found = pooled.half_width(first.columns)
-        assert found <= first.within * 1.01
+        (told, _) = margins(plan.spec.selector, schema.domain, plan.terms)
+        found = pooled.half_width(told.table.of)
+        assert found <= told.half_width * (1 + 1e-9)
         if method == "fixed":
-            assert found == pytest.approx(first.within, rel=0.06)  # two digits
+            assert found == pytest.approx(told.half_width, rel=1e-9)
 
 
 def test_infer_says_that_there_are_no_sets_and_names_query(project, command):
