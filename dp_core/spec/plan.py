@@ -241,7 +241,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         selection = certain.selection
         weights = [certain.share * weight for weight in selection.weights]
         add("measure", selection.cliques, weights, selection.interactions)
-        if tables and all(table.interaction for table in tables):
+        if spec.sets and tables and all(table.interaction for table in tables):
             raise BadInput(
                 "The release would measure only interactions, from which no records can be made;"
                 " give one_way a part of the budget, for example one_way: {share: 0.1}."
@@ -351,7 +351,7 @@ def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
     public = spec.privacy.relation.rows_public
     # The cells of an interaction sum to 0.
     tables = [table for table in tables if not table.interaction]
-    if spec.rows is not None or public or not tables:
+    if spec.rows is not None or public or not tables or not spec.sets:
         return
     stddev = min(table.noise.stddev * math.sqrt(table.cells) for table in tables)
     most = 10 * spec.schema.rows_about if spec.schema.rows_about else MOST_NOISY_ROWS

@@ -41,6 +41,7 @@ class Stopped(Exception):
         ("fixed", "{epsilon: 1, delta: 1e-6}", "auto"),
         ("fixed", "{epsilon: 1, delta: 1e-6}", "gaussian"),  # measures interactions
         ("fixed", "{epsilon: 1, neighbours: replace-one}", "auto"),
+        ("fixed", "{epsilon: 1, delta: 1e-6, neighbours: replace-one}", "gaussian"),
         ("auto", "{epsilon: 1, delta: 1e-6}", "gaussian"),
         ("independent", "{epsilon: 1}", "auto"),
     ],
@@ -97,6 +98,22 @@ def test_its_bundle_has_tables_and_verifies(project, method, privacy, noise, com
         assert found <= told.half_width * (1 + 1e-9)
         if method == "fixed":
             assert found == pytest.approx(told.half_width, rel=1e-9)
+
+
+def test_a_release_of_one_interaction_is_published(project):
+    """With a public number of records, it tells the table of one column."""
+    project.open_account("other", neighbours="replace-one")
+    project.write_spec(
+        f"tables: [{{of: [marital]}}]\n{ONLY}measure: {{noise: gaussian}}\n",
+        method="fixed",
+        privacy="{epsilon: 1, delta: 1e-6, neighbours: replace-one}",
+        account="other",
+    )
+    plan = make_plan(load_spec(project.spec))
+    assert [table.interaction for table in plan.tables] == [True]
+    project.release()
+    assert verify(project.out).failures == ()
+    assert "marital" in (project.out / "report.html").read_text()
 
 
 def test_infer_says_that_there_are_no_sets_and_names_query(project, command):
