@@ -18,6 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from dp_core.errors import BadInput
 from dp_core.methods import registry
+from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.registry import Family
 from dp_core.schema.privacy import Relation
 from dp_core.spec.plan import Plan, make_plan
@@ -220,6 +221,9 @@ def _features() -> Iterator[Configuration]:
         "noise-aware sets", "fixed", {**fixed, "synthesize": "{sets: 2, mode: noise-aware}"}
     )
     yield Configuration("Gaussian noise", "auto", {"measure": "{noise: gaussian}"})
+    wanted = {"tables": "[{of: [sex, age], weight: 3, prefixes: [age]}, {of: [sex, income]}]"}
+    yield Configuration("wanted tables", "auto", wanted)
+    yield Configuration("tables only", "fixed", {**wanted, "synthesize": "{sets: 0}"})
     yield Configuration("charged checks", "privsyn", {"checks": _CHECKS})
     yield Configuration("charged checks of positions", "modips", {"checks": _CHECKS})
     yield Configuration(
@@ -237,7 +241,7 @@ def _options() -> Iterator[Configuration]:
         family: Family = "parametric" if preset.synthesize else "selection"
         method = registry.find(family, preset.synthesize or preset.select)
         hints = get_type_hints(method)
-        for each in fields(method):
+        for each in (each for each in fields(method) if each.metadata != NO_OPTION):
             for value in _choices(hints[each.name]):
                 if value != each.default:
                     yield _with(name, each.name, _as_yaml(value))

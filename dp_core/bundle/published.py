@@ -38,7 +38,7 @@ class Published:
         account: Account that paid.
         receipts: All receipts of this release so far, in order.
         released: Everything that was measured, in the order of the file of noisy tables.
-        sets: Number of synthetic sets, m.
+        sets: Number of synthetic sets, m; 0 for a release of tables only.
         rows: Records of each synthetic set: one number for all, or one for each.
         mode: How the m sets were made.
         seed: Seed of post-processing.
@@ -92,7 +92,7 @@ class Published:
     def __post_init__(self) -> None:
         if self.created.tzinfo is None:
             raise ValueError("The moment of publication needs a time zone.")
-        if self.sets < 1 or len(self.set_rows) != self.sets or min(self.set_rows) < 0:
+        if len(self.set_rows) != self.sets or any(rows < 0 for rows in self.set_rows):
             raise ValueError(f"{self.sets} sets of {self.rows} rows do not make a release.")
         if not (math.isfinite(self.records) and self.records >= 0):
             raise ValueError("The number of records must be a finite number of at least 0.")

@@ -26,7 +26,7 @@ class Bundle:
     Attributes:
         folder: Folder of the bundle.
         claims: Claims of its statement.
-        rule: Rule by which its sets are combined.
+        rule: Rule by which its sets are combined; None if it has no sets.
         records: Number of records of the file: public, or estimated from noisy tables.
         measured: All measurements.
         origin: Origin of the synthetic records.
@@ -34,7 +34,7 @@ class Bundle:
 
     folder: Path
     claims: Claims
-    rule: Rule
+    rule: Rule | None
     records: float
     measured: Sequence[Measured]
     origin: Origin = "modelled"
@@ -63,11 +63,12 @@ def read_bundle(folder: Path) -> Bundle:
         raise BadInput(_not_whole(folder, check.sentence))
     document = document or json.loads((folder / STATEMENT).read_bytes())
     claims = read_claims(document)
+    stated = cast("dict[str, Any]", document["inference"])
     measured = read_marginals(folder / MARGINALS)
     return Bundle(
         folder=folder,
         claims=claims,
-        rule=known_rule(cast("dict[str, Any]", document["inference"])["rule"]),
+        rule=known_rule(stated["rule"]) if claims.sets else None,
         records=float(document["sets"]["records"]["value"]),
         measured=measured,
         origin=origin_of(claims.plan),

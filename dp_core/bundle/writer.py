@@ -155,7 +155,8 @@ def _fill(
     sign: Sign,
 ) -> None:
     files: dict[str, dict[str, object]] = {}
-    (folder / "synthetic").mkdir()
+    if synthetic:
+        (folder / "synthetic").mkdir()
     for number, source in enumerate(synthetic, start=1):
         name = synthetic_path(number)
         if not source.is_file():

@@ -86,6 +86,13 @@ WORDING: dict[Rule, Wording] = {
 }
 
 
+NO_SETS = (
+    "This release has no sets: it consists of noisy tables, from which `dp-release query` answers"
+    " with margins of error."
+)
+"""What is said instead of a rule about a release of tables only."""
+
+
 def rule_of(mode: str, sets: int) -> Rule:
     """Return the rule for sets made in a mode; a single set does not show its noise.
 
@@ -141,9 +148,11 @@ def inference_statement(mode: str, sets: int, *, origin: Origin = "modelled") ->
 
     Args:
         mode: How the sets were made.
-        sets: Number of sets.
+        sets: Number of sets; without any there is no rule.
         origin: Where their records come from; `modelled` by default.
     """
+    if not sets:
+        return {"rule": None, "sets": 0, "covers": NO_SETS}
     rule = rule_of(mode, sets)
     words = WORDING[rule]
     return {

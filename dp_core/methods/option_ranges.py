@@ -1,6 +1,12 @@
-"""Range checks of the numeric options of methods."""
+"""Range checks of the numeric options of methods, and the mark of fields that are no options."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+NO_OPTION: Mapping[str, object] = {"option": False}
+"""Metadata of a method's field that its stage does not state, because another key of the spec does.
+"""
 
 
 def check_ranges(options: object, **ranges: tuple[float, float | None]) -> None:

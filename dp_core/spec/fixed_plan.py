@@ -23,6 +23,7 @@ def fixed_beforehand(document: Mapping[str, Any]) -> bool:
 
     True if the release pays only for stages that measure tables, and its selection never looks at
     the data. A `PlannedSelector` never does: its `select` is final and asks the curator nothing.
+    What it measures follows from the domain and from public terms: budget and noise, no values.
 
     Args:
         document: `Plan.document()`, or the untrusted copy of it that a bundle contains.

@@ -17,6 +17,7 @@ from typing import Any, Literal, Union
 from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, nearest
+from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.tables.domain import Domain
 
 CLIQUES = tuple[tuple[str, ...], ...]
@@ -44,7 +45,7 @@ def read_options(
         BadInput: if an option is unknown, of the wrong type, or refused by the method.
     """
     hints = typing.get_type_hints(method)
-    fields = {field.name: field for field in dataclasses.fields(method) if field.init}
+    fields = {field.name: field for field in dataclasses.fields(method) if _is_option(field)}
     given = {key: node for key, node in section.entries().items() if key not in reserved}
     options = dict(preset)
     for key, node in given.items():
@@ -107,8 +108,13 @@ def plain_options(method: Any) -> dict[str, object]:
     return {
         field.name: _plain(getattr(method, field.name))
         for field in dataclasses.fields(method)
-        if field.init
+        if _is_option(field)
     }
+
+
+def _is_option(field: dataclasses.Field[Any]) -> bool:
+    """Return whether a field is an option of its stage; `NO_OPTION` fields are set elsewhere."""
+    return field.init and field.metadata != NO_OPTION
 
 
 def _convert_union(node: Node, arguments: Sequence[Any]) -> Any:

@@ -16,7 +16,8 @@ from dp_core.methods.parametric.adapters import Measuring
 from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices, questions
 from dp_core.methods.reconstruction.reconstructor import piece_rows
 from dp_core.methods.selection.budget.allocation import shares as allocate
-from dp_core.methods.selection.selector import Expected, Selection
+from dp_core.methods.selection.budget.wanted_margins import weighted_error
+from dp_core.methods.selection.selector import Expected, Selection, Terms
 from dp_core.schema.privacy import PAYING_STAGES, Noise, Stage
 from dp_core.spec.fixed_plan import fixed_beforehand
 from dp_core.spec.release_spec import Mode, ReleaseSpec
@@ -30,6 +31,7 @@ from dp_core.wall.accounting.currency import (
     threshold_currency,
 )
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.released import noise_variance
 from dp_core.wall.statistics import TableChecks, sensitivities
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.statistic import Statistic
@@ -110,7 +112,7 @@ class Plan:
         score_noise: Noise of each score of the selection, or None if it releases no scores.
         scores: Number of those scores.
         memory: Approximate bytes of memory for reconstruction and synthesis; None without
-            `rows_about`.
+            `rows_about` or without sets.
         check_noise: Noise of each charged check, or None if there are none.
     """
 
@@ -149,6 +151,32 @@ class Plan:
         """Whether the plan alone fixes how many tables are measured and the noise of each."""
         return fixed_beforehand(self.document())
 
+    @property
+    def terms(self) -> Terms:
+        """What a selection may know beforehand: budget, and noise of what is measured before it."""
+        relation = self.spec.privacy.relation
+        bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
+        first = self.one_way()
+        before: dict[Clique, Fraction] = {(): self.costs["total"]}
+        for clique, weight in zip(first.cliques, first.weights, strict=True):
+            before[clique] = self.costs["one_way"] * weight
+        noise = {
+            clique: self.currency.noise(cost / self.replicates, **bounds)
+            for clique, cost in before.items()
+            if cost
+        }
+        return Terms(
+            currency=self.currency,
+            relation=relation,
+            measure=self.costs["measure"] / self.replicates,
+            known={clique: noise_variance(of.kind, of.scale) for clique, of in noise.items()},
+        )
+
+    def selected(self) -> Selection | None:
+        """Return what the stage `measure` measures if no answer decides it, otherwise None."""
+        found = self.spec.selector.certain(self.spec.schema.domain, self.terms)
+        return found.selection if found and found.share == 1 else None
+
     def one_way(self) -> Selection:
         """Return the one-way tables measured before selection, and their weights."""
         domain = self.spec.schema.domain
@@ -176,12 +204,8 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     times = spec.sets if spec.mode == "split" else 1
     l1, l2_squared = count_l1(privacy.relation), count_l2_squared(privacy.relation)
     currency = _currency(spec, l1, l2_squared, times)
-    costs = {
-        stage: spec.shares[stage] * currency.limit
-        for stage in PAYING_STAGES
-        if stage in spec.shares
-    }
-    plan = Plan(spec, currency, costs, (), (), None, 0, None)
+    plan = _costed(spec, currency)
+    costs = plan.costs
     _check_draws(spec, currency, costs["measure"] / times)
 
     tables: list[PlannedTable] = []
@@ -220,10 +244,12 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     if costs["one_way"]:
         first = plan.one_way()
         add("one_way", first.cliques, first.weights)
-    selection = spec.selector.planned(domain)
-    if selection is not None:
-        add("measure", selection.cliques, selection.weights, selection.interactions)
-        if tables and all(table.interaction for table in tables):
+    certain = spec.selector.certain(domain, plan.terms)
+    if certain is not None:
+        selection = certain.selection
+        weights = [certain.share * weight for weight in selection.weights]
+        add("measure", selection.cliques, weights, selection.interactions)
+        if spec.sets and tables and all(table.interaction for table in tables):
             raise BadInput(
                 "The release would measure only interactions, from which no records can be made;"
                 " give one_way a part of the budget, for example one_way: {share: 0.1}."
@@ -243,7 +269,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         score_noise = noise_of(statistic, costs["select"])
     _check_rows(spec, tables)
     memory = None
-    if spec.schema.rows_about is not None:
+    if spec.schema.rows_about is not None and spec.sets:
         cliques = [table.clique for table in tables]
         rows = spec.rows or spec.schema.rows_about
         memory = spec.reconstructor.memory(domain, cliques, rows)
@@ -264,6 +290,16 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         ),
         _check_noise(spec, currency, costs["checks"]),
     )
+
+
+def _costed(spec: ReleaseSpec, currency: Currency) -> Plan:
+    """Return a plan that has its costs, but no noise yet."""
+    costs = {
+        stage: spec.shares[stage] * currency.limit
+        for stage in PAYING_STAGES
+        if stage in spec.shares
+    }
+    return Plan(spec, currency, costs, (), (), None, 0, None)
 
 
 def _interaction(spec: ReleaseSpec, clique: Clique) -> Interaction:
@@ -323,7 +359,7 @@ def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
     public = spec.privacy.relation.rows_public
     # The cells of an interaction sum to 0.
     tables = [table for table in tables if not table.interaction]
-    if spec.rows is not None or public or not tables:
+    if spec.rows is not None or public or not tables or not spec.sets:
         return
     stddev = min(table.noise.stddev * math.sqrt(table.cells) for table in tables)
     most = 10 * spec.schema.rows_about if spec.schema.rows_about else MOST_NOISY_ROWS
@@ -367,7 +403,8 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
     if shares["one_way"]:
         share = shares["one_way"] * equal / times
         planned += [(share, l1, l2_squared, float(size)) for size in domain.sizes]
-    selection = spec.selector.planned(domain)
+    # What serves a workload depends on the currency.
+    selection = None if spec.selector.workload else spec.selector.planned(domain)
     if selection is not None:
         for clique, weight in zip(selection.cliques, selection.weights, strict=True):
             share, bounds, cells = shares["measure"] * weight / times, (l1, l2_squared), 1.0
@@ -418,6 +455,8 @@ def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Curren
         other = least_noise("gaussian" if found.kind == "pure" else "laplace")
     except ValueError:
         return found  # the only possible one
+    if spec.selector.workload and not spec.selector.adaptive:
+        return min((found, other), key=lambda currency: _wanted_error(spec, currency))
     return _expecting_less(spec, found, other, times)
 
 
@@ -454,7 +493,15 @@ def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency, times: 
         if expected is None:
             return found
         errors[currency.kind] = math.prod(each.two + each.three for each in expected)
+        if spec.selector.workload:
+            # The workload counts as much as everything else together.
+            errors[currency.kind] *= _wanted_error(spec, currency)
     return min((found, other), key=lambda currency: errors[currency.kind])
+
+
+def _wanted_error(spec: ReleaseSpec, currency: Currency) -> float:
+    """Return the weighted error of the workload if that currency is taken, in records squared."""
+    return weighted_error(spec.selector, spec.schema.domain, _costed(spec, currency).terms)
 
 
 def expected_error(

@@ -184,7 +184,9 @@ def replicates(plan: Plan) -> Sequence[int]:
 
 
 def model_numbers(plan: Plan) -> Sequence[int]:
-    """Return 0 for the one model of all sets, or 1..m if every set has its own."""
+    """Return 0 for the one model of all sets, or 1..m if every set has its own; () without sets."""
+    if not plan.spec.sets:
+        return ()
     return (0,) if plan.spec.mode == "shared" else range(1, plan.spec.sets + 1)
 
 
@@ -247,8 +249,7 @@ def select(plan: Plan, curator: Curator, basics: Sequence[Measurement]) -> tuple
         basics: Results of `measure_basics` for all replicates; a single selection uses the first.
     """
     spec = plan.spec
-    planned = spec.selector.planned(spec.schema.domain)
-    if planned is not None:
+    if (planned := plan.selected()) is not None:
         return (planned,)
     asked = replicates(plan) if spec.selector.rounds else replicates(plan)[:1]
     times = plan.replicates if spec.selector.rounds else 1

@@ -50,7 +50,7 @@ class ReleaseSpec:
         noise: Kind of count noise, or `auto` for the smaller one.
         selector: Method that selects the tables to measure.
         reconstructor: Method that fits a model to the noisy tables.
-        sets: Number of synthetic sets, m.
+        sets: Number of synthetic sets, m; 0 for noisy tables only.
         rows: Records per set; None (`same`) for the public or the noisy number of rows.
         mode: How the m sets are made.
         seed: Seed of post-processing.

@@ -72,3 +72,8 @@ def account_above(above: Above | None) -> AccountAbove | None:
         return None
     left = amount_left(above.terms, above.left)
     return AccountAbove(above.name, above.terms.composition, left)
+
+
+def within(half_width: float) -> float:
+    """Return a half width with two significant digits, or in whole records."""
+    return float(f"{half_width:.2g}") if half_width < 100 else float(round(half_width))

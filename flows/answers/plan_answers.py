@@ -11,9 +11,22 @@ from dp_core.bundle.report.provenance import listed
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
-from dp_core.spec.plan import Plan, PlannedTable, PlannedTotal, check_reach, expected_error
-from flows.answers.amounts import AccountAbove, PrivacyAmount, account_above, amount_left
+from dp_core.spec.plan import (
+    Plan,
+    PlannedTable,
+    PlannedTotal,
+    check_reach,
+    expected_error,
+)
+from flows.answers.amounts import (
+    AccountAbove,
+    PrivacyAmount,
+    account_above,
+    amount_left,
+    within,
+)
 from flows.answers.answer import INLINE, OMITTED, Answer
+from flows.answers.wanted_answers import OtherNoise, WantedMargin, other_noise, wanted_margins
 from tasks.ledger.accounts import Above
 from tasks.ledger.ledger import Ledger
 from tasks.support.budget_refusals import no_account
@@ -136,6 +149,8 @@ class PlanAnswer(Answer):
     stages: tuple[PlannedStage, ...]
     tables: tuple[TableNoise, ...]
     totals: tuple[TotalNoise, ...]
+    wanted: tuple[WantedMargin, ...] | None = field(default=None, metadata=OMITTED)
+    wanted_by_other_noise: OtherNoise | None = field(default=None, metadata=OMITTED)
     choices: tuple[ChoiceNoise, ...] | None = field(default=None, metadata=OMITTED)
     checks: Checks
     evenness: float | None
@@ -183,6 +198,8 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         ),
         tables=tuple(_table(table, rows) for table in plan.tables),
         totals=tuple(_total(total, rows) for total in plan.totals),
+        wanted=wanted_margins(plan) or None,
+        wanted_by_other_noise=other_noise(plan),
         choices=tuple(_choice(choice) for choice in plan.choices) or None,
         checks=Checks(
             tuple(map(tuple, spec.checks)),
@@ -190,7 +207,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         ),
         evenness=_evenness(plan),
         bins_unused=_bins_unused(plan),
-        score_noise_within=_within(plan.score_noise.half_width) if plan.score_noise else None,
+        score_noise_within=within(plan.score_noise.half_width) if plan.score_noise else None,
         expected_error=_expected_error(plan),
         threshold=threshold,
         memory_bytes=plan.memory,
@@ -306,7 +323,7 @@ def _choice(choice: PlannedChoice) -> ChoiceNoise:
         among=choice.among,
         noise=choice.noise.kind,
         scale=choice.noise.scale,
-        within=_within(choice.within),
+        within=within(choice.within),
         in_words=choice.in_words(),
     )
 
@@ -357,13 +374,8 @@ def _table(table: PlannedTable, rows: int | None) -> TableNoise:
         cells=table.cells,
         noise=table.noise.kind,
         scale=table.noise.scale,
-        within=_within(table.noise.half_width),
+        within=within(table.noise.half_width),
         tvd=table.tvd(rows) if rows and table.clique else None,
         times=table.times,
         interaction=table.interaction or None,
     )
-
-
-def _within(half_width: float) -> float:
-    """Return a half width with two significant digits, or in whole records."""
-    return float(f"{half_width:.2g}") if half_width < 100 else float(round(half_width))

@@ -30,7 +30,7 @@ from dp_core.bundle.report.example_code import SIZES_DIFFER
 from dp_core.bundle.statement.release_json import TOLERANCE as WEIGHTS_OFF
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Combined
-from dp_core.inference.combining_rules import WORDING, covered
+from dp_core.inference.combining_rules import NO_SETS, WORDING, covered
 from dp_core.inference.formulas.formula import read_formula
 from dp_core.inference.intervals import interval
 from flows.answers.answer import INLINE, OMITTED, Answer
@@ -171,6 +171,8 @@ def infer(
     """
     bundle = read_bundle(folder)
     claims = bundle.claims
+    if bundle.rule is None:
+        raise BadInput(NO_SETS)
     if claims.sets == 1 and not naive:
         raise BadInput(
             "This release has one set, so only naive intervals exist, which ignore synthesis and"

@@ -23,6 +23,7 @@ from flows.answers.answer import OMITTED, Answer
 from tasks.ledger.accounts import Account, Used
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
+from tasks.run.release_run import OF_SETS
 from tasks.run.verification_note import Verified, last_verified
 from tasks.support.run_folder import RunFolder
 
@@ -44,13 +45,16 @@ WITHOUT_BUNDLE = ("abandoned", "withdrawn", "failed-thresholds")
 """Outcomes of releases that spent, and published nothing."""
 
 
-def stages_of(costs: Collection[str]) -> tuple[str, ...]:
+def stages_of(costs: Collection[str], sets: int = 1) -> tuple[str, ...]:
     """Return the stages of a release in their order; `domain` is for private choices only.
 
     Args:
         costs: Paying stages of its plan.
+        sets: Number of its synthetic sets; without any, no stage makes or checks them.
     """
-    return tuple(stage for stage in STAGE_NAMES if stage != "domain" or stage in costs)
+    left_out = set() if sets else set(OF_SETS)
+    left_out |= set() if "domain" in costs else {"domain"}
+    return tuple(stage for stage in STAGE_NAMES if stage not in left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +218,7 @@ def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
     folder = RunFolder(home, release, reservation.link)
     charges = ledger.charges(reservation)
     spent = sum((charge.cost for charge in charges), Fraction(0))
-    stages = stages_of(reservation.costs)
+    stages = stages_of(reservation.costs, reservation.sets)
     done = [stage for stage in stages if folder.done(stage) is not None]
     holder = _holder(ledger, release)
     tidy = folder.done("tidy") is not None

@@ -170,7 +170,7 @@ def _releases(
             continue
         holder = ledger.holder(name)
         waits = held.get(entry.position)
-        stages = stages_of(entry.body["costs"])
+        stages = stages_of(entry.body["costs"], entry.body["sets"])
         if holder:
             state = "at_work"
         elif unpublished:

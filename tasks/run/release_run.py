@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from dp_core.wall.ledger.refused_attempts import Verdict
     from dp_core.wall.stage_grant import StageGrant
 
+OF_SETS = ("reconstruct", "synthesize", "check")
+"""Stages that make the synthetic sets and check them; a release of tables only has none of them."""
+
 Progress = Callable[[str, float], None]
 """Called with a stage's name and the part of it that is done, 0 to 1. Public values only."""
 
@@ -120,8 +123,13 @@ class Run:
         self.writer.judge(self.reservation, verdict)
 
     def has(self, stage: str) -> bool:
-        """Return whether the release has a stage; only `domain` (private choices) is optional."""
-        return stage != "domain" or bool(self.planned.spec.schema.private)
+        """Return whether the release has a stage.
+
+        Only one with private choices has `domain`, and only one with sets those of `OF_SETS`.
+        """
+        if stage == "domain":
+            return bool(self.planned.spec.schema.private)
+        return stage not in OF_SETS or self.planned.spec.sets > 0
 
     def fact(self, stage: str, name: str) -> object:
         """Return a public fact that a finished stage stored.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.schema.grid import Coarsening
 from dp_core.spec.quality_checks import countable, public_figures, reference_counts
 from dp_core.tables.marginal import Counter
@@ -134,7 +135,15 @@ def _compared(run: Run) -> tuple[Compared, ...]:
 
 
 def records(run: Run) -> int:
-    """Return the number of records of the file: the public number, or the models' noisy one."""
+    """Return the number of records of the file: the public number, or the models' noisy one.
+
+    Without sets there is no model, and all noisy tables together tell it.
+    """
+    if not run.has("reconstruct"):
+        public = run.fact("basics", "rows")
+        if isinstance(public, int):
+            return public
+        return pooled_records(run.schema.domain, read_released(run))
     models = run.fact("reconstruct", "models")
     assert isinstance(models, list)
     return round(sum(model["rows"] for model in models) / len(models))

@@ -34,9 +34,9 @@ def publish(run: Run) -> None:
     if settled is None or settled.outcome is None:
         raise StageFailed(f"Release {spec.release!r} is not settled, so it is not published.")
     receipts = run.ledger.receipts(settled)
-    sizes = run.fact("synthesize", "rows")
+    sizes = run.fact("synthesize", "rows") if spec.sets else []
     assert isinstance(sizes, list)
-    off = run.fact("synthesize", "off") if spec.schema.calibration else []
+    off = run.fact("synthesize", "off") if spec.sets and spec.schema.calibration else []
     assert isinstance(off, list)
     # A finished release has a charge for each of its draws.
     charges = [read_charge(row) for row in receipts if row.kind == "charge"]
@@ -63,7 +63,7 @@ def publish(run: Run) -> None:
         version=_version(run),
         released=read_released(run),
         sets=spec.sets,
-        rows=sizes[0],
+        rows=sizes[0] if sizes else (),
         off=tuple(off),
         mode=spec.mode,
         seed=spec.seed,

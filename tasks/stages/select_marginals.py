@@ -16,5 +16,5 @@ def select_marginals(run: ConfidentialRun, grant: StageGrant) -> None:
     A selection that works in rounds also measures its tables here.
     """
     curator = run.curator(grant)
-    known = () if run.spec.selector.planned(run.spec.schema.domain) else basics(run, curator)
+    known = () if run.plan.selected() is not None else basics(run, curator)
     write_selections(run, select(run.plan, curator, known))

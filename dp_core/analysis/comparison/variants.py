@@ -2,7 +2,8 @@
 
 The command line may name methods and epsilons. A variant keeps the file, schema, privacy, checks,
 number of rows and seed of its spec; it keeps the keys of a stage only if the method is the spec's
-own. The specs that are run are stored; `dp-release plan` and `run` accept them too.
+own, and `tables` only for a method that uses it. A spec of tables only is compared by one set. The
+specs that are run are stored; `dp-release plan` and `run` accept them too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from dp_core.spec.data_location import require_files
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.reading.spec_file import DEFAULT_METHOD, load_spec
+from dp_core.spec.reading.wanted_reader import methods_with_workload
 from dp_core.spec.release_spec import ReleaseSpec
 
 _SYNTHESIS = ("sets", "rows", "mode", "seed")
@@ -263,8 +265,14 @@ def _written(
     of: Path, plain: Mapping[str, Any], method: str, folder: Path, epsilon: Fraction | None = None
 ) -> Path:
     """Write a spec with another method or epsilon and absolute paths; return its path."""
-    made = dict(plain if method == plain.get("method", DEFAULT_METHOD) else _without_stages(plain))
+    own = method == plain.get("method", DEFAULT_METHOD)
+    made = dict(plain if own else _without_stages(plain))
     made["method"] = method
+    if not own and method in PRESETS and PRESETS[method].select not in methods_with_workload():
+        made.pop("tables", None)
+    synthesis = made.get("synthesize")
+    if isinstance(synthesis, Mapping) and str(synthesis.get("sets")).strip() == "0":
+        made["synthesize"] = {key: synthesis[key] for key in synthesis if key != "sets"}
     for key in ("data", "schema"):
         made[key] = str((of.parent / str(made[key])).absolute())
     if epsilon is not None:

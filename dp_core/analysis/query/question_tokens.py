@@ -31,7 +31,7 @@ END = (*BY, *WHERE, "and", "to", "between", "or", "&")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of the text: `quoted`, a `sign` of comparison, a `mark` or a `word`, and its place."""
+    """A piece of the text (`quoted`, a comparison `sign`, a `mark` or a `word`), and its place."""
 
     kind: str
     text: str

@@ -56,15 +56,14 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
         }
         for number in range(1, published.sets + 1)
     ]
+    better = " A noisy table usually answers a question better than the synthetic sets do."
+    better = better if published.sets else ""
     resources.append(
         {
             "name": "marginals",
             "path": MARGINALS,
             "title": "Noisy tables",
-            "description": (
-                "Every table that was measured, with its noise. A noisy table usually answers a"
-                " question better than the synthetic sets do."
-            ),
+            "description": ("Every table that was measured, with its noise." + better),
             **_PARQUET,
             **_checksum(files[MARGINALS]),
             "schema": {
@@ -81,16 +80,20 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
             },
         }
     )
+    product = "synthetic microdata" if published.sets else "noisy tables"
     return {
         "profile": "data-package",
         "name": package_name(published.release),
         "title": published.title,
         "description": published.schema.description
-        or f"Differentially private synthetic microdata: {published.title}.",
+        or f"Differentially private {product}: {published.title}.",
         "version": str(published.version),
         "created": published.moment,
         **_code_lists(published.schema.released),
-        "keywords": ["synthetic data", "differential privacy"],
+        "keywords": [
+            "synthetic data" if published.sets else "noisy tables",
+            "differential privacy",
+        ],
         **_terms(published.schema.publication),
         "sources": [
             {

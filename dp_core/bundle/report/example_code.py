@@ -62,7 +62,7 @@ def example_code(published: Published, known: Precision | None = None) -> Code:
     column, number, table = _example(published)
     model, rule = _model(published, pooled), rule_of(published.mode, published.sets)
     total, degrees = _total(rule)
-    factor, rows = size_factor(published), sum(published.set_rows) / published.sets
+    factor, rows = size_factor(published), sum(published.set_rows) / max(published.sets, 1)
     ratio = f"{rows:.10g} / {round(published.records, 3)!r}"
     values = {
         "m": published.sets,
@@ -120,8 +120,10 @@ def size_factor(published: Published) -> float:
     """Return the factor that converts W from the size of a set to the size of the file.
 
     The variance within a set belongs to as many records as the set has. The factor is 1 if the
-    sizes nearly agree.
+    sizes nearly agree, and without sets.
     """
+    if not published.sets:
+        return 1.0
     rows = sum(published.set_rows) / published.sets
     ratio = rows / max(round(published.records, 3), 1.0)
     return ratio if abs(ratio - 1) > SIZES_DIFFER else 1.0

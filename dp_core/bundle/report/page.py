@@ -88,8 +88,11 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         )
         for column in schema.released
     ]
-    rows = sum(published.set_rows) / published.sets
     rows_public = published.records if published.records_public else None
+    if not published.sets:
+        # A column of no noisy table has nothing to show.
+        pictures = [drawn for drawn in pictures if drawn.source]
+    rows = sum(published.set_rows) / max(published.sets, 1)
     rule = rule_of(published.mode, published.sets)
     stated, best, enforced = statement(published, {}), published.best, published.enforced
     return _template().render(

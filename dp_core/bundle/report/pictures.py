@@ -219,6 +219,12 @@ def place_on_axis(value: float, top: float) -> float:
 
 
 def _summary(column: Column, marks: Sequence[Mark], found: Estimate | None, records: float) -> str:
+    if found is not None and not any(mark.sets for mark in marks):
+        most = max(marks, key=lambda mark: mark.noisy or 0.0)
+        return (
+            f"{column.name}: {len(marks)} codes; the most frequent by {found.source} is"
+            f" {most.label} with {most.noisy:.1f} percent."
+        )
     most = max(marks, key=lambda mark: mark.synthetic)
     text = (
         f"{column.name}: {len(marks)} codes; the most frequent in the synthetic sets is"

@@ -29,13 +29,17 @@ def suggested(document: Mapping[str, Any]) -> str:
     release, stated = document["release"], publication(document)
     parts = [
         f"{stated['publisher']} ({release['created'][:4]})." if "publisher" in stated else "",
-        f"{release['title']}: differentially private synthetic data,",
+        f"{release['title']}: differentially private {_product(document)},",
         f"release {release['name']}, version {release['version']}",
         f"({in_short(document)})." if "publisher" in stated else f"({in_short(document)}),",
         "" if "publisher" in stated else f"{release['created'][:4]}.",
         f"https://doi.org/{stated['doi']}" if "doi" in stated else stated.get("url", ""),
     ]
     return " ".join(part for part in parts if part)
+
+
+def _product(document: Mapping[str, Any]) -> str:
+    return "synthetic data" if document["sets"]["m"] else "noisy tables"
 
 
 def in_short(document: Mapping[str, Any]) -> str:
@@ -70,11 +74,11 @@ def citation(document: Mapping[str, Any]) -> dict[str, Any]:
         "type": "dataset",
         "title": release["title"],
         "abstract": document["method"]["schema"].get("description")
-        or f"Differentially private synthetic data: {release['title']}.",
+        or f"Differentially private {_product(document)}: {release['title']}.",
         "authors": [{"name": publisher}],
         "version": str(release["version"]),
         "date-released": release["created"][:10],
-        "keywords": ["synthetic data", "differential privacy", document["method"]["name"]],
+        "keywords": [_product(document), "differential privacy", document["method"]["name"]],
         "identifiers": [
             {
                 "type": "other",

@@ -104,7 +104,14 @@ def _basic(
     document: Mapping[str, Any], stated: Mapping[str, str], publisher: str
 ) -> dict[str, Any]:
     release, sets = document["release"], document["sets"]
-    rows = round(sum(sets["rows"]) / sets["m"])
+    count = sets["m"]
+    product = "Noisy tables of a confidential file."
+    if count:
+        rows = round(sum(sets["rows"]) / count)
+        product = (
+            f"{count} synthetic data {'set' if count == 1 else 'sets'} of about {rows:,} records,"
+            " with the noisy measurements that they were made from."
+        )
     about = document["method"]["schema"].get("description", "")
     basic: dict[str, Any] = {
         "name": f"{release['title']} ({release['name']})",
@@ -114,17 +121,9 @@ def _basic(
                 "data_curator_type": _TYPES[stated.get("publisher_type", "government")],
             }
         ],
-        "description": " ".join(
-            part
-            for part in (
-                about,
-                f"{sets['m']} synthetic data {'set' if sets['m'] == 1 else 'sets'} of about"
-                f" {rows:,} records, with the noisy measurements that they were made from.",
-            )
-            if part
-        ),
+        "description": " ".join(part for part in (about, product) if part),
         "intended_use": stated.get("intended_use", NOT_STATED),
-        "data_product_type": "Synthetic data",
+        "data_product_type": "Synthetic data" if count else "Summary statistics",
         "data_product_region": stated.get("region", NOT_STATED),
         "publication_date": release["created"][:10],
     }

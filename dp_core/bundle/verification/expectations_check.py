@@ -34,7 +34,8 @@ def check_expectations(
         claims: Its claims.
     """
     if EXPECTATIONS not in listed:
-        return "The sets were not judged by a suite of expectations."
+        judged = "The sets were not judged by a suite of expectations."
+        return judged if claims.sets else "There are no sets to which expectations apply."
     stated = json.loads((folder / EXPECTATIONS).read_bytes().decode("utf-8"))
     schema = claims.schema.coarse or claims.schema
     rules = rules_of(schema, sets=True)

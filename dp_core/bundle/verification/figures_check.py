@@ -21,6 +21,7 @@ from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
 from dp_core.bundle.verification.claims import Charge, Claims
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import Noise
 from dp_core.schema.decoding import codes_of
@@ -55,6 +56,10 @@ def check_figures(
     paid = [charge for charge in claims.charges if charge.stage == "checks"]
     records = int(document["sets"]["records"]["value"])
     wrong: list[str] = []
+    if not claims.sets and not claims.relation.rows_public:
+        told = read_marginals(folder / MARGINALS, claims.schema)
+        if records != pooled_records(claims.schema.domain, told):
+            wrong.append("The number of records does not follow from the noisy tables.")
     if tables:
         tallies = counts_of_sets(folder, claims.schema, claims.sets, tables)
         asked = checks_asked(tables, reference_counts(tallies, tables, records))

@@ -113,6 +113,8 @@ def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
         wrong += misses(folder, claims.schema, claims.off)
     if described is None:
         wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
+    if not claims.sets:
+        return tuple(wrong) or "There are no sets, as described: the release has noisy tables only."
     sets = f"{claims.sets} synthetic set{'s' if claims.sets != 1 else ''}"
     return tuple(wrong) or f"{sets} with {sum(claims.rows)} rows, as described."
 

@@ -8,38 +8,49 @@ budget allows. All inputs of the choice are public or charged.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.methods.option_ranges import check_ranges
+from dp_core.methods.option_ranges import NO_OPTION, check_ranges
 from dp_core.methods.selection.budget.allocation import normalise
 from dp_core.methods.selection.budget.allocation import shares as allocate
+from dp_core.methods.selection.budget.certain_parts import CertainParts, together
 from dp_core.methods.selection.budget.chance import Chance
+from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import expected_dependence, usual
 from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected
+from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
+from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.methods.selection.candidates.pairs import (
     ask_dependences,
     dependences,
     one_way_tables,
     pairs_up_to,
 )
-from dp_core.methods.selection.selector import Dependences, Expected, Selection, Selector
+from dp_core.methods.selection.selector import (
+    Certain,
+    Dependences,
+    Expected,
+    Selection,
+    Selector,
+    Terms,
+    terms_of,
+)
 from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.released import Released, ReleasedKind, tables_of
-from dp_core.wall.statistics import InDif, sensitivities
+from dp_core.wall.statistics import InDif
 from dp_core.wall.statistics.interactions import MOST_ENTRIES, Interaction
 
 if TYPE_CHECKING:
@@ -50,11 +61,6 @@ _LEAST_PART = 0.1  # smallest part of a pair's deviation that is not ascribed to
 _MOST_CELLS = 2**26  # of any table
 _MOST_TRIPLES = 700
 _MOST_LISTED = 60_000  # triples that are compared with each other
-# A pair of p x q levels is measured with its margins if (1 - 1/p)(1 - 1/q) is above `_TABLE_FROM`;
-# a column of p levels, whose margin is the number of records, if 1 - 1/p is above `_COLUMN_FROM`.
-_TABLE_FROM = 0.3
-_COLUMN_FROM = 0.95
-_SMALL = 1000  # number of equal parts of the budget for which noise is computed
 _TOTAL_UNKNOWN = 0.1  # part of the records; with a larger error columns also tell the total
 
 
@@ -69,6 +75,10 @@ class Auto(Selector):
             tables of columns and pairs are measured, and no triples.
         max_cells: Largest number of cells of a pair; larger pairs are not considered.
         max_triple_cells: Largest number of cells of a triple; larger triples are not considered.
+        tables_share: Part of the measuring budget for the workload, if there is one; what is
+            measured with it does not depend on the data. The rest is divided as without a workload,
+            given what the workload's measurements tell. With 1, nothing else is measured.
+        workload: The spec's `tables`; empty by default.
     """
 
     for_inference: ClassVar[Mapping[str, object]] = {"basis": "tables"}
@@ -77,11 +87,13 @@ class Auto(Selector):
     basis: Literal["interactions", "tables"] = "interactions"
     max_cells: int = 2**20
     max_triple_cells: int = 2**12
+    tables_share: Fraction = Fraction(1, 2)
+    workload: tuple[WantedTable, ...] = field(default=(), metadata=NO_OPTION)
 
     @property
     def adaptive(self) -> bool:
-        """Whether the method asks about pairs, which it does unless `order` is 1."""
-        return self.order > 1
+        """Whether it asks about pairs: unless `order` is 1 or the workload gets everything."""
+        return self.order > 1 and not (self.workload and self.tables_share == 1)
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
@@ -100,9 +112,21 @@ class Auto(Selector):
 
     def __post_init__(self) -> None:
         check_ranges(self, max_cells=(1, _MOST_CELLS), max_triple_cells=(1, _MOST_CELLS))
+        if not 0 < self.tables_share <= 1:
+            raise ValueError(
+                f"tables_share must be above 0 and at most 1, not {self.tables_share}."
+            )
+
+    def certain(self, domain: Domain, terms: Terms) -> Certain | None:
+        if not self.workload:
+            return None
+        share = self.tables_share
+        terms = dataclasses.replace(terms, measure=terms.measure * share)
+        basis = Basis(interactions=self.basis == "interactions")
+        return Certain(for_tables(self.workload, domain, terms, basis), share)
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        return pairs_up_to(domain, self.max_cells) if self.order > 1 else ()
+        return pairs_up_to(domain, self.max_cells) if self.adaptive else ()
 
     def statistic(self, domain: Domain) -> InDif | None:
         return dependences(self.needs(domain))
@@ -119,6 +143,10 @@ class Auto(Selector):
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,  # noqa: ARG002
     ) -> Selection:
+        terms = terms_of(curator, known, measure_cost)
+        certain = self.certain(domain, terms)
+        if certain is not None and certain.share == 1:
+            return certain.selection
         columns = one_way_tables(domain, tables_of(known))
         precision = sum(each / values.size for values, each in columns)
         # A number of rows below the standard deviation of its noise cannot be told from 0.
@@ -135,23 +163,29 @@ class Auto(Selector):
             most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
             dependence = expected_dependence(noisy, stddev, rows)
             dependence = np.minimum(dependence, np.maximum(most, 1e-9))
-        costs = Costs(
-            curator.currency, curator.relation, measure_cost, whole=self.basis == "tables"
-        )
         parts, cliques, alone = self.parts(
             domain,
             [_steadied(values, 1 / each, rows) for values, each in columns],
             np.array([1 / each for _, each in columns]),
             dict(zip(pairs, dependence.tolist(), strict=True)),
-            costs,
+            self._costs(terms, certain),
+            wanted=CertainParts.of(certain, domain, terms),
         )
         shares = balance(parts)
         left = expected(parts, shares)
-        chosen = {
-            clique: max(1, round(share * 10**7))
-            for clique, share in zip(cliques, shares.tolist(), strict=True)
-            if share > 0
-        }
+        chosen = Selection(
+            cliques=tuple(
+                clique for clique, share in zip(cliques, shares, strict=True) if share > 0
+            ),
+            weights=normalise(
+                [max(1, round(each * 10**7)) for each in shares.tolist() if each > 0]
+            ),
+            interactions=frozenset(
+                clique
+                for clique, share in zip(cliques, shares, strict=True)
+                if share > 0 and clique in alone
+            ),
+        )
         of_order = [
             [share for clique, share in zip(cliques, shares.tolist(), strict=True)
              if len(clique) == order and share > 0]
@@ -163,13 +197,7 @@ class Auto(Selector):
             "shares": {order: sum(found) for order, found in enumerate(of_order, start=1)},
             "expected_error": {"two_way": left.two, "three_way": left.three},
         }
-        return Selection(
-            cliques=tuple(chosen),
-            weights=normalise(tuple(chosen.values())),
-            interactions=frozenset(clique for clique in chosen if clique in alone),
-            note=note,
-            dependences=asked,
-        )
+        return dataclasses.replace(together(certain, chosen), note=note, dependences=asked)
 
     def forecast(
         self,
@@ -194,13 +222,25 @@ class Auto(Selector):
         whole = self.basis == "tables"
         first = [Costs(currency, relation, one_way * weight, whole) for weight in weights]
         known = [costs.table * (1 + costs.floor) for costs in first]
+        terms = Terms(
+            currency=currency,
+            relation=relation,
+            measure=measure,
+            known={(name,): each for name, each in zip(domain.columns, known, strict=True)},
+        )
+        certain = self.certain(domain, terms)
+        wanted = CertainParts.of(certain, domain, terms)
         found = []
         for times in (1 / 3, 2.0):
             typical = times * usual(rows)
             pairs = dict.fromkeys(self.needs(domain), typical)
-            costs = Costs(currency, relation, measure, whole)
-            parts, _, _ = self.parts(domain, columns, np.array(known), pairs, costs, typical)
-            found.append(expected(parts, balance(parts, roughly=roughly)))
+            costs = self._costs(terms, certain)
+            parts, _, _ = self.parts(
+                domain, columns, np.array(known), pairs, costs, typical, wanted
+            )
+            alone = certain is not None and certain.share == 1
+            shares = np.zeros(len(parts.cliques)) if alone else balance(parts, roughly=roughly)
+            found.append(expected(parts, shares))
         return found[0], found[1]
 
     def parts(
@@ -211,6 +251,7 @@ class Auto(Selector):
         dependence: dict[Clique, float],
         costs: Costs,
         typical: float | None = None,
+        wanted: CertainParts | None = None,
     ) -> tuple[Parts, tuple[Clique, ...], frozenset[Clique]]:
         """Return what may be measured: parts, their cliques, and which cliques are interactions.
 
@@ -222,6 +263,7 @@ class Auto(Selector):
                 measured, in records.
             costs: Noise of a table and of an interaction.
             typical: Dependence of the other pairs, in records; None for that of a typical file.
+            wanted: What the workload's measurements tell; None without a workload.
         """
         rows = max(float(columns[0].sum()), 1.0)
         typical = usual(rows) if typical is None else typical
@@ -245,19 +287,21 @@ class Auto(Selector):
         total = float((1 / (known * domain.sizes)).sum()) ** -0.5
         least = 2 if total > _TOTAL_UNKNOWN * rows else 1
         sizes = [domain.project(clique).sizes for clique in cliques]
+        kinds = wanted.kinds if wanted else {}
         apart = [
             clique
             for clique, its in zip(cliques, sizes, strict=True)
-            if len(its) >= least and costs.apart(its)
+            if kinds.get(clique, len(its) >= least and costs.apart(its))
         ]
-        alone = _alone(domain, apart)
+        # What the workload measures alone has its place already.
+        alone = _alone(domain, sorted(apart, key=lambda clique: clique not in kinds))
         margin = np.full((len(cliques), 2), np.inf)
         for at, clique in enumerate(cliques):
             if len(clique) == 2 and clique not in alone:
                 margin[at] = costs.table * sizes[at][1], costs.table * sizes[at][0]
         parts = Parts(
             columns=columns,
-            known=known,
+            known=wanted.columns if wanted else known,
             cliques=[domain.axes(clique) for clique in cliques],
             dependence=np.array([0.0] * len(domain) + [*dependence.values()] + [*triples.values()]),
             noise=np.array(
@@ -271,8 +315,14 @@ class Auto(Selector):
             floor=costs.floor,
             unlisted=(unlisted_pairs, unlisted),
             drawn=chance.mean_triple,
+            told=wanted.precisions(cliques, domain) if wanted else None,
         )
         return parts, cliques, alone
+
+    def _costs(self, terms: Terms, certain: Certain | None) -> Costs:
+        """Return the noise of what is measured besides the workload."""
+        left = terms.measure * (1 - certain.share if certain and certain.share < 1 else 1)
+        return Costs(terms.currency, terms.relation, left, whole=self.basis == "tables")
 
     def _triples(
         self, domain: Domain, dependence: dict[Clique, float], chance: Chance, typical: float
@@ -296,75 +346,6 @@ class Auto(Selector):
         return kept, sum(seen.values()) - sum(seen[clique] for clique in kept)
 
 
-@dataclass(frozen=True)
-class Costs:
-    """Noise of a table and of an interaction as functions of the measuring budget.
-
-    Attributes:
-        currency: Currency of the release.
-        relation: Neighbouring relation of the release.
-        budget: Measuring budget, in the currency.
-        whole: Whether everything is measured as complete tables.
-    """
-
-    currency: Currency
-    relation: Relation
-    budget: Fraction
-    whole: bool
-    _known: dict[tuple[int, ...], float] = field(default_factory=dict, init=False, repr=False)
-
-    @property
-    def exponent(self) -> float:
-        """Exponent of the budget in the precision of a measurement."""
-        return 2.0 if self.currency.kind == "pure" else 1.0
-
-    @cached_property
-    def table(self) -> float:
-        """Noise variance of a cell of a table that gets the whole budget, in records squared."""
-        bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
-        return self._variance(**bounds)
-
-    @cached_property
-    def floor(self) -> float:
-        """Part of every noise variance that does not depend on the share of the budget."""
-        bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
-        whole = float(self.currency.noise(self.budget, **bounds).stddev ** 2)
-        return max(whole / self.table - 1, 0.0)
-
-    def _variance(self, *, l1: int, l2_squared: int) -> float:
-        """Return the noise variance at the whole budget, extrapolated from that at a small part."""
-        noise = self.currency.noise(self.budget / _SMALL, l1=l1, l2_squared=l2_squared)
-        return float(noise.stddev**2 / float(_SMALL) ** self.exponent)
-
-    def apart(self, sizes: Sequence[int]) -> bool:
-        """Return whether columns of these sizes are better measured as an interaction."""
-        part = math.prod(1 - 1 / size for size in sizes)
-        most = {1: _COLUMN_FROM, 2: _TABLE_FROM}.get(len(sizes), 1.0)
-        if self.whole or part > most or not self._measurable(sizes):
-            return False
-        return self.own(sizes, alone=True) < self.own(sizes, alone=False)
-
-    def _measurable(self, sizes: Sequence[int]) -> bool:
-        """Return whether columns of these sizes have an interaction that is not too large."""
-        try:
-            _interaction(sizes)
-        except ValueError:
-            return False
-        return True
-
-    def own(self, sizes: Sequence[int], *, alone: bool) -> float:
-        """Return the noise variance of a cell's own deviation at the whole budget."""
-        if not alone:
-            return self.table * math.prod(1 - 1 / size for size in sizes if size > 1)
-        key = tuple(sorted(sizes))
-        if key not in self._known:
-            asked = _interaction(key)
-            l1, l2_squared = sensitivities(asked, self.relation)
-            stddev = self._variance(l1=l1, l2_squared=l2_squared) ** 0.5
-            self._known[key] = float(asked.cell_stddev(stddev) ** 2)
-        return self._known[key]
-
-
 def _steadied(table: NDArray[np.float64], variance: float, rows: float) -> NDArray[np.float64]:
     """Return a noisy one-way table, shrunk towards the uniform table according to its noise.
 
@@ -381,11 +362,6 @@ def _steadied(table: NDArray[np.float64], variance: float, rows: float) -> NDArr
     part = max(1 - (table.size - 1) * variance / spread, 0.0) if spread > 0 else 0.0
     scale = rows / max(float(table.sum()), rows)
     return np.asarray(rows / table.size + part * scale * apart)
-
-
-def _interaction(sizes: Sequence[int]) -> Interaction:
-    """Return an interaction of columns of these sizes; its noise depends on sizes only."""
-    return Interaction(tuple(str(place) for place in range(len(sizes))), tuple(sizes))
 
 
 def _alone(domain: Domain, cliques: Sequence[Clique]) -> frozenset[Clique]:

@@ -1,46 +1,127 @@
-"""The tables that the spec lists."""
+"""The tables that the spec lists, or those that its workload needs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar, Literal
 
 from dp_core.errors import BadInput, nearest
+from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.selection.budget.allocation import Allocation, shares
-from dp_core.methods.selection.selector import PlannedSelector, Selection
+from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
+from dp_core.methods.selection.budget.workload import WantedTable
+from dp_core.methods.selection.selector import Certain, PlannedSelector, Selection, Terms
 from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.released import ReleasedKind
+
+_OTHERS = Fraction(1, 10)
+"""Part of the budget for columns of no wanted table that nothing else measures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed(PlannedSelector):
     """Measure the tables that the spec lists, and every column that none of them contains.
 
+    With a workload (the spec's `tables`), the budget is divided so that its weighted expected error
+    is least. The measurements are the tables of `cliques`, or, without them, whatever serves the
+    workload best: interactions and tables of subsets of its columns.
+
     Attributes:
         cliques: The tables, each a list of columns; their order does not matter.
-        allocation: Rule that divides the budget: `rho` or `epsilon` minimises the total error for
-            that currency, `equal` gives every table the same part.
+        allocation: Rule that divides the budget without a workload: `rho` or `epsilon` minimises
+            the total error for that currency, `equal` gives every table the same part.
+        basis: For a workload without `cliques`: `interactions` measures parts of tables alone where
+            that costs less, `tables` measures whole tables only.
+        workload: The spec's `tables`; empty by default.
+        columns: Whether columns of no wanted table are measured, as synthetic sets require.
     """
+
+    for_inference: ClassVar[Mapping[str, object]] = {"basis": "tables"}
 
     cliques: tuple[tuple[str, ...], ...] = ()
     allocation: Allocation = "rho"
+    basis: Literal["interactions", "tables"] = "interactions"
+    workload: tuple[WantedTable, ...] = field(default=(), metadata=NO_OPTION)
+    columns: bool = field(default=True, metadata=NO_OPTION)
+
+    @property
+    def gives(self) -> frozenset[ReleasedKind]:
+        return frozenset({"tables", "interactions"} if self._alone else {"tables"})
+
+    @property
+    def _alone(self) -> bool:
+        return bool(self.workload) and not self.cliques and self.basis == "interactions"
+
+    def check(self, domain: Domain) -> None:
+        """Raise BadInput if a listed table is wrong, or a wanted one is in none of them."""
+        if self.cliques or not self.workload:
+            chosen = self._chosen(domain)
+            for table in self.workload:
+                if not any(set(table.of) <= set(clique) for clique in chosen):
+                    raise BadInput(
+                        f"`tables` asks for {' x '.join(table.of)}, which none of `select.cliques`"
+                        " contains; add it there, or remove `cliques` so that the program chooses."
+                    )
 
     def planned(self, domain: Domain) -> Selection:
+        """Return what is measured without a workload."""
+        chosen = self._chosen(domain)
+        # A plan states every table's noise before anything is measured. So an uncovered column is
+        # measured even if the one-way stage measured it; one more one-way table costs little.
+        chosen += _uncovered(domain, chosen) if self.columns else []
+        return Selection(
+            cliques=tuple(chosen),
+            weights=shares([domain.size(clique) for clique in chosen], self.allocation),
+        )
+
+    def certain(self, domain: Domain, terms: Terms) -> Certain:
+        if not self.workload:
+            return Certain(self.planned(domain), Fraction(1))
+        chosen = self._chosen(domain) if self.cliques else []
+        wanted = chosen or [table.of for table in self.workload]
+        others = [
+            column
+            for column in (_uncovered(domain, wanted) if self.columns else [])
+            if column not in terms.known
+        ]
+        share = 1 - _OTHERS if others else Fraction(1)
+        basis = Basis(
+            interactions=self._alone,
+            # Of the columns of a file that is drawn, a whole table is measured somewhere.
+            columns_alone=not self.columns
+            or all((name,) in terms.known for name in domain.columns),
+            cliques=tuple(chosen) or None,
+        )
+        terms = dataclasses.replace(terms, measure=terms.measure * share)
+        found = for_tables(self.workload, domain, terms, basis)
+        each = shares([domain.size(clique) for clique in others], self.allocation) if others else ()
+        weights = (
+            *(share * weight for weight in found.weights),
+            *((1 - share) * weight for weight in each),
+        )
+        selection = dataclasses.replace(found, cliques=(*found.cliques, *others), weights=weights)
+        return Certain(selection, Fraction(1))
+
+    def _chosen(self, domain: Domain) -> list[Clique]:
+        """Return the listed tables, columns in the domain's order."""
         if not self.cliques:
             raise BadInput(
-                "`select: fixed` needs `cliques`, a list of tables such as [[age, sex], [sex]]."
+                "`select: fixed` needs `cliques`, a list of tables such as [[age, sex], [sex]], or"
+                " `tables` at the top of the spec, such as [{of: [age, sex], weight: 2}]."
             )
         chosen = [_ordered(clique, domain) for clique in self.cliques]
         if len(set(chosen)) != len(chosen):
             twice = next(clique for clique in chosen if chosen.count(clique) > 1)
             raise BadInput(f"`select.cliques` lists the table {list(twice)} twice; remove one.")
-        covered = {column for clique in chosen for column in clique}
-        # A plan states every table's noise before anything is measured. So an uncovered column is
-        # measured even if the one-way stage measured it; one more one-way table costs little.
-        chosen += [(column,) for column in domain.columns if column not in covered]
-        return Selection(
-            cliques=tuple(chosen),
-            weights=shares([domain.size(clique) for clique in chosen], self.allocation),
-        )
+        return chosen
+
+
+def _uncovered(domain: Domain, chosen: Collection[Clique]) -> list[Clique]:
+    covered = {column for clique in chosen for column in clique}
+    return [(column,) for column in domain.columns if column not in covered]
 
 
 def _ordered(clique: Sequence[str], domain: Domain) -> Clique:

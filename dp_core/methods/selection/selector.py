@@ -14,9 +14,10 @@ from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, ReleasedKind
+from dp_core.wall.released import Released, ReleasedKind, tables_of
 
 if TYPE_CHECKING:
+    from dp_core.methods.selection.budget.workload import WantedTable
     from dp_core.wall.accounting.currency import Currency
     from dp_core.wall.curator import Curator
     from dp_core.wall.statistics import Statistic
@@ -51,6 +52,36 @@ class Expected:
 
     two: float
     three: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What is public when a plan is made, beyond the domain: budget and earlier noise.
+
+    Attributes:
+        currency: Currency of the release.
+        relation: Its neighbouring relation.
+        measure: Budget of the selected tables of one measurement.
+        known: Noise variance of a cell, in records squared, of every table that is measured before
+            the selection; the empty clique is the number of rows.
+    """
+
+    currency: Currency
+    relation: Relation
+    measure: Fraction
+    known: Mapping[Clique, float]
+
+
+class Certain(NamedTuple):
+    """What will be measured whatever the data are.
+
+    Attributes:
+        selection: Tables and interactions; the weights are parts of `share` and sum to 1.
+        share: Their part of the measuring budget, above 0 and at most 1.
+    """
+
+    selection: Selection
+    share: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +164,11 @@ class Selector(ABC):
     own_delta: ClassVar[bool] = False
 
     @property
+    def workload(self) -> tuple[WantedTable, ...] | None:
+        """The spec's `tables`: a field, no option, of methods that use it; None for the others."""
+        return None
+
+    @property
     def gives(self) -> frozenset[ReleasedKind]:
         """Kinds of results it releases; the reconstruction must take all of them."""
         return TABLES
@@ -158,6 +194,19 @@ class Selector(ABC):
     def planned(self, domain: Domain) -> Selection | None:  # noqa: ARG002
         """Return what will be measured if the domain alone decides it, otherwise None."""
         return None
+
+    def certain(self, domain: Domain, terms: Terms) -> Certain | None:  # noqa: ARG002
+        """Return what will be measured whatever the data are; None if that is not known.
+
+        A method that looks at the data may still measure some tables for certain. It then measures
+        them with at least the part of the budget that is stated here.
+
+        Args:
+            domain: All columns.
+            terms: Budget and earlier noise.
+        """
+        planned = self.planned(domain)
+        return None if planned is None else Certain(planned, Fraction(1))
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:  # noqa: ARG002
         """Return the cliques whose exact counts `select` will ask the curator about.
@@ -285,15 +334,26 @@ class PlannedSelector(Selector):
     @final
     def select(
         self,
-        curator: Curator,  # noqa: ARG002
-        known: Sequence[Released],  # noqa: ARG002
+        curator: Curator,
+        known: Sequence[Released],
         *,
         domain: Domain,
         cost: Fraction,  # noqa: ARG002
-        measure_cost: Fraction,  # noqa: ARG002
+        measure_cost: Fraction,
         zeros: StructuralZeros,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,  # noqa: ARG002
     ) -> Selection:
-        """Return `planned`. Asks the curator nothing and spends nothing."""
-        return self.planned(domain)
+        """Return what is certain. Asks the curator nothing and spends nothing."""
+        found = self.certain(domain, terms_of(curator, known, measure_cost))
+        return self.planned(domain) if found is None else found.selection
+
+
+def terms_of(curator: Curator, known: Sequence[Released], measure_cost: Fraction) -> Terms:
+    """Return the terms of a selection that has begun; the values of `known` are not used."""
+    return Terms(
+        currency=curator.currency,
+        relation=curator.relation,
+        measure=measure_cost,
+        known={table.clique: table.variance for table in tables_of(known)},
+    )

@@ -17,10 +17,10 @@ from dp_core.methods.replicates.noise_aware import unshrunk
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
 from dp_core.methods.selection.selector import Selector
 from dp_core.schema.definition import Schema
-from dp_core.schema.dependencies import origin
 from dp_core.schema.grid import POSITIONS, on_grid, variables
 from dp_core.spec.method_options import read_options
 from dp_core.spec.presets import PRESETS, Preset
+from dp_core.spec.reading.wanted_reader import refuse_derived, with_workload
 from dp_core.spec.release_spec import Mode
 from dp_core.wall.released import ReleasedKind
 
@@ -41,7 +41,12 @@ _GIVEN: Mapping[ReleasedKind, str] = {
 
 
 def read_stages(
-    sections: Mapping[str, Node], preset: Preset, schema: Schema, synthesis: Sequence[str]
+    sections: Mapping[str, Node],
+    preset: Preset,
+    schema: Schema,
+    synthesis: Sequence[str],
+    tables: Node | None = None,
+    sets: int = 1,
 ) -> tuple[Selector, str, Reconstructor, str]:
     """Return the selection, its name, the reconstruction, and its name.
 
@@ -50,6 +55,8 @@ def read_stages(
         preset: Preset of the release.
         schema: Schema of the data.
         synthesis: Keys allowed under `synthesize`.
+        tables: Node of the workload; None (the default) without one.
+        sets: Number of synthetic sets; 1 by default.
     """
     if "method" in sections["synthesize"].entries():
         raise (
@@ -62,11 +69,15 @@ def read_stages(
         )
     sections["synthesize"].fields(synthesis, example=_EXAMPLE)
     selector, selector_name = _read_stage(sections["select"], "select", preset, schema)
+    if tables is None and "tables_share" in sections["select"].entries():
+        place = sections["select"].entries()["tables_share"]
+        raise place.error("is the part for wanted tables, and the spec has no `tables`; remove it.")
+    selector = with_workload(selector, selector_name, tables, schema, sets)
     reconstructor, reconstructor_name = _read_stage(
         sections["reconstruct"], "reconstruct", preset, schema
     )
     domain = schema.domain
-    in_place(sections["select"], selector.check, domain)
+    in_place(tables or sections["select"], selector.check, domain)
     in_place(sections["reconstruct"], reconstructor.check, domain)
     stated = sections["reconstruct"].entries() or not sections["select"].entries()
     place = sections["reconstruct" if stated else "select"]
@@ -122,15 +133,9 @@ def read_parametric(
 
 def _check_dependent(cliques: Node, schema: Schema) -> None:
     """Refuse tables of dependent columns: each is derived from another column."""
-    sources = {dependent.column.name: dependent.source for dependent in schema.dependents}
     for clique in cliques.items():
         for item in clique.items() if isinstance(clique.content, tuple) else ():
-            if item.content in sources:
-                name = item.text()
-                raise item.error(
-                    f"{name!r} is derived from {sources[name]!r} and not measured; use"
-                    f" {origin(schema, name)[0]!r} instead."
-                )
+            refuse_derived(item, schema)
 
 
 def _read_stage(

@@ -29,6 +29,7 @@ def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[
         checks["tables"] = [list(table) for table in spec.checks]
     if spec.thresholds:
         checks["thresholds"] = [threshold.to_json() for threshold in spec.thresholds]
+    wanted = spec.selector.workload
     before: dict[str, object] = {}
     after: dict[str, object] = {}
     parametric: dict[str, object] = {}
@@ -55,6 +56,7 @@ def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[
             **({"max_rows": spec.privacy.max_rows} if spec.privacy.unit != "row" else {}),
         },
         "method": spec.method,
+        **({"tables": [table.to_json() for table in wanted]} if wanted else {}),
         **({"domain": share("domain")} if "domain" in spec.shares else {}),
         "total": share("total"),
         "one_way": share("one_way"),

@@ -37,8 +37,10 @@ from dp_core.spec.reading.method_reader import (
     read_parametric,
     read_stages,
 )
+from dp_core.spec.reading.set_count import refuse_records, without_sets
 from dp_core.spec.reading.share_reader import KNOWING, check_known, read_shares
 from dp_core.spec.reading.spec_document import VERSION, spec_document
+from dp_core.spec.reading.wanted_reader import refuse_wanted
 from dp_core.spec.release_spec import PUBLISH, ReleaseSpec
 
 DEFAULT_METHOD = "auto"
@@ -56,6 +58,7 @@ _KEYS = (
     "revises",
     "privacy",
     "method",
+    "tables",
     "domain",
     "total",
     "one_way",
@@ -122,8 +125,11 @@ def load_spec(path: Path) -> ReleaseSpec:
     modes = PARAMETRIC_MODES if preset.synthesize else MODES
     mode = one_of(synthesis.get("mode"), modes)
     usual = {"noise-aware": SETS, "posterior": POSTERIOR_SETS}.get(mode, 1)
-    sets = usual if sets_node is None else sets_node.integer(minimum=1, maximum=MAX_SETS)
+    sets = usual if sets_node is None else sets_node.integer(minimum=0, maximum=MAX_SETS)
+    if sets_node is not None and not sets:
+        preset, mode = without_sets(sets_node, keys, sections, preset), "shared"
     if preset.synthesize:
+        refuse_wanted(keys.get("tables"), preset.synthesize)
         schema, selector, reconstructor = read_parametric(
             keys, sections, preset, schema, rows, _SECTION_KEYS["synthesize"]
         )
@@ -131,9 +137,11 @@ def load_spec(path: Path) -> ReleaseSpec:
         place = sections["synthesize"]
     else:
         selector, selector_name, reconstructor, reconstructor_name = read_stages(
-            sections, preset, schema, _SECTION_KEYS["synthesize"]
+            sections, preset, schema, _SECTION_KEYS["synthesize"], keys.get("tables"), sets
         )
         place = sections["select"]
+        if sets_node is not None and not sets:
+            refuse_records(sets_node, selector, selector_name)
     private = bool(schema.private)
     shares = read_shares(root, sections, preset, privacy, selector, selector_name, private=private)
     measured: list[Stage] = [stage for stage in KNOWING if shares[stage]]

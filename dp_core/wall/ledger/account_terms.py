@@ -76,6 +76,7 @@ class Promise:
         costs: Budget of each stage, in that currency.
         day: Day of the reservation, in UTC; the period of this day pays.
         publish: `at-once`, or `after-approval` if a person must decide before publication.
+        sets: Number of synthetic sets; 0 for a release of tables only.
     """
 
     position: int
@@ -88,6 +89,7 @@ class Promise:
     costs: Mapping[str, Fraction]
     day: datetime.date
     publish: str = "at-once"
+    sets: int = 1
 
 
 def charter_of(receipts: Sequence[Receipt]) -> Charter:
@@ -192,6 +194,7 @@ def promise_of(position: int, receipt: Receipt) -> Promise:
         costs={stage: exact_fraction(cost) for stage, cost in body["costs"].items()},
         day=datetime.date.fromisoformat(receipt.at),
         publish=body.get("publish", "at-once"),
+        sets=body.get("sets", 1),
     )
 
 

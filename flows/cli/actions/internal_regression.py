@@ -49,6 +49,7 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> tuple[str, Pa
     """
     from dp_core.bundle.files.codebook import synthetic_path
     from dp_core.bundle.reading import read_bundle
+    from dp_core.inference.combining_rules import NO_SETS
     from dp_core.inference.formulas.comparable_formula import check_formula
 
     bundle = read_bundle(bundle_folder)
@@ -67,6 +68,8 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> tuple[str, Pa
             f"Release {claims.name!r} was made in another home, or its folder is gone; go to the"
             " home that made it."
         )
+    if bundle.rule is None:
+        raise BadInput(NO_SETS)
     files = [bundle_folder / synthetic_path(number) for number in range(1, claims.sets + 1)]
     name = next(
         name

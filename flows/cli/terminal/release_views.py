@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -26,6 +26,7 @@ from flows.cli.terminal.view_parts import (
 
 if TYPE_CHECKING:
     from flows.answers.plan_answers import PlanAnswer
+    from flows.answers.wanted_answers import WantedMargin
 
 MOST_TABLES = 40
 TOO_NOISY = 0.5
@@ -45,7 +46,7 @@ def _method(plan: PlanAnswer) -> str:
 
 def plan(console: Console, plan: PlanAnswer) -> None:
     """Print the cost and the noise of a planned release."""
-    sets = f"{plural(plan.sets, 'set')} ({plan.mode})"
+    sets = f"{plural(plan.sets, 'set')} ({plan.mode})" if plan.sets else "tables only, no sets"
     console.print(
         f"[bold]{plan.release}[/bold]: {_method(plan)}, {privacy(plan.privacy)}, {plan.neighbours},"
         f" {sets}, account {plan.account}"
@@ -68,6 +69,15 @@ def plan(console: Console, plan: PlanAnswer) -> None:
     if plan.totals:
         console.print()
         _planned_totals(console, plan)
+    if plan.wanted:
+        console.print()
+        _wanted_tables(console, plan.wanted)
+        if other := plan.wanted_by_other_noise:
+            sentence(
+                console,
+                f"measure: {{noise: {other.noise}}} would make these margins {other.times:g} times"
+                " narrower, and everything else less exact.",
+            )
     for text in _remarks(plan):
         sentence(console, text)
     if plan.memory_bytes is not None:
@@ -153,6 +163,28 @@ def _planned_tables(console: Console, plan: PlanAnswer) -> None:
     console.print(f"[dim]{kind} noise. 95 % error: bound for one count, in records.{note}[/dim]")
 
 
+def _wanted_tables(console: Console, wanted: Sequence[WantedMargin]) -> None:
+    right = ("weight", "cells", "95 % margin", "points of share")
+    tables = table_of("wanted table", *right, right=right)
+    for table in wanted[:MOST_TABLES]:
+        sums = [f"ranges of {name}" for name in table.ranges]
+        sums += [f"prefixes of {name}" for name in table.prefixes]
+        points = table.within_points
+        tables.add_row(
+            " x ".join(table.columns) + (f" ({', '.join(sums)})" if sums else ""),
+            number(table.weight),
+            f"{table.cells:,}",
+            f"±{table.within:,.6g}",
+            "" if points is None else f"±{points:g}",
+        )
+    console.print(tables)
+    _left_out(console, len(wanted), "wanted tables")
+    console.print(
+        "[dim]95 % margin of a count from all noisy tables together, in records, at most; of ranges"
+        " and prefixes, that of a typical one.[/dim]"
+    )
+
+
 def _planned_totals(console: Console, plan: PlanAnswer) -> None:
     right = ("numbers", "95 % error", "TVD")
     totals = table_of("sum", "of", *right, right=right)
@@ -185,13 +217,16 @@ def _left_out(console: Console, count: int, what: str) -> None:
 
 def published(console: Console, made: answers.PublishedRelease) -> None:
     """Print what a published release cost, and where it is."""
-    sets = f"{plural(made.sets, 'set')} of {made.rows:,} rows"
+    sets = "noisy tables only"
+    if made.sets:
+        sets = f"{plural(made.sets, 'set')} of {made.rows:,} rows"
     console.print(f"[bold]{made.release}[/bold] is released: {sets} in {made.seconds} s.")
     spent = f"{privacy(made.spent)} ({made.neighbours}) in {made.charges} charges"
     fact(console, "Spent", f"{spent}; {left_of(made.account, made.left, made.above)}.")
     _accuracy(console, made.accuracy)
     path(console, "Bundle", made.out)
-    path(console, "Internal", f"{made.internal} (confidential, for staff)")
+    if made.sets:
+        path(console, "Internal", f"{made.internal} (confidential, for staff)")
     path(console, "Check", f"dp-release verify {made.out}")
 
 

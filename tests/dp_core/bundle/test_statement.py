@@ -181,7 +181,7 @@ def test_a_moment_without_time_zone_is_refused(release, replace):
 
 
 @pytest.mark.parametrize(
-    "change", [{"sets": 0}, {"rows": -1}, {"rows": (300,)}, {"records": float("nan")}]
+    "change", [{"sets": -1}, {"rows": -1}, {"rows": (300,)}, {"records": float("nan")}]
 )
 def test_a_release_of_nothing_is_refused(release, replace, change):
     with pytest.raises(ValueError, match=r"release|records"):

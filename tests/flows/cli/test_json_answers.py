@@ -83,6 +83,12 @@ def test_the_answers_of_the_commands_keep_their_shape(project, command, tmp_path
     ask("ledger", "withdraw", waves, *WHO)
     ask("ledger", "approve", "ab" * 32, *WHO)
     ask("ledger", "forecast", waves)
+    tables = folder / "tables.yaml"
+    tables.write_text(
+        spec.read_text()
+        + "method: fixed\ntables: [{of: [sex, age], weight: 3}]\nsynthesize: {sets: 0}\n"
+    )
+    ask("plan", tables)
 
     # The tables that another method selects depend on the noise.
     fixed = {"method": "independent", "privacy": "{epsilon: 1/4}"}

@@ -284,6 +284,15 @@ def pool(
     )
 
 
+def pooled_records(domain: Domain, released: Sequence[Released]) -> int:
+    """Return the number of records that all measurements together tell, at least 0.
+
+    It is 0 if no measurement tells it.
+    """
+    found = pool(domain, released).counts(())
+    return 0 if found is None else max(0, round(float(found)))
+
+
 def pool_interactions(
     domain: Domain, released: Sequence[Released], *, rows: float | None = None
 ) -> Pooled | None:

@@ -60,6 +60,8 @@ class Parts:
         unlisted: Sum of the deviations of all pairs, and of all triples, that are not parts.
         drawn: Mean deviation of a triple beyond its pairs from drawing records, in records. The
             budget cannot reduce it, so it does not influence the shares.
+        told: Precision of each part's own deviation before measuring, in 1 / records squared, shape
+            (parts,), 0 for single columns, whose noise is in `known`; None for 0 everywhere.
     """
 
     columns: Sequence[NDArray[np.float64]]
@@ -72,6 +74,7 @@ class Parts:
     floor: float = 0.0
     unlisted: tuple[float, float] = (0.0, 0.0)
     drawn: float = 0.0
+    told: NDArray[np.float64] | None = None
 
 
 def balance(parts: Parts, *, roughly: bool = False) -> NDArray[np.float64]:
@@ -162,6 +165,8 @@ class _Error:
         self.of_order = [np.flatnonzero(self.orders == order) for order in (1, 2, 3)]
         self.before = np.zeros(len(parts.cliques))
         self.before[:d] = 1 / parts.known
+        if parts.told is not None:
+            self.before += parts.told
         self.tables = np.flatnonzero(np.isfinite(parts.margin).all(axis=1))
         ends = [parts.cliques[index] for index in self.tables.tolist()]
         self.ends = np.array(ends, dtype=np.int64).reshape(-1, 2)

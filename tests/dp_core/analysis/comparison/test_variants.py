@@ -70,6 +70,17 @@ def test_keys_of_a_stage_stay_with_the_method_they_were_written_for(tmp_path, wo
     assert "select" not in yaml.safe_load(found[1].path.read_text())
 
 
+def test_wanted_tables_stay_with_the_methods_that_use_them(tmp_path, work):
+    text = "tables: [{of: [a, b], weight: 2}]\nsynthesize: {sets: 0}\n"
+    spec = given(tmp_path / "a", work, text, method="auto")
+    found = variants([spec], ["auto", "fixed", "independent"], [], work)
+    assert [one.refusal for one in found] == [None] * 3
+    written = [yaml.safe_load(one.path.read_text()) for one in found]
+    assert ["tables" in one for one in written] == [True, True, False]
+    # Sets are what is compared.
+    assert [planned(one.path, seed=1).spec.sets for one in found] == [1] * 3
+
+
 def test_every_method_pays_for_the_checks_of_the_release(tmp_path, work):
     spec = given(tmp_path / "a", work, "checks: {share: 0.25, tables: [[a, b]]}\n")
     found = variants([spec], ["privsyn", "independent"], [], work)
@@ -101,7 +112,7 @@ def test_so_is_the_specs_own_method(tmp_path, work):
         {"privacy": "1"},
         {"method": "privsin"},
         {"text": "select: {rul: greedy}\n"},
-        {"text": "synthesize: {sets: 0}\n"},
+        {"text": "synthesize: {sets: -1}\n"},
         {"text": "nonsense: 1\n"},
         {"text": "checks: {share: 2}\n"},
         {"method": "fixed", "text": "select: {cliques: [[a, zz]]}\n"},

@@ -8,7 +8,8 @@ import pytest
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.methods.selection.auto import Auto, Costs, _alone, _steadied
+from dp_core.methods.selection.auto import Auto, _alone, _steadied
+from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.schema.privacy import Relation
@@ -302,9 +303,9 @@ def test_as_many_are_measured_apart_as_there_is_room_for(monkeypatch):
 def test_no_pair_is_expected_to_depend_more_than_its_levels_let_it(monkeypatch):
     seen = {}
 
-    def parts(self, domain, columns, known, dependence, costs):
+    def parts(self, domain, columns, known, dependence, costs, **more):
         seen.update(dependence)
-        return divide(self, domain, columns, known, dependence, costs)
+        return divide(self, domain, columns, known, dependence, costs, **more)
 
     divide = Auto.parts
     monkeypatch.setattr(Auto, "parts", parts)

@@ -484,7 +484,7 @@ def refusal(path) -> str:
         ("{method: small}", "{}\nreconstruct: {}", ["line 11", "'reconstruct' is given twice"]),
         ("{share: 0.8}", "{share: 0.8, noise: gauss}", ["line 9, measure.noise", "gaussian"]),
         ("{share: 0.8}", "{share: 0.8, nois: x}", ["line 9, measure", "Did you mean 'noise'"]),
-        ("sets: 5", "sets: 0", ["line 11, synthesize.sets", "at least 1"]),
+        ("sets: 5", "sets: -1", ["line 11, synthesize.sets", "at least 0"]),
         ("sets: 5", "sets: 1001", ["line 11, synthesize.sets", "at most 1000"]),
         ("sets: 5", "sets: five", ["line 11, synthesize.sets", "whole number"]),
         ("sets: 5", "set: 5", ["line 11, synthesize", "Did you mean 'sets'"]),

@@ -1,0 +1,95 @@
+"""Noise of a table and of an interaction, as functions of the measuring budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+from dp_core.schema.privacy import Relation
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.statistics import sensitivities
+from dp_core.wall.statistics.interactions import Interaction
+
+# A pair of p x q levels is measured with its margins if (1 - 1/p)(1 - 1/q) is above `_TABLE_FROM`;
+# a column of p levels, whose margin is the number of records, if 1 - 1/p is above `_COLUMN_FROM`.
+_TABLE_FROM = 0.3
+_COLUMN_FROM = 0.95
+_SMALL = 1000  # number of equal parts of the budget for which noise is computed
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Noise of a table and of an interaction as functions of the measuring budget.
+
+    Attributes:
+        currency: Currency of the release.
+        relation: Neighbouring relation of the release.
+        budget: Measuring budget, in the currency.
+        whole: Whether everything is measured as complete tables.
+    """
+
+    currency: Currency
+    relation: Relation
+    budget: Fraction
+    whole: bool
+    _known: dict[tuple[int, ...], float] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def exponent(self) -> float:
+        """Exponent of the budget in the precision of a measurement."""
+        return 2.0 if self.currency.kind == "pure" else 1.0
+
+    @cached_property
+    def table(self) -> float:
+        """Noise variance of a cell of a table that gets the whole budget, in records squared."""
+        bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
+        return self._variance(**bounds)
+
+    @cached_property
+    def floor(self) -> float:
+        """Part of every noise variance that does not depend on the share of the budget."""
+        bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
+        whole = float(self.currency.noise(self.budget, **bounds).stddev ** 2)
+        return max(whole / self.table - 1, 0.0)
+
+    def _variance(self, *, l1: int, l2_squared: int) -> float:
+        """Return the noise variance at the whole budget, extrapolated from that at a small part."""
+        noise = self.currency.noise(self.budget / _SMALL, l1=l1, l2_squared=l2_squared)
+        return float(noise.stddev**2 / float(_SMALL) ** self.exponent)
+
+    def apart(self, sizes: Sequence[int]) -> bool:
+        """Return whether columns of these sizes are better measured as an interaction."""
+        part = math.prod(1 - 1 / size for size in sizes)
+        most = {1: _COLUMN_FROM, 2: _TABLE_FROM}.get(len(sizes), 1.0)
+        if self.whole or part > most or not self.measurable(sizes):
+            return False
+        return self.own(sizes, alone=True) < self.own(sizes, alone=False)
+
+    def measurable(self, sizes: Sequence[int]) -> bool:
+        """Return whether columns of these sizes have an interaction that is not too large."""
+        try:
+            _interaction(sizes)
+        except ValueError:
+            return False
+        return True
+
+    def own(self, sizes: Sequence[int], *, alone: bool) -> float:
+        """Return the noise variance of a cell's own deviation at the whole budget."""
+        if not alone:
+            return self.table * math.prod(1 - 1 / size for size in sizes if size > 1)
+        key = tuple(sorted(sizes))
+        if key not in self._known:
+            asked = _interaction(key)
+            l1, l2_squared = sensitivities(asked, self.relation)
+            stddev = self._variance(l1=l1, l2_squared=l2_squared) ** 0.5
+            self._known[key] = float(asked.cell_stddev(stddev) ** 2)
+        return self._known[key]
+
+
+def _interaction(sizes: Sequence[int]) -> Interaction:
+    """Return an interaction of columns of these sizes; its noise depends on sizes only."""
+    return Interaction(tuple(str(place) for place in range(len(sizes))), tuple(sizes))
