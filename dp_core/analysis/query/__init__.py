@@ -1,8 +1,8 @@
 """Answers from the noisy tables of a release, each with its margin of error. Post-processing.
 
 Read `question` first, then `question_grammar` with `question_tokens` and `level_conditions` (text
-to question), `asked_counts` (question to sums of counts), and `answering` (estimates and intervals).
-What cannot be answered is in `undetermined`. The estimates themselves are in
+to question), `asked_counts` (question to sums of counts), and `answering` (estimates and
+intervals). What cannot be answered is in `undetermined`. The estimates themselves are in
 `dp_core.methods.reconstruction.estimates.pooled_functionals`. This room reads a bundle; it may
 import `bundle` and the rooms below it, never `confidential` or the noise.
 """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def query(
     folder: Path, question: tuple[str, ...], level: str, sampling: bool, as_csv: bool
 ) -> QueryAnswer | QueryFile:
-    """Answer a question from the noisy tables, with its margin of error.
+    """Answer a question from the noisy tables, with a margin.
 
     \b
     dp-release query DIR "count by sex, region"
