@@ -15,6 +15,7 @@ from dp_core.errors import BadInput
 from dp_core.methods.parametric.adapters import Measuring
 from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices, questions
 from dp_core.methods.reconstruction.reconstructor import piece_rows
+from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
 from dp_core.methods.selection.budget.allocation import shares as allocate
 from dp_core.methods.selection.budget.wanted_margins import weighted_error
 from dp_core.methods.selection.selector import Expected, Selection, Terms
@@ -272,6 +273,8 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     if spec.schema.rows_about is not None and spec.sets:
         cliques = [table.clique for table in tables]
         rows = spec.rows or spec.schema.rows_about
+        if spec.mode == "posterior":
+            cliques += drawn_pairs(domain, cliques)
         memory = spec.reconstructor.memory(domain, cliques, rows)
         if spec.mode == "noise-aware":
             # Weighted records are drawn all at once, and their values are stored twice.

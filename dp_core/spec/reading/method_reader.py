@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -14,6 +15,7 @@ from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.replicates.noise_aware import unshrunk
+from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
 from dp_core.methods.selection.selector import Selector
 from dp_core.schema.definition import Schema
@@ -22,6 +24,7 @@ from dp_core.spec.method_options import read_options
 from dp_core.spec.presets import PRESETS, Preset
 from dp_core.spec.reading.wanted_reader import refuse_derived, with_workload
 from dp_core.spec.release_spec import Mode
+from dp_core.tables.domain import Domain
 from dp_core.wall.released import ReleasedKind
 
 _Method = TypeVar("_Method")
@@ -30,6 +33,8 @@ MODES: tuple[Mode, ...] = ("shared", "split", "noise-aware", "posterior")
 """Modes of a selection and a reconstruction; the first is the default."""
 PARAMETRIC_MODES: tuple[Mode, ...] = ("split", "shared")
 """Modes of a parametric method, whose model draws new parameters for every set."""
+_TOLD: frozenset[ReleasedKind] = frozenset({"tables", "interactions"})
+"""Results whose noise posterior sets are drawn from."""
 _GIVEN: Mapping[ReleasedKind, str] = {
     "tables": "whole tables",
     "answers": "single numbers, not whole tables",
@@ -229,7 +234,7 @@ def check_posterior(
     """
     if sets < 2:
         raise BadInput(_one_set("posterior", POSTERIOR_SETS))
-    left = selector.gives - {"tables", "interactions"}
+    left = selector.gives - _TOLD
     if left:
         raise BadInput(
             f"posterior sets are drawn from noisy tables, but {selector_name} gives"
@@ -242,6 +247,19 @@ def check_posterior(
             f" {reconstructor_name} does not make; use reconstruct: {{method: gum}}, or mode:"
             " noise-aware."
         )
+
+
+def makes_posterior(selector: Selector, reconstructor: Reconstructor, domain: Domain) -> bool:
+    """Return whether posterior sets are the default: the method and the number of columns allow it.
+
+    Args:
+        selector: The stated selection.
+        reconstructor: The stated reconstruction.
+        domain: All columns.
+    """
+    pairs = math.comb(len(domain), 2)
+    able = selector.gives <= _TOLD and isinstance(reconstructor, AutoReconstruction | Gum)
+    return able and pairs <= MOST_PAIRS
 
 
 def for_posterior(reconstructor: Reconstructor) -> Gum:

@@ -34,6 +34,7 @@ from dp_core.spec.reading.method_reader import (
     for_noise_aware,
     for_posterior,
     in_place,
+    makes_posterior,
     read_parametric,
     read_stages,
 )
@@ -140,6 +141,12 @@ def load_spec(path: Path) -> ReleaseSpec:
             sections, preset, schema, _SECTION_KEYS["synthesize"], keys.get("tables"), sets
         )
         place = sections["select"]
+        if (
+            "mode" not in synthesis
+            and (sets_node is None or sets > 1)
+            and makes_posterior(selector, reconstructor, schema.domain)
+        ):
+            mode, sets = "posterior", POSTERIOR_SETS if sets_node is None else sets
         if sets_node is not None and not sets:
             refuse_records(sets_node, selector, selector_name)
     private = bool(schema.private)

@@ -36,7 +36,10 @@ from dp_core.wall.released import Released, Table
 SETS = 5
 """Default number of sets."""
 MOST_CELLS = 1 << 22
-"""Largest number of cells of all pairs together; beyond it the smallest unmeasured pairs only."""
+"""Largest number of cells of all drawn pairs together."""
+MOST_PAIRS = 2000
+"""Largest number of drawn pairs (63 columns). Measured pairs are always drawn; of the others, the
+smallest within both limits, and records imply the rest."""
 
 _RAKING_ROUNDS = 30
 
@@ -114,7 +117,9 @@ class PosteriorTables:
             )
             for name in domain.columns
         }
-        cliques = _cliques(domain, pooled)
+        every = itertools.combinations(domain.columns, 2)
+        known_pairs = [pair for pair in every if pooled.observed(pair) is not None]
+        cliques = drawn_pairs(domain, known_pairs)
         expected = {
             clique: without_dependence(
                 domain, clique, *(columns[name].middle for name in clique), zeros=zeros
@@ -232,15 +237,19 @@ def _filled(pooled: Pooled, scores: Mapping[str, Floats]) -> dict[str, Floats]:
     return found
 
 
-def _cliques(domain: Domain, pooled: Pooled) -> tuple[Clique, ...]:
-    """Return the pairs to draw: the measured ones, and others from the smallest up to a limit."""
+def drawn_pairs(domain: Domain, measured: Sequence[Clique]) -> tuple[Clique, ...]:
+    """Return the pairs to draw: the measured ones, and others from the smallest up to the limits.
+
+    Args:
+        domain: All columns.
+        measured: Measured pairs, and possibly other cliques, which are ignored.
+    """
     every: list[Clique] = list(itertools.combinations(domain.columns, 2))
-    measured = [pair for pair in every if pooled.observed(pair) is not None]
-    room = MOST_CELLS - sum(domain.size(pair) for pair in measured)
-    kept = {*measured}
+    kept: set[Clique] = {pair for pair in measured if len(pair) == 2}
+    room = MOST_CELLS - sum(domain.size(pair) for pair in kept)
     for pair in sorted({*every} - kept, key=domain.size):
         room -= domain.size(pair)
-        if room < 0:
+        if room < 0 or len(kept) >= MOST_PAIRS:
             break
         kept.add(pair)
     return tuple(pair for pair in every if pair in kept)
