@@ -125,6 +125,18 @@ def test_infer_says_that_there_are_no_sets_and_names_query(project, command):
     assert "dp-release query" in answer.err
 
 
+def test_query_answers_and_does_not_refer_to_sets(project, command):
+    project.write_spec(TABLES + ONLY, method="fixed")
+    project.release()
+    cells = command("query", project.out, "share by sex, age", "--json").json["cells"]
+    assert len(cells) == 6
+    assert all(cell["low"] <= cell["estimate"] <= cell["high"] for cell in cells)
+    refused = command("query", project.out, "count by marital")
+    assert refused.code == 2
+    assert "marital" in refused.err
+    assert "synthetic" not in refused.err
+
+
 def test_another_number_of_records_is_found(project):
     project.write_spec(TABLES + ONLY, method="fixed")
     project.release()
