@@ -125,6 +125,18 @@ def test_infer_says_that_there_are_no_sets_and_names_query(project, command):
     assert "dp-release query" in answer.err
 
 
+def test_query_answers_and_does_not_refer_to_sets(project, command):
+    project.write_spec(TABLES + ONLY, method="fixed")
+    project.release()
+    cells = command("query", project.out, "share by sex, age", "--json").json["cells"]
+    assert len(cells) == 6
+    assert all(cell["low"] <= cell["estimate"] <= cell["high"] for cell in cells)
+    refused = command("query", project.out, "count by marital")
+    assert refused.code == 2
+    assert "marital" in refused.err
+    assert "synthetic" not in refused.err
+
+
 def test_another_number_of_records_is_found(project):
     project.write_spec(TABLES + ONLY, method="fixed")
     project.release()
@@ -134,12 +146,14 @@ def test_another_number_of_records_is_found(project):
     assert {*failed(verify(project.out))} == {"checks"}
 
 
-def test_it_goes_on_where_it_stopped_and_pays_once(project):
-    project.write_spec(TABLES + ONLY, method="fixed")
+@pytest.mark.parametrize("stage", ["select", "measure", "publish"])
+@pytest.mark.parametrize("method", ["fixed", "auto"])
+def test_it_goes_on_where_it_stopped_and_pays_once(project, method, stage):
+    project.write_spec(TABLES + ONLY, method=method)
     done = []
 
     def interrupted(task, *given):
-        if task.name == "publish":
+        if task.name == stage:
             raise Stopped
         done.append(task.name)
         return task.fn(*given)
@@ -149,9 +163,11 @@ def test_it_goes_on_where_it_stopped_and_pays_once(project):
     assert not {"reconstruct", "synthesize", "check"} & {*done}
     charges = project.kinds().count("charge")
     project.release()
-    assert project.kinds().count("charge") == charges
+    assert (project.kinds().count("charge") == charges) == (stage == "publish")
     assert not project.redraws()
     assert verify(project.out).failures == ()
+    # Of 2; the release took what its plan says.
+    assert project.ledger().account("town").left.main == 1
 
 
 def test_after_approval_it_waits_and_is_published_unchanged(project, command):

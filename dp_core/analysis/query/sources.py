@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ class Sources:
         relation: Neighbouring relation.
         currency: Currency of the release with its total; None if unknown.
         unused: Kinds of measurements that questions are not answered from.
+        sets: Whether the release has synthetic sets; it has by default.
     """
 
     schema: Schema
@@ -32,6 +34,7 @@ class Sources:
     relation: Relation
     currency: Currency | None = None
     unused: tuple[ReleasedKind, ...] = ()
+    sets: bool = True
 
 
 def sources_of(bundle: Bundle) -> Sources:
@@ -40,13 +43,14 @@ def sources_of(bundle: Bundle) -> Sources:
     The tables of all sets are used. The number of records is exact if it is public.
     """
     claims = bundle.claims
-    return pooled_sources(
+    found = pooled_sources(
         claims.schema.coarse or claims.schema,
         bundle.measured,
         rows=claims.records,
         relation=claims.relation,
         currency=claims.currency,
     )
+    return dataclasses.replace(found, sets=claims.sets > 0)
 
 
 def pooled_sources(

@@ -55,6 +55,7 @@ def undetermined(
     *,
     relation: Relation,
     currency: Currency | None,
+    sets: bool = True,
 ) -> Undetermined:
     """Return why a question is not determined.
 
@@ -64,6 +65,7 @@ def undetermined(
         needed: Columns of a table that would determine the answer.
         relation: Neighbouring relation of the release.
         currency: Currency of the release with its total; None if unknown.
+        sets: Whether the release has synthetic sets.
     """
     least = tuple(
         part for part in parts if not any({*other} < {*part} for other in parts if other != part)
@@ -82,7 +84,9 @@ def undetermined(
                 f" ({table.cells:,} cells): with a tenth of this release's budget, each of its"
                 f" counts would have a margin of ±{margin} records (95 %)"
             )
-        sentence += ". The synthetic sets have only the model's assumption about it."
+        sentence += "."
+        if sets:
+            sentence += " The synthetic sets have only the model's assumption about it."
     return Undetermined(least, table, sentence)
 
 
