@@ -55,6 +55,7 @@ def undetermined(
     *,
     relation: Relation,
     currency: Currency | None,
+    more: str = "",
 ) -> Undetermined:
     """Return why a question is not determined.
 
@@ -64,6 +65,7 @@ def undetermined(
         needed: Columns of a table that would determine the answer.
         relation: Neighbouring relation of the release.
         currency: Currency of the release with its total; None if unknown.
+        more: A further sentence; empty by default.
     """
     least = tuple(
         part for part in parts if not any({*other} < {*part} for other in parts if other != part)
@@ -83,7 +85,7 @@ def undetermined(
                 f" counts would have a margin of ±{margin} records (95 %)"
             )
         sentence += ". The synthetic sets have only the model's assumption about it."
-    return Undetermined(least, table, sentence)
+    return Undetermined(least, table, f"{sentence} {more}".rstrip())
 
 
 def _absent(part: Clique) -> str:

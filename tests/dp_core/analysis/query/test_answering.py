@@ -367,3 +367,5 @@ def test_notes_say_what_the_numbers_mean():
     )
     notes = " ".join(ask(sources([*measured(PAIRS, scale=9.0), parities]), "count").notes)
     assert "single answers" in notes
+    nothing = ask(sources([parities]), "count by sex").undetermined
+    assert "single answers" in nothing.sentence
