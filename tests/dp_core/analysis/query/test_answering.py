@@ -160,7 +160,9 @@ def test_small_noise_is_within_the_margin_at_its_level(scale, groups):
     z = np.arange(mass.size) - mass.size // 2
     inside = mass[np.abs(z) <= found.cells[0].margin].sum()
 
-    assert inside > 0.95
+    assert inside > 0.945
+    if scale > 0.5:  # and not wider than needed
+        assert mass[np.abs(z) < found.cells[0].margin].sum() < 0.955
 
 
 def test_impossible_combinations_are_exactly_0():
