@@ -198,6 +198,7 @@ def _absent(sources: Sources, needed: Sequence[Functionals]) -> Undetermined | N
         tuple(name for name in domain.columns if name in columns),
         relation=sources.relation,
         currency=sources.currency,
+        has_sets=sources.has_sets,
         more=unused_sentence(sources),
     )
 

@@ -25,6 +25,7 @@ class Sources:
         relation: Neighbouring relation.
         currency: Currency of the release with its total; None if unknown.
         unused: Kinds of measurements that questions are not answered from.
+        has_sets: Whether the release has synthetic sets; True by default.
     """
 
     schema: Schema
@@ -32,6 +33,7 @@ class Sources:
     relation: Relation
     currency: Currency | None = None
     unused: tuple[ReleasedKind, ...] = ()
+    has_sets: bool = True
 
 
 def sources_of(bundle: Bundle) -> Sources:
@@ -46,6 +48,7 @@ def sources_of(bundle: Bundle) -> Sources:
         rows=claims.records,
         relation=claims.relation,
         currency=claims.currency,
+        has_sets=claims.sets > 0,
     )
 
 
@@ -56,6 +59,7 @@ def pooled_sources(
     rows: float | None,
     relation: Relation,
     currency: Currency | None = None,
+    has_sets: bool = True,
 ) -> Sources:
     """Return what questions are answered from, given measurements.
 
@@ -65,6 +69,7 @@ def pooled_sources(
         rows: Number of records if it is public, otherwise None.
         relation: Neighbouring relation.
         currency: Currency of the release with its total; None if unknown.
+        has_sets: Whether the release has synthetic sets; True by default.
     """
     other = [
         kind_of(item)
@@ -75,4 +80,5 @@ def pooled_sources(
         and item.stage != "domain"  # chose bins and levels
     ]
     pooled = pool_release(schema, released, rows=rows)
-    return Sources(schema, pooled, relation, currency, tuple(dict.fromkeys(other)))
+    unused = tuple(dict.fromkeys(other))
+    return Sources(schema, pooled, relation, currency, unused, has_sets)

@@ -55,6 +55,7 @@ def undetermined(
     *,
     relation: Relation,
     currency: Currency | None,
+    has_sets: bool = True,
     more: str = "",
 ) -> Undetermined:
     """Return why a question is not determined.
@@ -65,6 +66,7 @@ def undetermined(
         needed: Columns of a table that would determine the answer.
         relation: Neighbouring relation of the release.
         currency: Currency of the release with its total; None if unknown.
+        has_sets: Whether the release has synthetic sets; True by default.
         more: A further sentence; empty by default.
     """
     least = tuple(
@@ -84,7 +86,9 @@ def undetermined(
                 f" ({table.cells:,} cells): with a tenth of this release's budget, each of its"
                 f" counts would have a margin of ±{margin} records (95 %)"
             )
-        sentence += ". The synthetic sets have only the model's assumption about it."
+        sentence += "."
+        if has_sets:
+            sentence += " The synthetic sets have only the model's assumption about it."
     return Undetermined(least, table, f"{sentence} {more}".rstrip())
 
 

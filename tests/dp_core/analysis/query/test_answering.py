@@ -326,6 +326,9 @@ def test_what_was_not_measured_together_is_named_with_its_price():
     assert needed.margin == pytest.approx(10 * math.log(20))
     assert "±30" in result.undetermined.sentence
     assert "sex and health" in result.undetermined.sentence
+    assert "sets" in result.undetermined.sentence
+    without = sources(measured([("sex",), ("health",)], scale=9.0), has_sets=False)
+    assert "sets" not in ask(without, "count by sex, health").undetermined.sentence
 
 
 def test_a_question_that_needs_no_table_of_all_its_columns_is_answered():
