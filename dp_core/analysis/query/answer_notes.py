@@ -32,6 +32,14 @@ def notes_of(sources: Sources, asked: Asked, *, unbounded: bool, negative: bool)
     return tuple(_notes(sources, asked, unbounded, negative))
 
 
+def unused_sentence(sources: Sources) -> str:
+    """Return what the release has that questions are not answered from; empty if nothing."""
+    if not sources.unused:
+        return ""
+    kinds = " and ".join(_UNUSED[kind] for kind in sources.unused)
+    return f"The release also has {kinds}, which are not used here."
+
+
 def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> Iterator[str]:
     question, schema = asked.question, asked.schema
     if unbounded:
@@ -71,8 +79,7 @@ def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> I
             " counting."
         )
     if sources.unused:
-        kinds = " and ".join(_UNUSED[kind] for kind in sources.unused)
-        yield f"The release also has {kinds}, which are not used here."
+        yield unused_sentence(sources)
 
 
 def _of_number(sources: Sources, asked: Asked, column: Column) -> Iterator[str]:

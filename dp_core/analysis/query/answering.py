@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.analysis.query.answer_notes import notes_of
+from dp_core.analysis.query.answer_notes import notes_of, unused_sentence
 from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.question_grammar import read_question
@@ -198,7 +198,8 @@ def _absent(sources: Sources, needed: Sequence[Functionals]) -> Undetermined | N
         tuple(name for name in domain.columns if name in columns),
         relation=sources.relation,
         currency=sources.currency,
-        sets=sources.sets,
+        has_sets=sources.has_sets,
+        more=unused_sentence(sources),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,7 +25,7 @@ class Sources:
         relation: Neighbouring relation.
         currency: Currency of the release with its total; None if unknown.
         unused: Kinds of measurements that questions are not answered from.
-        sets: Whether the release has synthetic sets; it has by default.
+        has_sets: Whether the release has synthetic sets; True by default.
     """
 
     schema: Schema
@@ -34,7 +33,7 @@ class Sources:
     relation: Relation
     currency: Currency | None = None
     unused: tuple[ReleasedKind, ...] = ()
-    sets: bool = True
+    has_sets: bool = True
 
 
 def sources_of(bundle: Bundle) -> Sources:
@@ -43,14 +42,14 @@ def sources_of(bundle: Bundle) -> Sources:
     The tables of all sets are used. The number of records is exact if it is public.
     """
     claims = bundle.claims
-    found = pooled_sources(
+    return pooled_sources(
         claims.schema.coarse or claims.schema,
         bundle.measured,
         rows=claims.records,
         relation=claims.relation,
         currency=claims.currency,
+        has_sets=claims.sets > 0,
     )
-    return dataclasses.replace(found, sets=claims.sets > 0)
 
 
 def pooled_sources(
@@ -60,6 +59,7 @@ def pooled_sources(
     rows: float | None,
     relation: Relation,
     currency: Currency | None = None,
+    has_sets: bool = True,
 ) -> Sources:
     """Return what questions are answered from, given measurements.
 
@@ -69,6 +69,7 @@ def pooled_sources(
         rows: Number of records if it is public, otherwise None.
         relation: Neighbouring relation.
         currency: Currency of the release with its total; None if unknown.
+        has_sets: Whether the release has synthetic sets; True by default.
     """
     other = [
         kind_of(item)
@@ -79,4 +80,5 @@ def pooled_sources(
         and item.stage != "domain"  # chose bins and levels
     ]
     pooled = pool_release(schema, released, rows=rows)
-    return Sources(schema, pooled, relation, currency, tuple(dict.fromkeys(other)))
+    unused = tuple(dict.fromkeys(other))
+    return Sources(schema, pooled, relation, currency, unused, has_sets)

@@ -55,7 +55,8 @@ def undetermined(
     *,
     relation: Relation,
     currency: Currency | None,
-    sets: bool = True,
+    has_sets: bool = True,
+    more: str = "",
 ) -> Undetermined:
     """Return why a question is not determined.
 
@@ -65,7 +66,8 @@ def undetermined(
         needed: Columns of a table that would determine the answer.
         relation: Neighbouring relation of the release.
         currency: Currency of the release with its total; None if unknown.
-        sets: Whether the release has synthetic sets.
+        has_sets: Whether the release has synthetic sets; True by default.
+        more: A further sentence; empty by default.
     """
     least = tuple(
         part for part in parts if not any({*other} < {*part} for other in parts if other != part)
@@ -85,9 +87,9 @@ def undetermined(
                 f" counts would have a margin of ±{margin} records (95 %)"
             )
         sentence += "."
-        if sets:
+        if has_sets:
             sentence += " The synthetic sets have only the model's assumption about it."
-    return Undetermined(least, table, sentence)
+    return Undetermined(least, table, f"{sentence} {more}".rstrip())
 
 
 def _absent(part: Clique) -> str:

@@ -153,8 +153,9 @@ def half_widths(pooled: Pooled, asked: Functionals, level: float = 0.95) -> Floa
     """Return half of the width of each functional's interval for the noise, shape `asked.shape`.
 
     Exact for single cells with one discrete Laplace draw; otherwise of the mixture of the noise
-    (`dp_core.metrics.noise_quantiles`). If one table was measured, or the noise is less than one
-    record, the half-width of a count is rounded up to whole records, because such noise is whole.
+    (`dp_core.metrics.noise_quantiles`). If one table was measured, errors of counts are whole, so
+    their half-width is the least whole number with a probability of at least `level`, as if the
+    mixture were rounded. Other half-widths of less than a record's noise are rounded up.
 
     Args:
         pooled: All measurements.
@@ -169,8 +170,9 @@ def half_widths(pooled: Pooled, asked: Functionals, level: float = 0.95) -> Floa
     found = np.asarray(central_quantile(level, draws) * np.sqrt(variance))
     if not all(((each == 0) | (each == 1)).all() for each in asked.weights):
         return found
-    whole = len(pooled.tables) == 1 and not pooled.interactions and pooled.rows is None
-    return np.where(whole | (variance < 1), np.ceil(found - 1e-9), found)
+    if len(pooled.tables) == 1 and not pooled.interactions and pooled.rows is None:
+        return np.maximum(np.ceil(found - 0.5), 0.0)
+    return np.where(variance < 1, np.ceil(found - 1e-9), found)
 
 
 def single_laplace_scale(pooled: Pooled, asked: Functionals) -> float | None:
