@@ -96,8 +96,10 @@ _NAMED = 6
 
 
 def _amount(run: Run, cost: Fraction) -> str:
-    """Return a cost as text, with its part of the release's budget."""
+    """Return a cost as text, with its part of the release's budget; `nothing` without one."""
     currency = run.plan.currency
+    if not currency.limit:
+        return "nothing"
     part = 100 * float(cost / currency.limit)
     return f"{float(cost):.4g} {unit_of(currency.kind)} ({part:.3g} % of the release)"
 

@@ -77,6 +77,13 @@ def with_measurements(root: Node, find: FindEarlier) -> tuple[Node, EarlierRelea
         )
     _check_method(node, earlier)
     _check_charged(keys.get("checks"), earlier)
+    synthesis = keys["synthesize"].content if "synthesize" in keys else None
+    sets = synthesis.get("sets") if isinstance(synthesis, Mapping) else None
+    if sets is not None and sets.content == "0":
+        raise sets.error(
+            f"0 sets would publish the tables of release {earlier.release!r} again and nothing"
+            " else; make 1 set or more."
+        )
     given = {key: value for key, value in keys.items() if key not in (KEY, *MEASURING)}
     source = f"release {earlier.release}"
     for key, value in _measured_with(earlier).items():
@@ -122,11 +129,6 @@ def check_sets(place: Node, mode: Mode, sets: int, selector: Any, earlier: Earli
             if its tables were chosen for a model that shrinks them.
     """
     before = earlier.spec["synthesize"]
-    if not sets:
-        raise place.error(
-            f"0 sets would publish the tables of release {earlier.release!r} again and nothing"
-            " else; make 1 set or more."
-        )
     if (mode == "split") != (before["mode"] == "split"):
         if mode == "split":
             raise place.error(
@@ -142,7 +144,7 @@ def check_sets(place: Node, mode: Mode, sets: int, selector: Any, earlier: Earli
             f"release {earlier.release!r} has one measurement for each of {before['sets']} sets;"
             f" write sets: {before['sets']}."
         )
-    if mode == "noise-aware" and unshrunk(selector) != selector:
+    if mode == "noise-aware" and unshrunk(selector).gives != selector.gives:
         raise place.error(
             f"release {earlier.release!r} measured what is useful only to a model that shrinks"
             f" noisy tables ({_for_shrinkage(selector)}), and noise-aware sets must not shrink"
@@ -179,6 +181,10 @@ def _measured_with(earlier: EarlierRelease) -> Mapping[str, Any]:
     # The schema states unit and rows of a person.
     stated = ("epsilon", "delta", "neighbours")
     found["privacy"] = {key: found["privacy"][key] for key in stated}
+    if "tables" not in found:
+        # A spec states this option only with wanted tables.
+        options = found["select"]
+        found["select"] = {key: options[key] for key in options if key != "tables_share"}
     return found
 
 

@@ -170,7 +170,8 @@ def load_spec(path: Path, *, find: FindEarlier = no_ledger) -> ReleaseSpec:
         *(selector, selector_name, reconstructor, reconstructor_name),
     )
     if mode == "noise-aware":
-        selector = for_noise_aware(sections["select"], selector)
+        if earlier is None:
+            selector = for_noise_aware(sections["select"], selector)
         reconstructor = for_noise_aware(sections["reconstruct"], reconstructor)
     elif mode == "posterior":
         reconstructor = for_posterior(reconstructor)

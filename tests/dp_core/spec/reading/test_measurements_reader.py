@@ -70,6 +70,22 @@ def test_what_was_measured_is_read_back_exactly(tmp_path, method):
     assert made.hash != plan.hash
 
 
+@pytest.mark.parametrize("sets", [0, 1])
+@pytest.mark.parametrize("method", ["auto", "fixed"])
+def test_wanted_tables_are_read_back_exactly(tmp_path, method, sets):
+    text = "tables:\n  - {of: [a, b], weight: 3}\n  - {of: [b, c]}\n"
+    text += f"synthesize: {{sets: {sets}}}\n"
+    plan = plan_of(tmp_path, text, method=method, privacy="{epsilon: 1, delta: 1e-9}")
+
+    spec = reused(tmp_path, plan)
+
+    for key in ("schema", *MEASURING):
+        assert spec.document.get(key) == plan.spec.document.get(key), key
+    assert make_plan(spec).tables == plan.tables
+    with pytest.raises(BadInput, match="0 sets would"):
+        reused(tmp_path, plan, "synthesize: {sets: 0}\n")
+
+
 def test_the_hash_of_the_plan_covers_the_release_that_measured(tmp_path):
     plan, other = plan_of(tmp_path), plan_of(tmp_path, f"{FIXED}synthesize: {{seed: 2}}\n")
 
