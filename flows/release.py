@@ -14,7 +14,6 @@ from prefect.states import Completed
 
 from dp_core.errors import BadInput, DataRefused, SchemaViolation
 from dp_core.spec.plan import Plan, make_plan
-from dp_core.spec.reading.spec_file import load_spec
 from flows.engine.engine_failures import without_data
 from flows.monitoring import log, run_log
 from flows.monitoring.announcement import tell
@@ -25,8 +24,9 @@ from flows.releases.lost_results import forget_lost, needs_data
 from flows.releases.opening import Opening, give_back
 from tasks.ledger.reservations import Charge
 from tasks.run.confidential_run import ConfidentialRun
+from tasks.run.earlier_releases import load_release
 from tasks.run.release_run import Progress, silent
-from tasks.stages.check_quality import check_quality
+from tasks.stages.check_quality import check_against_tables, check_quality
 from tasks.stages.choose_domain import choose_domain
 from tasks.stages.count_marginals import count_marginals
 from tasks.stages.discretize import discretize
@@ -38,6 +38,7 @@ from tasks.stages.identify import identify
 from tasks.stages.measure_marginals import measure_basics, measure_marginals
 from tasks.stages.publish import publish, tidy
 from tasks.stages.reconstruct import reconstruct
+from tasks.stages.reuse_measurements import reuse_measurements
 from tasks.stages.select_marginals import select_marginals
 from tasks.stages.stage_task import StageResult
 from tasks.stages.synthesize import synthesize
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STAGES = (
+    reuse_measurements,
     validate_schema,
     discretize,
     choose_domain,
@@ -123,7 +125,7 @@ def release(
     """
     plan = plan_of_caller()
     try:
-        asked = load_spec(Path(spec)) if plan is None else plan.spec
+        asked = load_release(Path(spec)) if plan is None else plan.spec
     except BadInput as error:
         tell(outcome_of(Path(spec).name, error), release=Path(spec).name, account=None)
         raise
@@ -183,10 +185,12 @@ def carry_out(
         ReleaseError: what stopped the release.
     """
     log.check()
-    plan = plan or make_plan(load_spec(spec))
+    plan = plan or make_plan(load_release(spec))
     with ExitStack() as until_the_end:
         # A cluster that cannot be used is refused before anything is reserved.
-        client = until_the_end.enter_context(dask_client(dask, plan.spec.dask))
+        # A release that opens no data counts nothing.
+        counts = plan.spec.measurements is None
+        client = until_the_end.enter_context(dask_client(dask, plan.spec.dask)) if counts else None
         opening = Opening(
             plan,
             spec,
@@ -223,7 +227,9 @@ def make_release(
 
     Each task takes the results that it waits for, so Prefect draws them as its graph. The ledger
     gives a grant before each stage of `dp_core.wall.stage_grant.PAYS`: those that count records or
-    may charge. `identify`, `validate` and `discretize` read the file before, as its attempt.
+    may charge. `identify`, `validate` and `discretize` read the file before, as its attempt. A
+    release that uses the tables of an earlier one runs `reuse` instead of all of them, and opens no
+    data.
 
     Args:
         run: The run, with its lease and reservation.
@@ -243,9 +249,8 @@ def make_release(
             granted = perform(grant, run, stage.name, *after)
         return perform(stage, run, granted, *after)
 
-    made = reserved
-    if run.writer.gate(run.reservation).held is None:
-        forget_lost(run)
+    def measure() -> StageResult:
+        """Run the stages that open the data, up to the noisy tables."""
         bound = reserved
         if needs_data(run):
             # Identify the input again: earlier stages must have used the same input.
@@ -259,12 +264,20 @@ def make_release(
         counted = look(count_marginals, coded)
         basics = look(measure_basics, counted)
         selected = look(select_marginals, basics)
-        measured = look(measure_marginals, selected)
+        return look(measure_marginals, selected)
+
+    made = reserved
+    if run.writer.gate(run.reservation).held is None:
+        forget_lost(run)
+        measured = perform(reuse_measurements, run, reserved) if run.reuses else measure()
         made = measured
         if run.has("synthesize"):
             fitted = perform(reconstruct, run, measured)
             sets = perform(synthesize, run, fitted)
-            made = look(check_quality, sets)
+            if run.reuses:
+                made = perform(check_against_tables, run, sets)
+            else:
+                made = look(check_quality, sets)
     settled = _answer(perform(settle, run, made))
     perform(publish, run, settled)
     tidy(run)

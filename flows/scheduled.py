@@ -15,13 +15,13 @@ from prefect.states import Completed, State
 from pydantic import Field
 
 from dp_core.errors import BadInput, ReleaseError
-from dp_core.spec.reading.spec_file import load_spec
 from flows.monitoring.announcement import heard, tell
 from flows.monitoring.outcome import TITLES, outcome_of
 from flows.release import release as make_release
 from flows.releases.run_records import Begun
 from flows.releases.template import Template, keep_copy, read_template, write_spec
 from flows.releases.unattended import unattended
+from tasks.run.earlier_releases import load_release
 from tasks.run.home import home, open_ledger
 from tasks.support.dask_cluster import check_address
 from tasks.support.run_folder import RunFolder
@@ -156,7 +156,7 @@ def _check(template: Template, spec: Path) -> None:
         BadInput: if the spec is not valid; the message names the template and the line.
     """
     try:
-        load_spec(spec)
+        load_release(spec)
     except BadInput as error:
         rest = error.message.removeprefix(spec.name)
         if rest == error.message:  # the error is in the schema

@@ -28,7 +28,6 @@ from pydantic import Field
 
 from dp_core.errors import AwaitsApproval, ReleaseError, StageFailed
 from dp_core.spec.plan import make_plan
-from dp_core.spec.reading.spec_file import load_spec
 from flows.monitoring.prefect_runs import end_tasks, ended_unseen, home_tag
 from flows.nightly import FLOW as NIGHTLY
 from flows.releases.run_records import (
@@ -42,6 +41,7 @@ from flows.releases.run_records import (
 from flows.releases.unattended import unattended
 from flows.scheduled import FLOW as SCHEDULED
 from tasks.ledger.ledger import Ledger
+from tasks.run.earlier_releases import load_release
 from tasks.run.home import home, ledger_exists, open_ledger
 from tasks.run.release_cleanup import clear_all_leftovers
 
@@ -298,7 +298,7 @@ def _is_taken_up(run: FlowRun) -> bool:
 def _is_approved(record: RunRecord, ledger: Ledger) -> bool:
     """Return whether the plan no longer awaits approval; the run itself reports other errors."""
     try:
-        ledger.check(make_plan(load_spec(Path(str(record.spec)))))
+        ledger.check(make_plan(load_release(Path(str(record.spec)))))
     except AwaitsApproval:
         return False
     except ReleaseError:

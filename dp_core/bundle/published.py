@@ -6,10 +6,12 @@ import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Privacy
+from dp_core.spec.earlier_release import EarlierRelease
 from dp_core.spec.release_spec import Mode
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.guarantee import Guarantee, implied
@@ -30,7 +32,7 @@ class Published:
         title: Title for people.
         created: Moment of publication, with time zone.
         privacy: The requested guarantee, which the ledger enforced.
-        currency: Currency of the release and its reserved total.
+        currency: Currency of the release that measured, and the total that it reserved.
         method: Name of the preset.
         plan: `Plan.document()`: the resolved spec and its costs; its hash is in the ledger.
         schema: The schema, including bins and levels that were chosen privately.
@@ -55,6 +57,8 @@ class Published:
         software: Names and versions; by default those in use.
         note: Public facts about the selection.
         checks: Public and charged quality figures, with their receipts.
+        measurements: The earlier release whose noisy tables are used, which paid for them; None if
+            this release measured.
         not_met: For each set, the numbers of the expectations that it does not meet
             (`dp_core.schema.expectations.suite.rules_of`); None if the sets were not judged.
     """
@@ -87,6 +91,7 @@ class Published:
     software: Mapping[str, str] = field(default_factory=dict)
     note: Mapping[str, object] = field(default_factory=dict)
     checks: Mapping[str, Any] = field(default_factory=lambda: {"public": [], "charged": []})
+    measurements: EarlierRelease | None = None
     not_met: tuple[tuple[int, ...], ...] | None = None
 
     def __post_init__(self) -> None:
@@ -130,6 +135,18 @@ class Published:
     def best(self) -> Guarantee:
         """The tightest guarantee known to hold."""
         return self.tightest or implied(self.currency, self.privacy)
+
+    @property
+    def reserved(self) -> Currency:
+        """What this release reserved: nothing if it uses the tables of an earlier one."""
+        if self.measurements is None:
+            return self.currency
+        return Currency(self.currency.kind, Fraction(0))
+
+    @property
+    def paid(self) -> tuple[Receipt, ...]:
+        """Receipts of the release that measured: its charges paid for the noisy tables."""
+        return self.receipts if self.measurements is None else self.measurements.receipts
 
     @property
     def head(self) -> str:

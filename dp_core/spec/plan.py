@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -20,6 +20,7 @@ from dp_core.methods.selection.budget.allocation import shares as allocate
 from dp_core.methods.selection.budget.wanted_margins import weighted_error
 from dp_core.methods.selection.selector import Expected, Selection, Terms
 from dp_core.schema.privacy import PAYING_STAGES, Noise, Stage
+from dp_core.spec.earlier_release import EarlierRelease
 from dp_core.spec.fixed_plan import fixed_beforehand
 from dp_core.spec.release_spec import Mode, ReleaseSpec
 from dp_core.tables.domain import Clique
@@ -148,9 +149,17 @@ class Plan:
         return digest(self.document())
 
     @property
+    def promise(self) -> tuple[Fraction, Fraction]:
+        """Epsilon and delta that the ledger reserves: 0 if another release's tables are used."""
+        if self.spec.measurements is not None:
+            return Fraction(0), Fraction(0)
+        return self.spec.privacy.epsilon, self.spec.privacy.delta
+
+    @property
     def fixed_beforehand(self) -> bool:
         """Whether the plan alone fixes how many tables are measured and the noise of each."""
-        return fixed_beforehand(self.document())
+        earlier = self.spec.measurements
+        return fixed_beforehand(earlier.plan if earlier else self.document())
 
     @property
     def terms(self) -> Terms:
@@ -200,6 +209,8 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     Raises:
         BadInput: if no noise gives the requested guarantee, or the method cannot take the domain.
     """
+    if spec.measurements is not None:
+        return _plan_of_use(spec, spec.measurements)
     domain, privacy = spec.schema.domain, spec.privacy
     spec.reconstructor.check(domain)
     times = spec.sets if spec.mode == "split" else 1
@@ -303,6 +314,17 @@ def _costed(spec: ReleaseSpec, currency: Currency) -> Plan:
         if stage in spec.shares
     }
     return Plan(spec, currency, costs, (), (), None, 0, None)
+
+
+def _plan_of_use(spec: ReleaseSpec, earlier: EarlierRelease) -> Plan:
+    """Return the plan of a release that uses an earlier one's tables: it pays for nothing."""
+    paid = earlier.currency
+    noise: Noise = "laplace" if paid.kind == "pure" else "gaussian"
+    as_measured = make_plan(replace(spec, measurements=None, noise=noise, checks=()))
+    # A later version of the program could plan other noise than the tables have.
+    tables = as_measured.tables if as_measured.currency == paid else ()
+    nothing, costs = Currency(paid.kind, Fraction(0)), dict.fromkeys(as_measured.costs, Fraction(0))
+    return Plan(spec, nothing, costs, tables, (), None, 0, as_measured.memory)
 
 
 def _interaction(spec: ReleaseSpec, clique: Clique) -> Interaction:

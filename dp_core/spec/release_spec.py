@@ -17,6 +17,7 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Noise, Privacy, Stage
 from dp_core.spec.counting_cluster import CountingCluster
 from dp_core.spec.data_location import DataPlace
+from dp_core.spec.earlier_release import EarlierRelease
 from dp_core.spec.quality_checks import Threshold
 from dp_core.tables.domain import Clique
 
@@ -60,6 +61,8 @@ class ReleaseSpec:
         publish: Whether a person must approve the publication; by default not.
         dask: Cluster to start for counting; None (the default) for threads of the process. It
             changes no result, so it is not part of `document`.
+        measurements: Finished release whose noisy tables are used instead of measuring, which costs
+            nothing and opens no data; None (the default) to measure.
         document: The resolved spec as plain JSON values; the plan's hash covers it.
     """
 
@@ -84,4 +87,5 @@ class ReleaseSpec:
     thresholds: tuple[Threshold, ...] = ()
     publish: Publish = "at-once"
     dask: CountingCluster | None = None
+    measurements: EarlierRelease | None = None
     document: Mapping[str, object]

@@ -69,10 +69,15 @@ def forecast_answer(ledger: Ledger, plan: Plan, *, every: Period | None) -> Fore
             of the nearest account above it with one; without any, all releases are made today.
 
     Raises:
-        BadInput: if there is no such account.
+        BadInput: if there is no such account, or the release costs nothing.
         BudgetRefused: if an account takes no such release, however small.
     """
     spec = plan.spec
+    if spec.measurements is not None:
+        raise BadInput(
+            f"Release {spec.release!r} uses the tables of {spec.measurements.release!r} and costs"
+            " nothing, so there is nothing to forecast."
+        )
     for account in ledger.lineage(spec.account):
         check_terms(account.charter, plan)
     now = ledger.balances(spec.account)
@@ -113,8 +118,7 @@ def fitting_now(standing: Standing, plan: Plan, day: date) -> int:
 
 def asked_of(standing: Standing, plan: Plan) -> Amount:
     """Return what one release of a plan takes of an account."""
-    privacy = plan.spec.privacy
-    return standing.terms.promised(plan.currency, privacy.epsilon, privacy.delta)
+    return standing.terms.promised(plan.currency, *plan.promise)
 
 
 def _count(left: Amount, asked: Amount) -> int:

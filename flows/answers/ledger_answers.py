@@ -67,13 +67,18 @@ class Statement(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRelease(Answer):
-    """A release that an account pays for."""
+    """A release that an account pays for.
+
+    Attributes:
+        measurements: The release whose noisy tables it used at no cost; None if it measured.
+    """
 
     release: str
     account: str
     outcome: str
     day: date
     amount: PrivacyAmount = field(metadata=INLINE)
+    measurements: str | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,6 +417,7 @@ def account_answer(ledger: Ledger, name: str) -> AccountAnswer:
                 outcome=used.outcome,
                 day=used.day,
                 amount=amount_of(terms, used.amount),
+                measurements=used.measurements,
             )
             for used in ledger.uses(name)
         ),

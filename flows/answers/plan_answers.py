@@ -129,7 +129,11 @@ class AccountRoom(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAnswer(Answer):
-    """What a release would cost, and how much noise it would have."""
+    """What a release would cost, and how much noise it would have.
+
+    Attributes:
+        measurements: The release whose noisy tables it would use at no cost; None if it measures.
+    """
 
     release: str
     account: str
@@ -160,6 +164,7 @@ class PlanAnswer(Answer):
     threshold: Threshold | None
     memory_bytes: int | None
     room: AccountRoom = field(metadata=INLINE)
+    measurements: str | None = field(default=None, metadata=OMITTED)
     spec: Mapping[str, Any]
 
 
@@ -172,7 +177,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
     """
     spec, privacy = plan.spec, plan.spec.privacy
     rows = spec.schema.rows_about
-    threshold = _threshold(plan)
+    threshold, measures = _threshold(plan), spec.measurements is None
     return PlanAnswer(
         release=spec.release,
         account=spec.account,
@@ -198,8 +203,8 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         ),
         tables=tuple(_table(table, rows) for table in plan.tables),
         totals=tuple(_total(total, rows) for total in plan.totals),
-        wanted=wanted_margins(plan) or None,
-        wanted_by_other_noise=other_noise(plan),
+        wanted=(wanted_margins(plan) or None) if measures else None,
+        wanted_by_other_noise=other_noise(plan) if measures else None,
         choices=tuple(_choice(choice) for choice in plan.choices) or None,
         checks=Checks(
             tuple(map(tuple, spec.checks)),
@@ -212,6 +217,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         threshold=threshold,
         memory_bytes=plan.memory,
         room=_account_room(plan, ledger),
+        measurements=spec.measurements.release if spec.measurements else None,
         spec=dict(spec.document),
     )
 
@@ -226,6 +232,15 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
         known = [one.name for one in ledger.accounts()] if ledger else []
         return AccountRoom(False, no_account(known, plan.spec.account))
     closed = any(one.charter.closed for one in ledger.lineage(account.name))
+    if plan.spec.measurements is not None:
+        return AccountRoom(
+            account_found=True,
+            account_missing=None,
+            account_closed=closed,
+            left=amount_left(account.terms, account.left),
+            above=account_above(account.above),
+            approval=plan_approval(ledger, plan),
+        )
     own, *others = ledger.balances(account.name)
     fits, least = fitting_now(own, plan, account.day), own
     for other in others:
@@ -246,7 +261,9 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
 
 def _expected_error(plan: Plan) -> ExpectedError | None:
     """Return the average TVD that a typical file gets; None if it is unknown for the method."""
-    expected = expected_error(plan.spec, plan.currency, plan.replicates)
+    earlier = plan.spec.measurements
+    currency = plan.currency if earlier is None else earlier.currency
+    expected = expected_error(plan.spec, currency, plan.replicates)
     if expected is None:
         return None
     least, most = expected
@@ -256,7 +273,7 @@ def _expected_error(plan: Plan) -> ExpectedError | None:
 def _threshold(plan: Plan) -> Threshold | None:
     """Return the threshold of a method; None if it has none."""
     spec, domain = plan.spec, plan.spec.schema.domain
-    if not spec.selector.own_delta:
+    if not spec.selector.own_delta or spec.measurements is not None:
         return None
     method = cast(Thresholding, spec.selector)
     kept = planned_threshold(

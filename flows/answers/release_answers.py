@@ -28,6 +28,7 @@ from tasks.run.verification_note import Verified, last_verified
 from tasks.support.run_folder import RunFolder
 
 STAGE_NAMES = (
+    "reuse",
     "validate",
     "discretize",
     "domain",
@@ -45,14 +46,21 @@ WITHOUT_BUNDLE = ("abandoned", "withdrawn", "failed-thresholds")
 """Outcomes of releases that spent, and published nothing."""
 
 
-def stages_of(costs: Collection[str], sets: int = 1) -> tuple[str, ...]:
+_OF_PUBLIC = ("reuse", "reconstruct", "synthesize", "check", "publish")
+"""Stages of a release that uses the tables of an earlier one."""
+
+
+def stages_of(costs: Collection[str], sets: int = 1, *, reuses: bool = False) -> tuple[str, ...]:
     """Return the stages of a release in their order; `domain` is for private choices only.
 
     Args:
         costs: Paying stages of its plan.
         sets: Number of its synthetic sets; without any, no stage makes or checks them.
+        reuses: Whether it uses the tables of an earlier release; False by default.
     """
-    left_out = set() if sets else set(OF_SETS)
+    if reuses:
+        return _OF_PUBLIC
+    left_out = {"reuse"} | (set() if sets else set(OF_SETS))
     left_out |= set() if "domain" in costs else {"domain"}
     return tuple(stage for stage in STAGE_NAMES if stage not in left_out)
 
@@ -88,6 +96,7 @@ class ReleaseStatus(Answer):
         spent: What stays spent of a release that ended without a bundle; None for others.
         spent_part: Charged share of the reservation, 0 to 1.
         here: Whether its folder is in this home.
+        measurements: The release whose noisy tables it uses at no cost; None if it measures.
     """
 
     release: str
@@ -106,6 +115,7 @@ class ReleaseStatus(Answer):
     plan_hash: str
     here: bool
     holder: Holder | None
+    measurements: str | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +164,7 @@ class PublishedRelease(Answer):
     Attributes:
         accuracy: The public figures of the check stage.
         utility: Distances to the data, by number of columns; for the demo's public data only.
+        measurements: The release whose noisy tables it used at no cost; None if it measured.
     """
 
     release: str
@@ -170,6 +181,7 @@ class PublishedRelease(Answer):
     internal: Path
     seconds: float
     utility: Mapping[str, float] | None = field(default=None, metadata=OMITTED)
+    measurements: str | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +230,8 @@ def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
     folder = RunFolder(home, release, reservation.link)
     charges = ledger.charges(reservation)
     spent = sum((charge.cost for charge in charges), Fraction(0))
-    stages = stages_of(reservation.costs, reservation.sets)
+    reuses = reservation.measurements is not None
+    stages = stages_of(reservation.costs, reservation.sets, reuses=reuses)
     done = [stage for stage in stages if folder.done(stage) is not None]
     holder = _holder(ledger, release)
     tidy = folder.done("tidy") is not None
@@ -243,6 +256,7 @@ def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
         plan_hash=reservation.plan,
         here=folder.exists(),
         holder=holder,
+        measurements=reservation.measurements.release if reservation.measurements else None,
     )
 
 
@@ -367,6 +381,7 @@ def published_release(
         accuracy={name: value for name, value in check.items() if name != "fits"},
         internal=folder.internal,
         seconds=round(seconds, 1),
+        measurements=reservation.measurements.release if reservation.measurements else None,
     )
 
 

@@ -253,9 +253,9 @@ def plan_named(text: str) -> tuple[str, Plan | None]:
             " prints it) nor the path of a spec."
         )
     from dp_core.spec.plan import make_plan
-    from dp_core.spec.reading.spec_file import load_spec
+    from tasks.run.earlier_releases import load_release
 
-    plan = make_plan(load_spec(path))
+    plan = make_plan(load_release(path))
     return plan.hash, plan
 
 

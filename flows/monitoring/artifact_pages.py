@@ -40,6 +40,8 @@ _NO_RETRY = "Prefect has no Retry for this run, because a command started it."
 
 def unit_words(plan: Plan) -> str:
     """Return what the budgets of a release's stages add up to, in their unit and as epsilon."""
+    if plan.spec.measurements is not None:
+        return "Its stages have no budget, because nothing is measured."
     unit, privacy = unit_of(plan.currency.kind), plan.spec.privacy
     total = f"epsilon {float(privacy.epsilon):g}"
     if unit != "epsilon":

@@ -170,7 +170,8 @@ def _releases(
             continue
         holder = ledger.holder(name)
         waits = held.get(entry.position)
-        stages = stages_of(entry.body["costs"], entry.body["sets"])
+        reuses = "measurements" in entry.body
+        stages = stages_of(entry.body["costs"], entry.body["sets"], reuses=reuses)
         if holder:
             state = "at_work"
         elif unpublished:

@@ -102,6 +102,7 @@ def opened(run: Run) -> None:
         delta=float(privacy.delta),
         neighbours=privacy.neighbours,
         plan=run.plan.hash,
+        measurements=spec.measurements.release if spec.measurements else None,
     )
 
 

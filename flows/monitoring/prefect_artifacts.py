@@ -224,6 +224,8 @@ def _update(made: UUID, data: str) -> None:
 
 def _words(plan: Plan) -> str:
     spec, privacy = plan.spec, plan.spec.privacy
+    if spec.measurements is not None:
+        return f"Release {spec.release}: no charge; tables of release {spec.measurements.release}."
     return (
         f"Release {spec.release}: epsilon {float(privacy.epsilon):g}, delta"
         f" {float(privacy.delta):g}, {privacy.neighbours}, account {spec.account}."

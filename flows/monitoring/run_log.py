@@ -41,13 +41,18 @@ def show_lines() -> None:
 def opened(run: Run) -> None:
     """Say which release is made, which account pays, and which stages are done already."""
     spec, privacy = run.spec, run.spec.privacy
+    if spec.measurements is None:
+        reserved = _amount(run, run.plan.currency.limit)
+        pays = f"Account {spec.account} pays; {reserved} is reserved. {unit_words(run.plan)}"
+    else:
+        pays = f"Nothing is charged: the tables are those of release {spec.measurements.release}."
     _say(
         f"Release {spec.release}: method {spec.method}, epsilon {float(privacy.epsilon):g}, delta"
-        f" {float(privacy.delta):g}, {privacy.neighbours}, unit {privacy.unit}. Account"
-        f" {spec.account} pays; {_amount(run, run.plan.currency.limit)} is reserved."
-        f" {unit_words(run.plan)} Plan {run.plan.hash}."
+        f" {float(privacy.delta):g}, {privacy.neighbours}, unit {privacy.unit}. {pays}"
+        f" Plan {run.plan.hash}."
     )
-    done = [name for name in stages_of(run.plan.costs) if run.folder.done(name) is not None]
+    stages = stages_of(run.plan.costs, spec.sets, reuses=run.reuses)
+    done = [name for name in stages if run.folder.done(name) is not None]
     if done:
         _say(f"Done by an earlier run: {', '.join(done)}. Nothing is charged twice.")
 
@@ -91,8 +96,10 @@ _NAMED = 6
 
 
 def _amount(run: Run, cost: Fraction) -> str:
-    """Return a cost as text, with its part of the release's budget."""
+    """Return a cost as text, with its part of the release's budget; `nothing` without one."""
     currency = run.plan.currency
+    if not currency.limit:
+        return "nothing"
     part = 100 * float(cost / currency.limit)
     return f"{float(cost):.4g} {unit_of(currency.kind)} ({part:.3g} % of the release)"
 

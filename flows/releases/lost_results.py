@@ -28,6 +28,7 @@ def forget_lost(run: ConfidentialRun) -> None:
         "domain": read_domain,
         "select": read_selections,
         "measure": read_released,
+        "reuse": read_released,
         "reconstruct": restored_models,
         "synthesize": _open_sets,
     }
@@ -39,6 +40,8 @@ def forget_lost(run: ConfidentialRun) -> None:
 
 def needs_data(run: ConfidentialRun) -> bool:
     """Return whether a stage that reads the confidential data is not done yet."""
+    if run.reuses:
+        return False
     stages = [stage for stage in CONFIDENTIAL_STAGES if run.has(stage)]
     return any(run.folder.done(stage) is None for stage in stages)
 

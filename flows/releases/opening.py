@@ -15,6 +15,7 @@ from flows.releases.start_check import check_start, is_publishing, require_known
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.run.confidential_run import ConfidentialRun
+from tasks.run.earlier_releases import keep_plan
 from tasks.run.home import home, home_id, open_ledger
 from tasks.run.release_run import Progress, Run, silent
 from tasks.support.run_folder import RunFolder
@@ -138,6 +139,7 @@ def open_run(
         tell_release("resumed", reservation.release, reservation.account)
         end_dead_runs(reservation.release)
     folder.begin(spec=spec_path.absolute(), out=out.absolute())
+    keep_plan(folder, plan.document())
     return ConfidentialRun(
         planned=plan,
         spec_path=spec_path.absolute(),

@@ -8,10 +8,10 @@ from dp_core.confidential.data_files import find_data_files
 from dp_core.errors import BadInput, Held, LedgerCorrupt
 from dp_core.spec.data_location import DatabaseTable, store_of
 from dp_core.spec.plan import Plan, make_plan
-from dp_core.spec.reading.spec_file import load_spec
 from dp_core.spec.release_spec import ReleaseSpec
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
+from tasks.run.earlier_releases import load_release
 from tasks.run.home import home, open_ledger
 from tasks.run.publication_refusals import refuse_failed, refuse_waiting
 from tasks.run.release_cleanup import clear_leftovers
@@ -72,6 +72,8 @@ def _check_data_files(spec: ReleaseSpec) -> None:
         Only names are looked at, before an attempt on the data is recorded. A path that names
         nothing is not an attempt.
     """
+    if spec.measurements is not None:
+        return  # it opens no data
     if not isinstance(spec.data, DatabaseTable) and store_of(spec.data) is None:
         find_data_files(spec.data, spec.folder)
 
@@ -86,7 +88,7 @@ def plan_of_release(spec: Path, release: str | None) -> Plan:
     Raises:
         BadInput: if spec or schema is invalid, or the name differs.
     """
-    plan = make_plan(load_spec(spec))
+    plan = make_plan(load_release(spec))
     name = plan.spec.release
     if release is not None and name != release:
         raise BadInput(

@@ -37,6 +37,7 @@ class Used:
         epsilon, delta: Guarantee of the release alone; 0 if the release was returned.
         outcome: Outcome of its settlement; `reserved` before it.
         day: Day of its reservation, in UTC.
+        measurements: The release whose results it used at no cost; None if it measured.
     """
 
     release: str
@@ -46,6 +47,7 @@ class Used:
     delta: Fraction
     outcome: str
     day: datetime.date
+    measurements: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,16 @@ def read_uses(book: Transaction, account: Account) -> tuple[Used, ...]:
         epsilon, delta = promise.epsilon, promise.delta
         if outcome == "returned":
             epsilon, delta = Fraction(0), Fraction(0)
+        named = promise.measurements
         used_by = Used(
-            promise.release, promise.account, amount, epsilon, delta, outcome, promise.day
+            promise.release,
+            promise.account,
+            amount,
+            epsilon,
+            delta,
+            outcome,
+            promise.day,
+            measurements=named.release if named else None,
         )
         found.append((promise.position, used_by))
     return tuple(used for _, used in sorted(found, key=lambda item: item[0]))

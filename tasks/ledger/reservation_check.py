@@ -46,6 +46,7 @@ def check_reservation(book: Transaction, plan: Plan) -> None:
     if not accounts:
         raise BadInput(no_account(account_names(book), plan.spec.account), row="no-account")
     _check_revised(book, plan)
+    _check_measurements(book, plan)
     for charter in accounts:
         check_terms(charter, plan)
     for charter in accounts:
@@ -172,6 +173,25 @@ def _check_revised(book: Transaction, plan: Plan) -> None:
         )
 
 
+def _check_measurements(book: Transaction, plan: Plan) -> None:
+    """Check that the release whose tables are used is finished, in the account that is named."""
+    earlier = plan.spec.measurements
+    if earlier is None:
+        return
+    end = book.settlement(earlier.release)
+    finished = end is not None and end.body["outcome"] == "finished"
+    if (
+        end is None
+        or not finished
+        or (end.hash, end.account) != (earlier.used.head, plan.spec.account)
+    ):
+        raise BadInput(
+            f"measurements: {earlier.release!r} is not a finished release of account"
+            f" {plan.spec.account!r}; `dp-release status` lists the releases.",
+            row="measurements-unusable",
+        )
+
+
 def check_terms(charter: Charter, plan: Plan) -> None:
     """Check that the account's terms allow the release, whatever its cost.
 
@@ -203,8 +223,8 @@ def _check_room(
     Raises:
         BudgetRefused: if the cost exceeds what the account has left.
     """
-    privacy, today = plan.spec.privacy, book.today()
-    asked = charter.terms.promised(plan.currency, privacy.epsilon, privacy.delta)
+    today = book.today()
+    asked = charter.terms.promised(plan.currency, *plan.promise)
     left = room_on(book, charter, today)
     if asked.within(left):
         return

@@ -21,7 +21,7 @@ from tasks.ledger.reservations import Reservation, continued, read_reservation
 
 def reserve(book: Transaction, plan: Plan) -> Reservation:
     """Reserve a plan's whole cost; see `ReleaseWriter.reserve`."""
-    spec, privacy = plan.spec, plan.spec.privacy
+    spec, privacy, (epsilon, delta) = plan.spec, plan.spec.privacy, plan.promise
     unfinished = continued(book, plan)
     if unfinished is not None:
         return unfinished
@@ -37,14 +37,15 @@ def reserve(book: Transaction, plan: Plan) -> Reservation:
         release=spec.release,
         about=plan.hash,
         body={
-            "epsilon": str(privacy.epsilon),
-            "delta": str(privacy.delta),
+            "epsilon": str(epsilon),
+            "delta": str(delta),
             "neighbours": privacy.neighbours,
             "unit": privacy.unit,
             **({"max_rows": privacy.max_rows} if privacy.unit != "row" else {}),
             "plan": plan.hash,
             "sets": spec.sets,
             "mode": spec.mode,
+            **({"measurements": spec.measurements.used.to_json()} if spec.measurements else {}),
             **({"revises": spec.revises} if spec.revises else {}),
             **({"publish": spec.publish} if spec.publish != "at-once" else {}),
             "currency": plan.currency.to_json(),

@@ -91,7 +91,7 @@ class Run:
         if self._resolved is None:
             from dp_core.spec.chosen_domain import read_statement, resolved_plan
 
-            left = self.folder.done("domain")
+            left = self.folder.done(self.measured_in("domain"))
             if left is None:
                 return self.planned
             self._resolved = resolved_plan(self.planned, read_statement(left["choices"]))
@@ -122,14 +122,27 @@ class Run:
         self.began_attempt = False
         self.writer.judge(self.reservation, verdict)
 
+    @property
+    def reuses(self) -> bool:
+        """Whether the release uses the tables of an earlier one, and so opens no data."""
+        return self.planned.spec.measurements is not None
+
+    def measured_in(self, stage: str) -> str:
+        """Return the stage that stores the facts of a measuring stage: itself, or `reuse`."""
+        return "reuse" if self.reuses else stage
+
     def has(self, stage: str) -> bool:
         """Return whether the release has a stage.
 
-        Only one with private choices has `domain`, and only one with sets those of `OF_SETS`.
+        A release that uses an earlier one's tables has `reuse` instead of the stages that measure;
+        its `check` reads no data. Others have no `reuse`. Only one with private choices has
+        `domain`, and only one with sets those of `OF_SETS`.
         """
+        if self.reuses:
+            return stage == "check" or stage not in CONFIDENTIAL_STAGES
         if stage == "domain":
             return bool(self.planned.spec.schema.private)
-        return stage not in OF_SETS or self.planned.spec.sets > 0
+        return stage != "reuse" and (stage not in OF_SETS or self.planned.spec.sets > 0)
 
     def fact(self, stage: str, name: str) -> object:
         """Return a public fact that a finished stage stored.

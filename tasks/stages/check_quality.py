@@ -23,7 +23,7 @@ from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.internal_inference import write_comparison
 from tasks.run.release_run import Run
 from tasks.stages.reconstruct import read_released
-from tasks.stages.stage_task import granted_stage
+from tasks.stages.stage_task import granted_stage, stage
 from tasks.stages.synthesize import synthetic_codes, synthetic_file
 
 if TYPE_CHECKING:
@@ -39,23 +39,11 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
         Public facts: the public and charged figures, the fit of the sets to each noisy table, and
         the expectations of the schema that each set does not meet.
     """
-    from dp_core.bundle.quality.table_fit import check_fit, fit_facts
     from dp_core.confidential.utility import utility, write_utility
     from tasks.counting.dask_counter import DaskCounter
-    from tasks.validation.synthetic_sets import judge_sets
 
     domain = run.spec.schema.domain
     tallies, number = tally_sets(run), records(run)
-    fits = check_fit(
-        _compared(run), tallies, records=number, redrawn=run.spec.mode == "noise-aware"
-    )
-    # Public figures use only columns that a verifier can count again in the published sets.
-    judged = [fit for fit in fits if {*fit.clique} <= {*countable(run.spec.schema).columns}]
-    figures = public_figures(
-        [value for fit in judged for value in fit.set_tvd],
-        [value for fit in judged for value in fit.expected_tvd],
-        len(judged),
-    )
     charged = ask_checks(run, grant, tallies, number)
     counters: list[Counter] = [
         run.counter,
@@ -72,13 +60,42 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
     result = utility(counters[0], counters[1:], domain)
     write_utility(run.folder.internal, result, title=run.spec.schema.title)
     _compare_inference(run)
+    return _public_facts(run, tallies, [figure.to_json(number) for figure in charged])
+
+
+@stage("check")
+def check_against_tables(run: Run) -> Mapping[str, object]:
+    """Compare the sets with the noisy tables only; the check of a release that opens no data.
+
+    Returns:
+        Public facts, as `check_quality`; there are no charged figures.
+    """
+    return _public_facts(run, tally_sets(run), [])
+
+
+def _public_facts(
+    run: Run, tallies: Sequence[Tally], charged: Sequence[Mapping[str, object]]
+) -> Mapping[str, object]:
+    """Return the public facts: they use noisy tables, sets, and figures that were paid for."""
+    from dp_core.bundle.quality.table_fit import check_fit, fit_facts
+    from tasks.validation.synthetic_sets import judge_sets
+
+    fits = check_fit(
+        _compared(run), tallies, records=records(run), redrawn=run.spec.mode == "noise-aware"
+    )
+    # Public figures use only columns that a verifier can count again in the published sets.
+    judged = [fit for fit in fits if {*fit.clique} <= {*countable(run.spec.schema).columns}]
+    figures = public_figures(
+        [value for fit in judged for value in fit.set_tvd],
+        [value for fit in judged for value in fit.expected_tvd],
+        len(judged),
+    )
     schema = run.spec.schema.coarse or run.spec.schema
     files = [synthetic_file(run, number) for number in range(1, run.spec.sets + 1)]
-    # These facts are public: they use noisy tables, sets, and figures that were paid for.
     return {
         "checks": {
             "public": [figure.to_json() for figure in figures],
-            "charged": [figure.to_json(number) for figure in charged],
+            "charged": list(charged),
         },
         "tables": sum(not fit.beyond for fit in fits),
         "interactions": sum(fit.beyond for fit in fits),

@@ -48,7 +48,7 @@ def require_unchanged(run: Run) -> None:
         same = _sets(run) == entry.body["sets"]
     except OSError:
         same = False
-    needed = ("measure", "reconstruct", "synthesize", "check")
+    needed = (run.measured_in("measure"), "reconstruct", "synthesize", "check")
     if not same or any(run.has(stage) and run.folder.done(stage) is None for stage in needed):
         name = run.spec.release
         raise StageFailed(

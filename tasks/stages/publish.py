@@ -39,8 +39,10 @@ def publish(run: Run) -> None:
     off = run.fact("synthesize", "off") if spec.sets and spec.schema.calibration else []
     assert isinstance(off, list)
     # A finished release has a charge for each of its draws.
-    charges = [read_charge(row) for row in receipts if row.kind == "charge"]
-    paid = (run.plan.currency, spec.privacy, [(each.event, each.asks) for each in charges])
+    measuring = receipts if spec.measurements is None else spec.measurements.receipts
+    charges = [read_charge(row) for row in measuring if row.kind == "charge"]
+    currency = run.plan.currency if spec.measurements is None else spec.measurements.currency
+    paid = (currency, spec.privacy, [(each.event, each.asks) for each in charges])
     fixed = run.plan.fixed_beforehand
     published = Published(
         release=spec.release,
@@ -48,7 +50,7 @@ def publish(run: Run) -> None:
         # The time of the settlement, so that writing the bundle again gives the same files.
         created=datetime.datetime.fromisoformat(receipts[-1].at).replace(tzinfo=datetime.UTC),
         privacy=spec.privacy,
-        currency=run.plan.currency,
+        currency=currency,
         method=spec.method,
         plan=run.plan.document(),
         schema=run.schema,
@@ -72,6 +74,7 @@ def publish(run: Run) -> None:
         note=_note(run),
         checks=published_checks(run),
         not_met=_not_met(run),
+        measurements=spec.measurements,
     )
     files = [synthetic_file(run, number) for number in range(1, spec.sets + 1)]
     write_bundle(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @stage("reconstruct")
 def reconstruct(run: Run) -> Mapping[str, object]:
     """Fit one model for all sets, or one for each set, as the plan says."""
-    rows = run.fact("basics", "rows")
+    rows = run.fact(run.measured_in("basics"), "rows")
     released = (*read_released(run), *_read_records(run))
     fitted = []
     numbers = model_numbers(run.plan)

@@ -45,7 +45,9 @@ class StageResult:
         return f"StageResult({self.stage!r}, facts={self.facts[:12]})"
 
 
-def stage(name: str) -> Callable[[Callable[[RunT], Facts]], Task[..., StageResult]]:
+def stage(
+    name: str, run_name: str | None = None
+) -> Callable[[Callable[[RunT], Facts]], Task[..., StageResult]]:
     """Return a decorator that makes a Prefect task of a stage.
 
     The task takes the run and the results of the tasks that it waits for. It does nothing if the
@@ -55,6 +57,7 @@ def stage(name: str) -> Callable[[Callable[[RunT], Facts]], Task[..., StageResul
 
     Args:
         name: Public name of the stage.
+        run_name: Template of the name of the task run, with `run`; None for `name`.
 
     Privacy:
         Prefect stores raised errors where many people can read them. So every error leaves the task
@@ -66,7 +69,7 @@ def stage(name: str) -> Callable[[Callable[[RunT], Facts]], Task[..., StageResul
         def perform(run: RunT, *after: object) -> StageResult:  # noqa: ARG001 (edges of the graph)
             return _once(name, run, partial(work, run))
 
-        return _task(name, perform, work.__doc__)
+        return _task(name, perform, work.__doc__, run_name)
 
     return decorate
 
@@ -110,11 +113,13 @@ def granted_stage(
     return decorate
 
 
-def _task(name: str, perform: Callable[..., Any], doc: str | None) -> Task[..., Any]:
+def _task(
+    name: str, perform: Callable[..., Any], doc: str | None, run_name: str | None = None
+) -> Task[..., Any]:
     perform.__doc__ = doc
     return task(
         name=name,
-        task_run_name=name,
+        task_run_name=run_name or name,
         persist_result=False,
         cache_policy=NO_CACHE,
         retries=0,

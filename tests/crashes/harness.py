@@ -334,7 +334,16 @@ class Matrix:
 
     def _place(self) -> Place:
         self._count += 1
-        return Place(self._folder / f"kill-{self._count:04d}", self._url(), self._kind).prepare()
+        folder, url = self._folder / f"kill-{self._count:04d}", self._url()
+        if self._kind != "reused":
+            return Place(folder, url, self._kind).prepare()
+        first = Place(folder, url).prepare()
+        ended = self._server.ask("work", first)
+        assert ended.failed is None, ended.failed
+        (folder / "work" / "town.csv").unlink()
+        place = Place(folder, url, self._kind)
+        place.out.parent.mkdir()
+        return place
 
     def _remove(self, place: Place) -> None:
         shutil.rmtree(place.folder)

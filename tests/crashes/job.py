@@ -51,15 +51,26 @@ KINDS: Mapping[str, str] = {
     "withdrawn": CHECKED % "{figure: worst_tvd, hold: 1e-5}",
     "failed": CHECKED % "{figure: worst_tvd, fail: 1e-5}",
     "refused": "",
+    "reused": "",
 }
 """What the spec says beside, by what becomes of the release: a person who looked publishes it or
-withdraws it, its own thresholds end it, or the data refuse it."""
+withdraws it, its own thresholds end it, or the data refuse it. `reused` is a second release, from
+the tables of a first one that is finished before, and whose data are gone."""
+AGAIN = """\
+version: 1
+release: again
+schema: town.schema.yaml
+account: town
+measurements: town
+synthesize: {sets: 2, seed: 5}
+"""
 ENDS = {
     "plain": "finished",
     "published": "finished",
     "withdrawn": "withdrawn",
     "failed": "failed-thresholds",
     "refused": "returned",
+    "reused": "finished",
 }
 BY = {"by": "officer", "reason": "test"}
 
@@ -79,12 +90,16 @@ class Place:
     kind: str = "plain"
 
     @property
+    def release(self) -> str:
+        return "again" if self.kind == "reused" else RELEASE
+
+    @property
     def spec(self) -> Path:
-        return self.folder / "work" / "release.yaml"
+        return self.folder / "work" / f"{self.release}.yaml"
 
     @property
     def out(self) -> Path:
-        return self.folder / "out" / "bundle"
+        return self.folder / f"out-{self.release}" / "bundle"
 
     @property
     def home(self) -> Path:
@@ -92,7 +107,7 @@ class Place:
 
     @property
     def run_folder(self) -> Path:
-        return self.home / "runs" / RELEASE
+        return self.home / "runs" / self.release
 
     @property
     def state(self) -> Path:
@@ -118,6 +133,7 @@ class Place:
             lines.append(f"{age},{'female' if number % 3 else 'male'},{marital},{number % 16}")
         if self.kind == "refused":
             lines.append("5,male,married,3")
+        (work / "again.yaml").write_text(AGAIN)
         (work / "town.csv").write_text("\n".join(lines) + "\n")
         (work / "town.schema.yaml").write_text(SCHEMA)
         self.spec.write_text(SPEC + KINDS[self.kind])
@@ -175,11 +191,11 @@ def work(place: Place) -> None:
     from tasks.support.run_folder import RunFolder
 
     spec, out = place.spec, place.out
-    folder = RunFolder(home(), RELEASE)
+    folder = RunFolder(home(), place.release)
     if folder.exists():
         spec, out = folder.remembered()
         ledger = open_ledger(home())
-        held = ledger.reservation(RELEASE)
+        held = ledger.reservation(place.release)
         if held is not None and ledger.gate(held).decided == "publish":
             _decide(place, ledger)
             return
@@ -252,8 +268,8 @@ def inspect(place: Place) -> dict[str, Any]:
     """
     from dp_core.bundle.verification.verify import verify
     from dp_core.spec.plan import make_plan
-    from dp_core.spec.reading.spec_file import load_spec
     from tasks.ledger.anchors.anchor_notes import HEAD, read_notes
+    from tasks.run.earlier_releases import load_release
     from tasks.run.home import home_key, open_ledger
 
     wrong: list[str] = []
@@ -269,7 +285,7 @@ def inspect(place: Place) -> dict[str, Any]:
         wrong.append(f"the head is {ledger.head().position}, and noted is {noted}")
     if [path.suffix for path in sorted(place.state.iterdir())] != [".json", ".lock"]:
         wrong.append(f"notes: {sorted(path.name for path in place.state.iterdir())}")
-    reservation = ledger.reservation(RELEASE)
+    reservation = ledger.reservation(place.release)
     assert reservation is not None
     # However often a release was killed, it is one attempt, with one verdict.
     attempts, refused = ledger.attempts(RELEASE), int(place.kind == "refused")
@@ -291,7 +307,7 @@ def inspect(place: Place) -> dict[str, Any]:
         wrong.append("a step is charged twice")
     if not all(charge.result for charge in charges):
         wrong.append("a charge is not committed")
-    plan = make_plan(load_spec(place.spec))
+    plan = make_plan(load_release(place.spec))
     for stage, cost in plan.costs.items():
         spent = sum((charge.cost for charge in charges if charge.stage == stage), Fraction(0))
         if spent != cost:
@@ -304,8 +320,8 @@ def inspect(place: Place) -> dict[str, Any]:
     if (balance.reserved.main, balance.reserved.delta) != (0, 0):
         wrong.append(f"the account has {balance.reserved} reserved")
     batches = {charge.batch for charge in charges}
-    if {path.name for path in place.noisy.iterdir()} != {f"{batch}.noise" for batch in batches}:
-        wrong.append(f"noisy results: {sorted(path.name for path in place.noisy.iterdir())}")
+    if {path.name for path in place.noisy.glob("*")} != {f"{batch}.noise" for batch in batches}:
+        wrong.append(f"noisy results: {sorted(path.name for path in place.noisy.glob('*'))}")
     if (place.run_folder / "confidential").exists():
         wrong.append("confidential files are left")
     for name in ("codes", "models", "synthetic"):

@@ -119,6 +119,15 @@ def test_a_release_that_the_data_refuse_is_one_attempt_wherever_it_is_killed(ser
     assert_nothing_wrong(outcomes, len(outcomes))
 
 
+def test_a_release_that_uses_paid_tables_is_killed_and_goes_on(server, tmp_path):
+    """Nothing is paid for it and the data are gone, wherever it is killed."""
+    matrix = Matrix(server, tmp_path, kind="reused")
+    points = matrix.points()
+    number = len(points) if EXHAUSTIVE else 20 if FULL else 3
+    killed = kill_at_points(matrix, None if EXHAUSTIVE else number, points=points)
+    assert_nothing_wrong(killed, number)
+
+
 @exhaustive
 @pytest.mark.full
 @pytest.mark.parametrize("kind", WITH_A_GATE)

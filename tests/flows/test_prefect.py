@@ -267,9 +267,13 @@ def town(harness, tmp_path, monkeypatch):  # noqa: ARG001
 
 def by_prefect(project):
     """Make the release as a flow of Prefect; return the state of its run."""
+    return release_by_prefect(project.spec, project.out)
+
+
+def release_by_prefect(spec, out):
     from flows.release import release
 
-    return release(spec=str(project.spec), out=str(project.out), return_state=True)
+    return release(spec=str(spec), out=str(out), return_state=True)
 
 
 def runs_of(state):
@@ -302,6 +306,24 @@ def test_the_flow_runs_in_the_test_harness(town, monkeypatch):
     state = by_prefect(town)
     assert state.is_completed()
     assert verify(town.out).passed
+
+    # Another release from its tables: the graph says whose they are, and asks for no grant.
+    town.spec.write_text(
+        "version: 1\nrelease: again\nschema: town.schema.yaml\naccount: town\nmeasurements: town\n"
+    )
+    state = release_by_prefect(town.spec, town.folder / "again")
+    assert state.is_completed()
+    assert verify(town.folder / "again", measurements=town.out).passed
+    _, tasks = runs_of(state)
+    assert set(tasks) == {
+        *("ledger: reserve", "reuse tables of town", "reconstruct", "synthesize", "check"),
+        *("ledger: settle", "publish"),
+    }
+    after = {
+        name: {each.id for given in task.task_inputs.values() for each in given}
+        for name, task in tasks.items()
+    }
+    assert after["reconstruct"] == {tasks["reuse tables of town"].id}
 
 
 @pytest.mark.slow

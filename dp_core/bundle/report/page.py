@@ -190,7 +190,7 @@ def decimal(value: object) -> str:
 def _spending(published: Published) -> list[tuple[str, float]]:
     """Return the charges of each stage in percent of the reserved total."""
     spent: dict[str, Fraction] = {}
-    for row in published.receipts:
+    for row in published.paid:
         if row.kind == "charge":
             stage = str(row.body["stage"])
             spent[stage] = spent.get(stage, Fraction(0)) + Fraction(str(row.body["cost"]))

@@ -43,7 +43,7 @@ def made_from(published: Published) -> tuple[str, ...]:
             f"{_number(kept, 'noisy cell')} of {_number(len(sparse), 'table')} that reached a"
             f" threshold of {_range([item.threshold for item in sparse])} records"
         )
-    asked = [_asked(row.body) for row in published.receipts if row.kind == "charge"]
+    asked = [_asked(row.body) for row in published.paid if row.kind == "charge"]
     choices = sum(mechanism == "noisy-max" for mechanism, _ in asked)
     if choices:
         found.append(_number(choices, "private choice"))
@@ -70,7 +70,7 @@ def headline(published: Published) -> tuple[int, str]:
         if beyond:
             return tables, f"noisy {'tables and ' if beyond < tables else ''}interactions"
         return tables, "noisy table" if tables == 1 else "noisy tables"
-    asked = [_asked(row.body) for row in published.receipts if row.kind == "charge"]
+    asked = [_asked(row.body) for row in published.paid if row.kind == "charge"]
     choices = sum(mechanism == "noisy-max" for mechanism, _ in asked)
     if choices:
         return choices, "private choice" if choices == 1 else "private choices"
@@ -112,7 +112,7 @@ def chosen(published: Published) -> Chosen | None:
     cost = sum(
         (
             Fraction(str(receipt.body["cost"]))
-            for receipt in published.receipts
+            for receipt in published.paid
             if receipt.kind == "charge" and receipt.body["stage"] == "domain"
         ),
         Fraction(0),

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.bundle.statement.citation import publication, suggested, yaml_text
+from dp_core.bundle.statement.measurements import MEASUREMENTS, paid_currency
 from dp_core.bundle.statement.release_json import origin_of
 from dp_core.inference.combining_rules import Origin
 from dp_core.schema.privacy import unit_words
@@ -162,7 +163,7 @@ def _privacy_loss(document: Mapping[str, Any]) -> dict[str, Any]:
     if _delta(guarantee):
         # A delta may be too small for a float; the registry accepts a text.
         parameters["delta"] = _up(best["delta"]["exact"]) or best["delta"]["exact"]
-    currency = document["ledger"]["currency"]
+    currency = paid_currency(document)
     if currency["kind"] == "zcdp" and currency["own_delta"]["exact"] == "0":
         parameters["rho"] = _up(currency["limit"]["exact"])
     protected = unit_words(unit, guarantee.get("max_rows", 1))
@@ -180,6 +181,7 @@ def _privacy_loss(document: Mapping[str, Any]) -> dict[str, Any]:
         "privacy_parameters_details": "\n".join(
             [
                 guarantee["in_words"],
+                *([document[MEASUREMENTS]["in_words"]] if MEASUREMENTS in document else []),
                 f"Why it holds: {best['theorem']}.",
                 f"The ledger enforced epsilon {enforced['epsilon']['exact']}, delta"
                 f" {enforced['delta']['exact']}.",
@@ -232,7 +234,7 @@ def _implementation(
             f" {accounting['noise']['randomness']}\n- Software: {reads}.\n"
         ),
         "composition": (
-            f"Paid in {_CURRENCIES[document['ledger']['currency']['kind']]}"
+            f"Paid in {_CURRENCIES[paid_currency(document)['kind']]}"
             f" ({accounting['composition']['theorem']}). A ledger reserved the total"
             " before the file was read and refused whatever would have passed it.\n"
         ),

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from dp_core.bundle.published import Published
 from dp_core.bundle.statement.citation import suggested
 from dp_core.bundle.statement.decision import decision_statement
+from dp_core.bundle.statement.measurements import MEASUREMENTS, measurements_statement
 from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.documents.canonical import canonical_json, digest
@@ -123,12 +124,12 @@ def statement(
             "selection": plain(published.note),
             **({"domain": chosen(published.schema)} if published.schema.private else {}),
         },
-        "accounting": accounting_json(published.currency, privacy.relation, published.receipts),
+        "accounting": accounting_json(published.currency, privacy.relation, published.paid),
         "software": dict(sorted((published.software or software_versions()).items())),
         "ledger": {
             "id": published.ledger,
             "account": published.account,
-            "currency": currency_json(published.currency),
+            "currency": currency_json(published.reserved),
             "receipts": [receipt.to_json() for receipt in published.receipts],
             "head": published.head,
             "place": published.place and dataclasses.asdict(published.place),
@@ -158,6 +159,11 @@ def statement(
         "checks": plain(published.checks),
         "files": {path: dict(files[path]) for path in sorted(files)},
     }
+    if published.measurements is not None:
+        earlier = published.measurements
+        document[MEASUREMENTS] = measurements_statement(
+            earlier, plain(earlier.plan), currency_json(earlier.currency)
+        )
     document["release"]["cite_as"] = suggested(document)
     signed = sign(statement_message(document))
     document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}

@@ -196,8 +196,23 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
 
 def check_tables(measured: Sequence[Measured], claims: Claims) -> str | tuple[str, ...]:
     """Return that each noisy table is what its own charge paid for, or which are not."""
+    wrong = not_as_paid(measured, claims.charges, claims.committed, claims.sets)
+    return tuple(wrong) or f"{len(measured)} noisy tables, each paid for by its own receipt."
+
+
+def not_as_paid(
+    measured: Sequence[Measured], paid: Sequence[Charge], committed: Mapping[str, str], sets: int
+) -> list[str]:
+    """Return a sentence for each noisy table that is not what a charge of a release paid for.
+
+    Args:
+        measured: All noisy tables.
+        paid: All charges of the release.
+        committed: Hash of the committed result of each batch.
+        sets: Number of its synthetic sets.
+    """
     wrong: list[str] = []
-    charges = {charge.number: charge for charge in claims.charges}
+    charges = {charge.number: charge for charge in paid}
     used: set[int] = set()
     for number, item in enumerate(measured, start=1):
         name = _name(item, number)
@@ -214,20 +229,16 @@ def check_tables(measured: Sequence[Measured], claims: Claims) -> str | tuple[st
             wrong.append(f"{name} in {MARGINALS} is of other columns than receipt {item.grant}.")
         if item.stage != charge.stage:
             wrong.append(f"{name} in {MARGINALS} is of another stage than receipt {item.grant}.")
-        if charge.batch not in claims.committed:
+        if charge.batch not in committed:
             wrong.append(f"{name} in {MARGINALS} was never committed in the ledger.")
-        if not 0 <= item.replicate <= claims.sets:
+        if not 0 <= item.replicate <= sets:
             wrong.append(f"{name} in {MARGINALS} is for a set that does not exist.")
     unseen = [
-        charge.number
-        for charge in claims.charges
-        if charge.number not in used and _is_measurement(charge)
+        charge.number for charge in paid if charge.number not in used and _is_measurement(charge)
     ]
     if unseen:
         wrong.append(f"Receipt {unseen[0]} paid for a table that is not in {MARGINALS}.")
-    if not wrong:
-        wrong += _changed(measured, charges, claims.committed)
-    return tuple(wrong) or f"{len(measured)} noisy tables, each paid for by its own receipt."
+    return wrong or _changed(measured, charges, committed)
 
 
 def _name(item: Measured, number: int) -> str:

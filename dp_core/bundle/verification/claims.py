@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast, get_args
 
+from dp_core.bundle.statement.measurements import MEASUREMENTS
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
 from dp_core.documents.exact import exact_fraction
 from dp_core.errors import BadInput
@@ -89,6 +90,7 @@ class Claims:
         signature: Public key and signature of the whole statement; None if it is not signed.
         message: The message that was signed.
         program: Name and version of the program that made the release.
+        earlier: Claims about the release whose noisy tables are used; None if this one measured.
     """
 
     name: str
@@ -118,6 +120,12 @@ class Claims:
     signature: tuple[str, str] | None
     message: bytes
     program: str
+    earlier: Claims | None
+
+    @property
+    def payer(self) -> Claims:
+        """The claims about the release that measured and paid: the earlier one, or this one."""
+        return self.earlier or self
 
 
 def read_claims(document: Mapping[str, Any]) -> Claims:
@@ -162,11 +170,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         receipts=receipts,
         reserve=reserve,
         charges=tuple(read_charge(row) for row in receipts if row.kind == "charge"),
-        committed={
-            _text(row.body["batch"]): _text(row.body["result"])
-            for row in receipts
-            if row.kind == "commit"
-        },
+        committed=committed_in(receipts),
         settled=settled,
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
@@ -182,7 +186,34 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         signature=signed and (_text(signed["public_key"]), _text(signed["signature"])),
         message=statement_message(document),
         program=_program(document["software"].get("dp_release")),
+        earlier=read_claims(_measuring(document)) if MEASUREMENTS in document else None,
     )
+
+
+def _measuring(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a statement as the release that measured would make it, for the same guarantee."""
+    used, rest = document[MEASUREMENTS], {**document}
+    del rest[MEASUREMENTS]
+    sets = {"m": used["plan"]["spec"]["synthesize"]["sets"], "rows": []}
+    return {
+        **rest,
+        "release": {**document["release"], "name": used["release"]},
+        "method": {**document["method"], "plan": used["plan"], "plan_sha256": used["plan_sha256"]},
+        "ledger": {
+            **document["ledger"],
+            **{name: used[name] for name in ("currency", "receipts", "head", "place")},
+        },
+        "sets": {**document["sets"], **sets},
+    }
+
+
+def committed_in(receipts: Sequence[Receipt]) -> dict[str, str]:
+    """Return the hash of the committed result of each batch, from all receipts of a release."""
+    return {
+        _text(row.body["batch"]): _text(row.body["result"])
+        for row in receipts
+        if row.kind == "commit"
+    }
 
 
 def read_charge(row: Receipt) -> Charge:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dp_core.bundle.statement.citation import suggested
+from dp_core.bundle.statement.measurements import MEASUREMENTS
 from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.bundle.statement.release_json import (
     STATEMENT,
@@ -73,7 +74,7 @@ def check_statement(
     """
     wrong = [
         f"{STATEMENT} states {name!r:.40}, which is not part of a statement."
-        for name in sorted(set(document) - _WHOLE)
+        for name in sorted(set(document) - _WHOLE - ({MEASUREMENTS} if claims.earlier else set()))
     ]
     mode, origin = claims.plan["spec"]["synthesize"]["mode"], origin_of(claims.plan)
     possible = ORIGINS if origin == "unknown" else (origin,)
@@ -82,7 +83,7 @@ def check_statement(
     ]:
         wrong.append(f"{STATEMENT} states 'inference' unlike plan and receipts.")
     if canonical_json(document["accounting"]) != canonical_json(
-        accounting_json(claims.currency, claims.relation, claims.receipts)
+        accounting_json(claims.payer.currency, claims.relation, claims.payer.receipts)
     ):
         wrong.append(f"{STATEMENT} states 'accounting' unlike plan and receipts.")
     settled = claims.settled.body if claims.settled else None
@@ -120,12 +121,12 @@ def _planned(claims: Claims) -> Iterator[tuple[str, object, object]]:
 
     People read the plan too, so it must not show another epsilon or unit than was reserved.
     """
-    reserved, plan = claims.reserve.body, claims.plan
+    reserved, paid, plan = claims.reserve.body, claims.payer.reserve.body, claims.plan
     protects = ("epsilon", "delta", "neighbours", "unit", "max_rows")
     yield (
         "privacy",
         plan["spec"]["privacy"],
-        {name: reserved[name] for name in protects if name in reserved},
+        {name: paid[name] for name in protects if name in paid},
     )
     yield "costs", plan["costs"], reserved["costs"]
     yield "currency", plan["currency"], reserved["currency"]
@@ -150,7 +151,7 @@ def _remade(
     yield ("release", "cite_as"), suggested(document)
 
     epsilon, delta = claims.enforced
-    enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=claims.currency.theorem)
+    enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=claims.payer.currency.theorem)
     guarantees = enforced, claims.tightest, claims.also
     for name, value in guaranteed_json(
         claims.relation, claims.unit, guarantees, claims.totals, claims.adoptions

@@ -27,6 +27,7 @@ from dp_core.bundle.verification.files_check import (
     files_in,
 )
 from dp_core.bundle.verification.guarantee_check import check_guarantee
+from dp_core.bundle.verification.measurements_check import check_measurements
 from dp_core.bundle.verification.statement_check import check_statement
 from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.documents.canonical import digest
@@ -103,17 +104,22 @@ class Verification:
         }
 
 
-def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
+def verify(
+    folder: Path, *, trusted: Collection[str] = (), measurements: Path | None = None
+) -> Verification:
     """Return the results of all checks of a bundle.
 
     Args:
         folder: The bundle.
         trusted: Public keys of the ledger from another source; one of them must have signed the
             statement. Empty: any key, or none.
+        measurements: Bundle of the earlier release whose noisy tables this one uses; None (the
+            default) to check what this bundle states about that release only.
 
     Raises:
-        BadInput: if `folder` is not a folder that contains a statement.
+        BadInput: if `folder` or `measurements` is not a folder that contains a statement.
     """
+    fault = _fault_of(measurements, trusted) if measurements is not None else None
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise BadInput(f"{folder} {what}; name the folder of a release (with {STATEMENT}).")
@@ -136,9 +142,16 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
     checks.append(_guard("signature", lambda: _signature(claims, trusted)))
     checks.append(_guard("wording", lambda: check_statement(document, claims)))
     checks.append(_guard("copies", lambda: check_copies(folder, document)))
-    checks.append(_guard("guarantee", lambda: check_guarantee(claims)))
-    checks.append(_guard("charges", lambda: check_charges(claims)))
+    checks.append(_guard("guarantee", lambda: check_guarantee(claims.payer)))
+    checks.append(_guard("charges", lambda: check_charges(claims.payer)))
     checks += _tables(folder, claims)
+    if claims.earlier is not None or measurements is not None:
+        checks.append(
+            _guard(
+                "measurements",
+                lambda: check_measurements(folder, document, claims, measurements, fault),
+            )
+        )
     checks.append(_guard("checks", lambda: check_figures(folder, document, claims)))
     checks.append(_guard("decision", lambda: check_decision(document, claims)))
     checks.append(_guard("sets", lambda: check_sets(folder, claims)))
@@ -146,6 +159,12 @@ def verify(folder: Path, *, trusted: Collection[str] = ()) -> Verification:
         _guard("expectations", lambda: check_expectations(folder, document["files"], claims))
     )
     return Verification(folder, tuple(checks))
+
+
+def _fault_of(folder: Path, trusted: Collection[str]) -> str | None:
+    """Return the first fault of a bundle as a sentence; None if it verifies."""
+    failures = verify(folder, trusted=trusted).failures
+    return failures[0].sentence if failures else None
 
 
 def _attempt(name: str, make: Callable[[], _Result]) -> _Result | Check:
@@ -235,7 +254,7 @@ def _ledger(claims: Claims) -> str | tuple[str, ...]:
         terms = Terms(
             cast(Composition, total.composition), total.epsilon, total.delta, total.own_delta
         )
-        if not terms.promised(claims.currency, *claims.enforced).within(terms.limit):
+        if not terms.promised(claims.payer.currency, *claims.enforced).within(terms.limit):
             wrong.append(f"The release costs more than account {total.account!r:.40} has in total.")
     accounts = " and ".join(repr(total.account) for total in claims.totals)
     return tuple(wrong) or f"The release is within the total of account {accounts}."
@@ -276,7 +295,7 @@ def _tables(folder: Path, claims: Claims) -> list[Check]:
     measured = _attempt("tables", lambda: read_marginals(folder / MARGINALS, claims.schema))
     if isinstance(measured, Check):
         return [measured]
-    found = [_guard("tables", lambda: check_tables(measured, claims))]
+    found = [_guard("tables", lambda: check_tables(measured, claims.payer))]
     if claims.schema.private:
         found.append(_guard("domain", lambda: _domain(measured, claims.schema)))
     return found

@@ -47,6 +47,7 @@ def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[
         "data": spec.data.document() if isinstance(spec.data, DatabaseTable) else spec.data,
         "schema": {"title": spec.schema.title, "sha256": schema_hash(spec.schema)},
         "account": spec.account,
+        **({"measurements": spec.measurements.document()} if spec.measurements else {}),
         **({"revises": spec.revises} if spec.revises else {}),
         "privacy": {
             "epsilon": str(spec.privacy.epsilon),

@@ -27,6 +27,14 @@ from dp_core.spec.data_location import DataPlace, read_object_url, read_table
 from dp_core.spec.presets import PRESETS, Preset
 from dp_core.spec.reading.checks_reader import read_tables, read_thresholds
 from dp_core.spec.reading.cluster_reader import read_cluster
+from dp_core.spec.reading.measurements_reader import (
+    FindEarlier,
+    check_resolved,
+    check_schema,
+    check_sets,
+    no_ledger,
+    with_measurements,
+)
 from dp_core.spec.reading.method_reader import (
     MODES,
     PARAMETRIC_MODES,
@@ -56,6 +64,7 @@ _KEYS = (
     "data",
     "schema",
     "account",
+    "measurements",
     "revises",
     "privacy",
     "method",
@@ -92,13 +101,18 @@ _EXAMPLES = {
 }
 
 
-def load_spec(path: Path) -> ReleaseSpec:
+def load_spec(path: Path, *, find: FindEarlier = no_ledger) -> ReleaseSpec:
     """Return the release of a spec file, with its schema; does not open the data.
+
+    Args:
+        path: The spec file.
+        find: Finds the earlier release that the key `measurements` names; by default the key is
+            refused.
 
     Raises:
         BadInput: for any mistake, with its file, line and key, and what is expected there.
     """
-    root = load(path).root
+    root, earlier = with_measurements(load(path).root, find)
     keys = _top(root)
     check_version(keys["version"], VERSION)
     release = _read_name(keys["release"], "release")
@@ -106,6 +120,8 @@ def load_spec(path: Path) -> ReleaseSpec:
     revises = _read_name(keys["revises"], "release") if "revises" in keys else None
     data = _read_data(keys["data"])
     schema = _read_schema(keys["schema"], path.parent)
+    if earlier is not None:
+        check_schema(keys["schema"], schema, earlier)
     privacy = _read_privacy(_section(keys, "privacy", root), schema.unit)
     method = _read_method(keys.get("method"))
     preset = PRESETS[method]
@@ -154,12 +170,15 @@ def load_spec(path: Path) -> ReleaseSpec:
     measured: list[Stage] = [stage for stage in KNOWING if shares[stage]]
     check_known(sections, place, selector, privacy.relation.of_rows, measured)
     mode_place = synthesis.get("mode", sections["synthesize"])
+    if earlier is not None:
+        check_sets(mode_place, mode, sets, selector, earlier)
     in_place(
         *(mode_place, check_mode, mode, sets),
         *(selector, selector_name, reconstructor, reconstructor_name),
     )
     if mode == "noise-aware":
-        selector = for_noise_aware(sections["select"], selector)
+        if earlier is None:
+            selector = for_noise_aware(sections["select"], selector)
         reconstructor = for_noise_aware(sections["reconstruct"], reconstructor)
     elif mode == "posterior":
         reconstructor = for_posterior(reconstructor)
@@ -167,7 +186,7 @@ def load_spec(path: Path) -> ReleaseSpec:
     if selector.own_delta:
         _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)
     seed = 1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1)
-    checked = read_tables(sections["checks"], schema, shares["checks"], seed)
+    checked = () if earlier else read_tables(sections["checks"], schema, shares["checks"], seed)
     spec = ReleaseSpec(
         release=release,
         data=data,
@@ -190,9 +209,12 @@ def load_spec(path: Path) -> ReleaseSpec:
         thresholds=read_thresholds(sections["checks"], shares["checks"]),
         publish=one_of(keys.get("publish"), PUBLISH),
         dask=read_cluster(keys.get("dask")),
+        measurements=earlier,
         document={},
     )
     document = spec_document(spec, selector_name, reconstructor_name)
+    if earlier is not None:
+        check_resolved(keys["release"], document, earlier)
     return dataclasses.replace(spec, document=document)
 
 

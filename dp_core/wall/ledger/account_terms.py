@@ -59,6 +59,23 @@ class Charter:
 
 
 @dataclass(frozen=True, slots=True)
+class UsedMeasurements:
+    """The committed results of an earlier release that a reservation names.
+
+    Attributes:
+        release: Name of the earlier release.
+        head: Hash of its last receipt, which covers its charges and the hashes of their results.
+    """
+
+    release: str
+    head: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return plain values."""
+        return {"release": self.release, "head": self.head}
+
+
+@dataclass(frozen=True, slots=True)
 class Promise:
     """The budget that one reservation set aside for a release, as its receipt states it.
 
@@ -77,6 +94,8 @@ class Promise:
         day: Day of the reservation, in UTC; the period of this day pays.
         publish: `at-once`, or `after-approval` if a person must decide before publication.
         sets: Number of synthetic sets; 0 for a release of tables only.
+        measurements: The release whose committed results it uses instead of measuring; None if it
+            measures. It then promises nothing.
     """
 
     position: int
@@ -90,6 +109,7 @@ class Promise:
     day: datetime.date
     publish: str = "at-once"
     sets: int = 1
+    measurements: UsedMeasurements | None = None
 
 
 def charter_of(receipts: Sequence[Receipt]) -> Charter:
@@ -195,7 +215,12 @@ def promise_of(position: int, receipt: Receipt) -> Promise:
         day=datetime.date.fromisoformat(receipt.at),
         publish=body.get("publish", "at-once"),
         sets=body.get("sets", 1),
+        measurements=_used(body.get("measurements")),
     )
+
+
+def _used(named: Mapping[str, str] | None) -> UsedMeasurements | None:
+    return None if named is None else UsedMeasurements(named["release"], named["head"])
 
 
 def charged_event(receipt: Receipt) -> tuple[Fraction, Event]:

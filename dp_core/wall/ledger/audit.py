@@ -272,6 +272,7 @@ class MemoryBook:
         self._promises: dict[int, Promise] = {}
         self._by_account: dict[str, list[int]] = {}
         self._settlements: dict[int, Receipt] = {}
+        self._ends: dict[str, Receipt] = {}
         self._approved: dict[str, bool] = {}
         self._used: dict[str, bool] = {}
         self._keys: set[str] = set()
@@ -307,6 +308,7 @@ class MemoryBook:
             return
         if entry.kind == "settle":
             self._settlements[place] = entry.receipt
+            self._ends[entry.receipt.release] = entry.receipt
             self._used[entry.receipt.release] = entry.body["outcome"] != "returned"
             # Nothing can follow in this release, so its keys are no longer needed.
             self._keys.difference_update(self._of_reservation.pop(place, ()))
@@ -373,3 +375,7 @@ class MemoryBook:
     def is_used(self, release: str) -> bool:
         """Return whether the name of a release is used."""
         return self._used.get(release, False)
+
+    def settlement(self, release: str) -> Receipt | None:
+        """Return the latest settlement of a release."""
+        return self._ends.get(release)

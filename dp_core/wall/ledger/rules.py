@@ -13,7 +13,14 @@ from typing import assert_never
 
 from dp_core.documents.exact import exact_fraction
 from dp_core.wall.accounting.composition import Amount
-from dp_core.wall.ledger.account_terms import Charter, Promise, amended, charged_event, promise_of
+from dp_core.wall.ledger.account_terms import (
+    Charter,
+    Promise,
+    UsedMeasurements,
+    amended,
+    charged_event,
+    promise_of,
+)
 from dp_core.wall.ledger.approval import broken_by_gate, gate_of, gate_total, passed
 from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.entries import Entry
@@ -231,7 +238,11 @@ def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | 
     costs = promise.costs.values()
     if sum(costs, Fraction(0)) > promise.currency.limit or any(cost < 0 for cost in costs):
         return "states costs of stages that are negative or exceed its total"
-    if not _is_implied(promise):
+    if promise.measurements is not None:
+        broken = _broken_by_use(promise, promise.measurements, book)
+        if broken is not None:
+            return broken
+    elif not _is_implied(promise):
         return "reserves a total that does not imply its epsilon and delta"
     accounts = lineage(book, promise.account)
     if not accounts or any(charter.closed for charter in accounts):
@@ -244,6 +255,25 @@ def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | 
             return "reserves for a plan that was not approved"
         if not promised(charter, promise).within(room_on(book, charter, promise.day)):
             return f"promises more than account {charter.name!r} has left"
+    return None
+
+
+def _broken_by_use(promise: Promise, used: UsedMeasurements, book: Book) -> str | None:
+    """Return what is wrong with a reservation that uses an earlier release's results.
+
+    Privacy:
+        It promises nothing, so no charge fits it, and it may not be bound to an input either
+        (`_broken_in_release`): it computes from committed results only.
+    """
+    currency = promise.currency
+    amounts = promise.epsilon, promise.delta, currency.limit, currency.own_delta
+    if any(amounts) or any(promise.costs.values()):
+        return "promises a cost, although it uses the results of an earlier release"
+    end = book.settlement(used.release)
+    if end is None or (end.hash, end.account) != (used.head, promise.account):
+        return "uses the results of a release that its account does not have"
+    if end.body["outcome"] != "finished":
+        return "uses the results of a release that was not finished"
     return None
 
 
@@ -266,6 +296,9 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
     over = book.has(f"settle/{promise.position}")
     if over and entry.kind != "look":
         return "comes after its release was settled"
+    if promise.measurements is not None and entry.kind in ("input", "examine", "charge"):
+        # privacy: a release that promises nothing never looks at data.
+        return "looks at data, although its release uses the results of an earlier one"
     waits = promise.publish == "after-approval"
     gate = gate_of(book, promise.position)
     broken = broken_by_gate(entry.receipt, gate, over=over, after_approval=waits)

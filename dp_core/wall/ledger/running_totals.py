@@ -99,6 +99,9 @@ class Book(Protocol):
     def account_of(self, input_hash: str) -> str | None:
         """Return the account that an input belongs to; None if the input is new."""
 
+    def settlement(self, release: str) -> Receipt | None:
+        """Return the latest settlement of a release; None if it has none."""
+
 
 # -- subjects and texts of running totals
 

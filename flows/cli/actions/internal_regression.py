@@ -62,6 +62,12 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> tuple[str, Pa
             f"Release {claims.name!r} was not made with the ledger of this home; its confidential"
             " file is with those who made it."
         )
+    if reservation.measurements is not None:
+        raise BadInput(
+            f"Release {claims.name!r} uses the tables of release"
+            f" {reservation.measurements.release!r} and opened no data, so its sets are not"
+            f" compared with them; name the bundle of {reservation.measurements.release!r}."
+        )
     folder = RunFolder(home, claims.name, reservation.link)
     if not folder.exists():
         raise BadInput(
@@ -110,10 +116,10 @@ def _same_source(
         BadInput: if it is no longer where the spec has it, or has changed.
     """
     from dp_core.confidential.source import keyed_digest
-    from dp_core.spec.reading.spec_file import load_spec
     from tasks.inputs.open_input import open_input
+    from tasks.run.earlier_releases import load_release
 
-    spec = load_spec(folder.remembered()[0])
+    spec = load_release(folder.remembered()[0])
     source = open_input(spec, schema, folder.confidential)
     key = home_key(home, ledger)
     digest = keyed_digest(source, key)

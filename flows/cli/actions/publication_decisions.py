@@ -38,6 +38,12 @@ def look(home: Path, ledger: Ledger, name: str, *, by: str, reason: str) -> Reco
         BadInput: if the release is not finished, or its files are not in this home.
     """
     reservation = known_reservation(ledger, name)
+    if reservation.measurements is not None:
+        raise BadInput(
+            f"Release {name!r} uses the tables of release {reservation.measurements.release!r} and"
+            f" opened no data, so it has no internal report; look at"
+            f" {reservation.measurements.release!r}."
+        )
     folder = RunFolder(home, name, reservation.link)
     if not folder.internal.is_dir():
         raise BadInput(

@@ -69,10 +69,17 @@ def _print(console: Console, answer: BundleCheck) -> None:
     type=PATH,
     help="Public key that must have signed the ledger; repeatable.",
 )
+@click.option(
+    "--measurements",
+    metavar="DIR",
+    type=PATH,
+    help="Bundle of the release whose noisy tables DIR uses.",
+)
 @answering(_print)
-def verify(folder: Path, keys: tuple[Path, ...]) -> BundleCheck:
+def verify(folder: Path, keys: tuple[Path, ...], measurements: Path | None) -> BundleCheck:
     """Check a bundle: files, receipts and privacy arithmetic."""
     from dp_core.bundle.verification.verify import verify as check
     from dp_core.wall.ledger.signatures import read_public
 
-    return BundleCheck(check(folder, trusted=[read_public(key) for key in keys]))
+    trusted = [read_public(key) for key in keys]
+    return BundleCheck(check(folder, trusted=trusted, measurements=measurements))

@@ -303,11 +303,11 @@ def ledger_charges(account: str, release: str | None) -> answers.Charges:
 def ledger_forecast(spec: Path, every: str | None) -> Forecast:
     """Show how many more releases of a spec fit, and until when."""
     from dp_core.spec.plan import make_plan
-    from dp_core.spec.reading.spec_file import load_spec
     from flows.answers.forecast_answers import forecast_answer
+    from tasks.run.earlier_releases import load_release
 
     period = None if every is None else cast("Period", known_word("--every", every))
-    plan = make_plan(load_spec(spec))
+    plan = make_plan(load_release(spec))
     return forecast_answer(existing_ledger(), plan, every=period)
 
 

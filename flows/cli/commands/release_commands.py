@@ -75,11 +75,11 @@ def demo(out: Path | None, verbose: bool) -> answers.PublishedRelease:
 def plan(spec: Path) -> PlanAnswer:
     """Show the cost and noise of a release; opens no data."""
     from dp_core.spec.plan import make_plan
-    from dp_core.spec.reading.spec_file import load_spec
     from flows.answers.plan_answers import plan_answer
+    from tasks.run.earlier_releases import load_release
     from tasks.support.named_cluster import check_cluster
 
-    read = load_spec(spec)
+    read = load_release(spec)
     check_cluster(read.dask)
     return plan_answer(make_plan(read), ledger_if_any())
 

@@ -183,7 +183,8 @@ def _releases(console: Console, answer: answers.AccountAnswer) -> None:
         row = [escape(item.release), *([item.account] if several else []), str(item.day)]
         row += [number(item.amount.rho or 0)] if zcdp else []
         amounts = number(item.amount.epsilon), number(item.amount.delta)
-        table.add_row(*row, *amounts, item.outcome)
+        tables = f", tables of {item.measurements}" if item.measurements else ""
+        table.add_row(*row, *amounts, f"{item.outcome}{tables}")
     console.print()
     console.print(table)
 

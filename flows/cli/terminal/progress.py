@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 WORDS = {
+    "reuse": "Take the tables of the earlier release",
     "copy": "Copy the files from the store",
     "snapshot": "Read the table",
     "identify": "Identify the input",

@@ -58,11 +58,18 @@ def plan(console: Console, plan: PlanAnswer) -> None:
         if most > 1:
             words += f" The noise on counts is {most} times that needed to protect one row."
         fact(console, "Protects", words)
-    stages = table_of("stage", "share", f"cost ({unit_of(plan.currency)})", "for")
-    for stage in plan.stages:
-        cost = number(stage.cost)
-        stages.add_row(stage.stage, str(stage.share), cost, stage.what)
-    console.print(stages)
+    if plan.measurements:
+        sentence(
+            console,
+            f"Costs nothing: uses the tables of {plan.measurements}, which paid for them. No data"
+            " are opened.",
+        )
+    else:
+        stages = table_of("stage", "share", f"cost ({unit_of(plan.currency)})", "for")
+        for stage in plan.stages:
+            cost = number(stage.cost)
+            stages.add_row(stage.stage, str(stage.share), cost, stage.what)
+        console.print(stages)
     if plan.tables:
         console.print()
         _planned_tables(console, plan)
@@ -127,7 +134,9 @@ def _account(console: Console, plan: PlanAnswer) -> None:
     else:
         left = left_of(plan.account, room.left, room.above)
         fits = "not enough for this release"
-        if room.more_such_releases:
+        if plan.measurements:
+            fits = "this release takes nothing of it"
+        elif room.more_such_releases:
             fits = f"enough for {plural(room.more_such_releases, 'release')} of this plan"
         sentence(console, f"{left[0].upper()}{left[1:]}: {fits}.")
     approval = room.approval
@@ -222,12 +231,15 @@ def published(console: Console, made: answers.PublishedRelease) -> None:
         sets = f"{plural(made.sets, 'set')} of {made.rows:,} rows"
     console.print(f"[bold]{made.release}[/bold] is released: {sets} in {made.seconds} s.")
     spent = f"{privacy(made.spent)} ({made.neighbours}) in {made.charges} charges"
+    if made.measurements:
+        spent = f"nothing; the tables of {made.measurements} were used"
     fact(console, "Spent", f"{spent}; {left_of(made.account, made.left, made.above)}.")
     _accuracy(console, made.accuracy)
     path(console, "Bundle", made.out)
-    if made.sets:
+    if made.sets and not made.measurements:
         path(console, "Internal", f"{made.internal} (confidential, for staff)")
-    path(console, "Check", f"dp-release verify {made.out}")
+    first = f" --measurements DIR (the bundle of {made.measurements})" if made.measurements else ""
+    path(console, "Check", f"dp-release verify {made.out}{first}")
 
 
 def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
@@ -273,6 +285,8 @@ def _statuses(console: Console, answer: answers.AllStatuses) -> None:
     table = table_of("release", "account", "epsilon", "charged", "state", fold=("state",))
     for item in answer.releases:
         epsilon, charged = number(item.reserved.epsilon), f"{item.spent_part:.0%}"
+        if item.measurements:
+            charged = f"tables of {item.measurements}"
         table.add_row(item.release, item.account, epsilon, charged, item.state)
     console.print(table)
     if answer.needs:
@@ -301,13 +315,10 @@ def status(console: Console, answer: answers.ReleaseStatus) -> None:
         return
     if answer.spent:
         fact(console, "Spent", f"{amount_words(answer.spent)} from {account}, permanently")
-    fact(
-        console,
-        "Reserved",
-        f"{reserved} from {account}; {answer.spent_part:.0%} of it charged in"
-        f" {plural(answer.charges, 'charge')}"
-        + (f", {answer.uncommitted} not committed yet." if answer.uncommitted else "."),
-    )
+    if answer.measurements:
+        fact(console, "Reserved", f"nothing; uses the tables of {answer.measurements}")
+    else:
+        _reserved(console, answer, reserved, account)
     if answer.holder:
         holder = answer.holder
         process = f"process {holder.process} on {holder.host} since {holder.since}"
@@ -327,6 +338,16 @@ def status(console: Console, answer: answers.ReleaseStatus) -> None:
     if answer.out and answer.outcome in (None, "finished"):
         yet = "" if "publish" in answer.stages_done else " (not written yet)"
         path(console, "Bundle", f"{answer.out}{yet}")
+
+
+def _reserved(console: Console, answer: answers.ReleaseStatus, reserved: str, account: str) -> None:
+    fact(
+        console,
+        "Reserved",
+        f"{reserved} from {account}; {answer.spent_part:.0%} of it charged in"
+        f" {plural(answer.charges, 'charge')}"
+        + (f", {answer.uncommitted} not committed yet." if answer.uncommitted else "."),
+    )
 
 
 def _gate(console: Console, gate: answers.Approval) -> None:

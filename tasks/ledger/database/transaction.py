@@ -313,6 +313,11 @@ class Transaction:
         found = self.latest(kinds=("reserve", "settle"), release=release)
         return found is not None and found.body.get("outcome") != "returned"
 
+    def settlement(self, release: str) -> Receipt | None:
+        """Return the latest settlement of a release; None if it has none."""
+        found = self.latest(kinds=("settle",), release=release)
+        return None if found is None else found.receipt
+
     # -- adding
 
     def append(

@@ -38,12 +38,12 @@ def reseal(folder: Path, document: dict) -> None:
 
 
 def _follow(folder: Path, document: dict) -> None:
-    ledger = document["ledger"]
-    paid = ledger["currency"]
+    measured = document.get("measurements", document["ledger"])
+    paid = measured["currency"]
     document["accounting"] = accounting_json(
         currency(paid["kind"], paid["limit"]["exact"], paid["own_delta"]["exact"]),
         Relation(document["guarantee"]["neighbours"], document["guarantee"].get("max_rows", 1)),
-        [Receipt.from_json(row) for row in ledger["receipts"]],
+        [Receipt.from_json(row) for row in measured["receipts"]],
     )
     document["release"]["cite_as"] = suggested(document)
     for name, content in (

@@ -17,9 +17,9 @@ def calls(monkeypatch):
     found = []
 
     def count(function):
-        def counted(*arguments):
+        def counted(*arguments, **named):
             found.append(function.__name__)
-            return function(*arguments)
+            return function(*arguments, **named)
 
         for name, module in list(sys.modules.items()):
             # Other packages may warn, or import more, when a module of theirs is asked for a name.
