@@ -13,6 +13,7 @@ from tests.full import some
 pytestmark = pytest.mark.usefixtures("quick")
 BY = {"by": "Ana Officer", "reason": "read it"}
 PRIVSYN = "method: privsyn\nmeasure: {noise: gaussian}\n"
+TABLES = "tables:\n  - {of: [sex, age]}\nsynthesize: {sets: 0}\n"
 SPLIT = "synthesize: {sets: 3, mode: split}\n"
 
 
@@ -30,11 +31,13 @@ def made(project, text, **changes):
             (FIRST, "reconstruct: {method: pgm}\nsynthesize: {mode: noise-aware, sets: 4}\n"),
             (PRIVSYN + SPLIT, SPLIT + "reconstruct: {method: independent}\n"),
             ("method: auto\n", "synthesize: {sets: 2, rows: 50}\n"),
+            ("method: auto\n", "synthesize: {mode: posterior, sets: 2}\n"),
+            (TABLES, "synthesize: {sets: 2}\n"),
             ("method: mwem\n", "synthesize: {sets: 2}\n"),
             ("method: privbayes\n", "synthesize: {sets: 2}\n"),
             ("method: fdh\nprivacy: {epsilon: 1}\n", "synthesize: {sets: 2}\n"),
         ],
-        lambda case: case[0] in (FIRST, PRIVSYN + SPLIT, "method: auto\n"),
+        lambda case: case[0] in (FIRST, PRIVSYN + SPLIT, "method: auto\n", TABLES),
     ),
 )
 def test_new_sets_are_made_from_the_tables_of_every_kind(project, first, second):

@@ -148,7 +148,7 @@ def check_sets(place: Node, mode: Mode, sets: int, selector: Any, earlier: Earli
         raise place.error(
             f"release {earlier.release!r} measured what is useful only to a model that shrinks"
             f" noisy tables ({_for_shrinkage(selector)}), and noise-aware sets must not shrink"
-            " them; use mode: shared, or measure again without it."
+            " them; use mode: posterior or mode: shared, or measure again without it."
         )
 
 
