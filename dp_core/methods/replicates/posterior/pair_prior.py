@@ -35,7 +35,7 @@ _TAILS = np.array([0.9, 0.1]), np.array([1.0, 4.0])
 """Weights and relative widths of the normal mixture that each coordinate has as its prior: few
 coordinates of a pair carry much of its dependence."""
 _TAIL_VARIANCE = float(_TAILS[0] @ _TAILS[1] ** 2)
-_UNSEEN = np.array([1.2, 1.4, 4.0])
+_UNSEEN = np.array([1.0, 1.2, 4.0])
 """Factors of the variance of pairs that one number tells of: of coordinates along no, one and two
 trends. The number does not say along which coordinates the columns depend; set on surveys."""
 _USUAL = np.where(SCALES <= 0.3, 1.0, 0.1)  # prior weights of the scales in typical files
