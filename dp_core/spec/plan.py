@@ -6,43 +6,34 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
-
-import numpy as np
 
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.methods.parametric.adapters import Measuring
-from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices, questions
+from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices
 from dp_core.methods.reconstruction.reconstructor import piece_rows
 from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
 from dp_core.methods.selection.budget.allocation import shares as allocate
-from dp_core.methods.selection.budget.wanted_margins import weighted_error
-from dp_core.methods.selection.selector import Expected, Selection, Terms
+from dp_core.methods.selection.selector import Selection, Terms
 from dp_core.schema.privacy import PAYING_STAGES, Noise, Stage
+from dp_core.spec.currency_choice import check_bounds, currency_of, interaction_of
 from dp_core.spec.earlier_release import EarlierRelease
 from dp_core.spec.fixed_plan import fixed_beforehand
-from dp_core.spec.release_spec import Mode, ReleaseSpec
+from dp_core.spec.release_spec import ReleaseSpec
 from dp_core.tables.domain import Clique
-from dp_core.wall.accounting.covered_choices import covered
 from dp_core.wall.accounting.currency import (
     LEAST_DRAW,
     Currency,
     NoiseScale,
-    choose_currency,
-    threshold_currency,
 )
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.released import noise_variance
-from dp_core.wall.statistics import TableChecks, sensitivities
-from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics import sensitivities
 from dp_core.wall.statistics.statistic import Statistic
 
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7
 """Largest accepted error of the number of rows if the schema has no `rows_about`."""
-_FEW_COLUMNS = 16
-"""Most columns for which Laplace noise can be the smaller; 15 at delta 1e-9 and epsilon 1."""
 WIDEST_CHECK = 0.25
 """Largest accepted half-width of the interval of a charged check, as TVD."""
 MOST_CELLS = 2**26
@@ -195,14 +186,6 @@ class Plan:
         return Selection(cliques, allocate(domain.sizes, "epsilon" if pure else "rho"))
 
 
-_ERROR_OF_MODE: Mapping[Mode, tuple[float, float]] = {
-    "posterior": (1.05, 1.45),
-    "noise-aware": (1.3, 3.5),
-}
-"""Error of a set relative to that of the best single set, which the method's forecast is of: the
-range measured on files of the benchmarks."""
-
-
 def make_plan(spec: ReleaseSpec) -> Plan:
     """Return the plan of a release; opens no data and costs nothing.
 
@@ -215,7 +198,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     spec.reconstructor.check(domain)
     times = spec.sets if spec.mode == "split" else 1
     l1, l2_squared = count_l1(privacy.relation), count_l2_squared(privacy.relation)
-    currency = _currency(spec, l1, l2_squared, times)
+    currency = currency_of(spec, times, lambda currency: _costed(spec, currency).terms)
     plan = _costed(spec, currency)
     costs = plan.costs
     _check_draws(spec, currency, costs["measure"] / times)
@@ -241,7 +224,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
                 )
             cost = costs[stage] * weight / times
             if clique in interactions:
-                of = _interaction(spec, clique)
+                of = interaction_of(spec, clique)
                 noise = noise_of(of, cost)
                 noise = NoiseScale(noise.kind, noise.scale * of.cell_stddev(1.0))
             else:
@@ -327,28 +310,10 @@ def _plan_of_use(spec: ReleaseSpec, earlier: EarlierRelease) -> Plan:
     return Plan(spec, nothing, costs, tables, (), None, 0, as_measured.memory)
 
 
-def _interaction(spec: ReleaseSpec, clique: Clique) -> Interaction:
-    """Return the interaction of a clique.
-
-    Raises:
-        BadInput: if the clique has no interaction, or it is too large.
-    """
-    try:
-        return Interaction(clique, spec.schema.domain.project(clique).sizes)
-    except ValueError as error:
-        raise BadInput(str(error)) from None
-
-
 def check_reach(spec: ReleaseSpec, noise: NoiseScale) -> float | None:
     """Return the expected half-width (TVD) of a charged check; None without `rows_about`."""
     rows = spec.schema.rows_about
     return None if not rows else noise.half_width / (2 * rows)
-
-
-def _check_bounds(spec: ReleaseSpec) -> tuple[int, int]:
-    """Return the L1 and squared L2 sensitivities of all charged checks together."""
-    nothing = tuple(np.zeros(1, dtype=np.int64) for _ in spec.checks)
-    return sensitivities(TableChecks(spec.checks, nothing), spec.privacy.relation)
 
 
 def _check_noise(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> NoiseScale | None:
@@ -366,7 +331,7 @@ def _check_noise(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> Noise
                 f"The checked table {' x '.join(table)} has {domain.size(table):,} cells, more than"
                 f" the maximum of {MOST_CELLS:,}; name another under checks.tables."
             )
-    l1, l2_squared = _check_bounds(spec)
+    l1, l2_squared = check_bounds(spec)
     noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
     reach = check_reach(spec, noise)
     if reach is not None and reach > WIDEST_CHECK:
@@ -413,165 +378,4 @@ def _check_draws(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> None:
         raise BadInput(
             f"Each of the {draws:,} draws of the selection would have an epsilon below"
             f" {LEAST_DRAW:g}; raise privacy.epsilon, or draw fewer records."
-        ) from None
-
-
-def _currency(spec: ReleaseSpec, l1: int, l2_squared: int, times: int) -> Currency:
-    """Return the currency with the least noise for the planned tables."""
-    if spec.selector.own_delta:
-        return _threshold_currency(spec)
-    domain, shares = spec.schema.domain, spec.shares
-    planned: list[tuple[Fraction, int, int, float]] = []
-    equal = Fraction(1, len(domain))
-    for each in questions(spec.schema):
-        planned.append((shares["domain"] * each.share, l1, l2_squared, float(each.what.length)))
-    if shares["one_way"]:
-        share = shares["one_way"] * equal / times
-        planned += [(share, l1, l2_squared, float(size)) for size in domain.sizes]
-    # What serves a workload depends on the currency.
-    selection = None if spec.selector.workload else spec.selector.planned(domain)
-    if selection is not None:
-        for clique, weight in zip(selection.cliques, selection.weights, strict=True):
-            share, bounds, cells = shares["measure"] * weight / times, (l1, l2_squared), 1.0
-            if clique in selection.interactions:
-                of = _interaction(spec, clique)
-                bounds, cells = sensitivities(of, spec.privacy.relation), of.cell_stddev(1.0)
-            planned.append((share, *bounds, cells * domain.size(clique)))
-    elif shares["measure"]:
-        asked = spec.selector.asked(domain, spec.privacy.relation)
-        for ask in asked:
-            share = shares["measure"] * ask.share / times
-            planned.append((share, ask.l1, ask.l2_squared, ask.weight))
-        if not asked:
-            # The tables are not known yet; usually there are about as many as columns.
-            planned.append((shares["measure"] * equal / times, l1, l2_squared, 1.0))
-    statistic = spec.selector.statistic(domain)
-    if shares["select"] and statistic:
-        bounds = sensitivities(statistic, spec.privacy.relation)
-        planned.append((shares["select"], *bounds, float(statistic.length)))
-    if shares["checks"] and spec.checks:
-        planned.append((shares["checks"], *_check_bounds(spec), float(len(spec.checks))))
-    choices = None
-    if spec.selector.chooses:
-        rounds = times if spec.selector.rounds else 1
-        choices = shares["select"] / rounds, spec.selector.choices(domain)
-
-    def least_noise(noise: Noise | Literal["auto"]) -> Currency:
-        return choose_currency(
-            spec.privacy.epsilon,
-            spec.privacy.delta,
-            noise=noise,
-            statistics=planned,
-            choices=choices,
-            choices_covered=_covered(spec),
-        )
-
-    try:
-        found = least_noise(spec.noise)
-    except ValueError:
-        raise BadInput(
-            f"No {spec.noise} noise gives epsilon {float(spec.privacy.epsilon):g} at delta"
-            f" {float(spec.privacy.delta):g}; raise privacy.epsilon or privacy.delta,"
-            " or set measure.noise to auto."
-        ) from None
-    if spec.noise != "auto":
-        return found
-    try:
-        other = least_noise("gaussian" if found.kind == "pure" else "laplace")
-    except ValueError:
-        return found  # the only possible one
-    if spec.selector.workload and not spec.selector.adaptive:
-        return min((found, other), key=lambda currency: _wanted_error(spec, currency))
-    return _expecting_less(spec, found, other, times)
-
-
-def _covered(spec: ReleaseSpec) -> bool:
-    """Return whether every private choice is certain to leave enough for the Gaussian curve.
-
-    With a measurement for each set, either a choice serves all of them, or each set's measurements
-    follow its own choices.
-    """
-    largest = spec.selector.largest_choice(spec.schema.domain)
-    if largest is None:
-        return False
-    return covered(largest * spec.shares["select"], spec.shares["measure"])
-
-
-def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency, times: int) -> Currency:
-    """Return the currency for which the selector forecasts the smaller error, if it can forecast.
-
-    What it measures depends on the noise. With much noise it may measure single columns only, and
-    for a few columns Laplace noise is smaller although Gaussian noise is smaller for most files.
-    """
-    part = spec.shares["measure"] / len(spec.schema.domain)
-    # Plans must be fast: the search for the largest epsilon that fits an account makes dozens.
-    if not part or not spec.schema.rows_about or len(spec.schema.domain) > _FEW_COLUMNS:
-        return found
-    relation = spec.privacy.relation
-    bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
-    noise = {each.kind: each.noise(part * each.limit, **bounds).stddev for each in (found, other)}
-    if min(noise, key=lambda kind: noise[kind]) != "pure":
-        return found  # Laplace noise is larger even if single columns only are measured
-    errors = {}
-    for currency in (found, other):
-        expected = expected_error(spec, currency, times, roughly=True)
-        if expected is None:
-            return found
-        errors[currency.kind] = math.prod(each.two + each.three for each in expected)
-        if spec.selector.workload:
-            # The workload counts as much as everything else together.
-            errors[currency.kind] *= _wanted_error(spec, currency)
-    return min((found, other), key=lambda currency: errors[currency.kind])
-
-
-def _wanted_error(spec: ReleaseSpec, currency: Currency) -> float:
-    """Return the weighted error of the workload if that currency is taken, in records squared."""
-    return weighted_error(spec.selector, spec.schema.domain, _costed(spec, currency).terms)
-
-
-def expected_error(
-    spec: ReleaseSpec, currency: Currency, times: int, *, roughly: bool = False
-) -> tuple[Expected, Expected] | None:
-    """Return the least and the largest error expected for a typical file.
-
-    Args:
-        spec: Spec of the release.
-        currency: Currency of the release.
-        times: Number of independent measurements.
-        roughly: Whether a fast approximation is enough, for comparing two currencies.
-
-    Returns:
-        None if the method has no forecast, or the schema no `rows_about`.
-    """
-    rows = spec.schema.rows_about
-    if not rows or len(spec.schema.domain) < 2:
-        return None
-    found = spec.selector.forecast(
-        spec.schema.domain,
-        rows,
-        currency,
-        spec.privacy.relation,
-        one_way=spec.shares["one_way"] * currency.limit / times,
-        measure=spec.shares["measure"] * currency.limit / times,
-        roughly=roughly,
-    )
-    if found is None:
-        return None
-    (least, most), (low, high) = found, _ERROR_OF_MODE.get(spec.mode, (1.0, 1.0))
-    return (
-        Expected(low * least.two, low * least.three),
-        Expected(high * most.two, high * most.three),
-    )
-
-
-def _threshold_currency(spec: ReleaseSpec) -> Currency:
-    """Return the currency of a release whose whole delta is reserved for thresholds."""
-    if spec.noise == "gaussian":
-        raise BadInput("Thresholds need Laplace noise; set measure.noise to laplace or auto.")
-    try:
-        return threshold_currency(spec.privacy.epsilon, spec.privacy.delta)
-    except ValueError:
-        raise BadInput(
-            f"`{spec.method}` keeps cells above a threshold, which fails with a small probability;"
-            " set privacy.delta above 0, for example 1.0e-9."
         ) from None

@@ -11,12 +11,12 @@ from dp_core.bundle.report.provenance import listed
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
+from dp_core.spec.currency_choice import expected_error
 from dp_core.spec.plan import (
     Plan,
     PlannedTable,
     PlannedTotal,
     check_reach,
-    expected_error,
 )
 from flows.answers.amounts import (
     AccountAbove,

@@ -13,7 +13,8 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.budget.threshold_delta import planned_threshold
 from dp_core.schema.privacy import Relation
-from dp_core.spec.plan import expected_error, make_plan
+from dp_core.spec.currency_choice import expected_error
+from dp_core.spec.plan import make_plan
 from dp_core.spec.procedure import carry_out
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset

@@ -1,0 +1,232 @@
+"""The noise of a release: the currency with the smaller expected error, and that error.
+
+A plan with pure epsilon has Laplace noise, one with delta may have Gaussian noise. Which is better
+depends on what will be measured, so the choice forecasts it from the spec.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from dp_core.errors import BadInput
+from dp_core.methods.private_domain.questions import questions
+from dp_core.methods.selection.budget.wanted_margins import weighted_error
+from dp_core.methods.selection.selector import Expected, Terms
+from dp_core.schema.privacy import Noise
+from dp_core.spec.release_spec import Mode, ReleaseSpec
+from dp_core.tables.domain import Clique
+from dp_core.wall.accounting.covered_choices import covered
+from dp_core.wall.accounting.currency import Currency, choose_currency, threshold_currency
+from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.statistics import TableChecks, sensitivities
+from dp_core.wall.statistics.interactions import Interaction
+
+_FEW_COLUMNS = 16
+"""Most columns for which Laplace noise can be the smaller; 15 at delta 1e-9 and epsilon 1."""
+_ERROR_OF_MODE: Mapping[Mode, tuple[float, float]] = {
+    "posterior": (1.05, 1.45),
+    "noise-aware": (1.3, 3.5),
+}
+"""Error of a set relative to that of the best single set, which the method's forecast is of: the
+range measured on files of the benchmarks."""
+
+
+def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms]) -> Currency:
+    """Return the currency with the least noise for the planned tables.
+
+    Args:
+        spec: Spec of the release.
+        times: Number of independent measurements.
+        terms: What a selection may know beforehand if that currency is taken.
+
+    Raises:
+        BadInput: if no noise gives the requested guarantee.
+    """
+    relation = spec.privacy.relation
+    l1, l2_squared = count_l1(relation), count_l2_squared(relation)
+    if spec.selector.own_delta:
+        return _threshold_currency(spec)
+    domain, shares = spec.schema.domain, spec.shares
+    planned: list[tuple[Fraction, int, int, float]] = []
+    equal = Fraction(1, len(domain))
+    for each in questions(spec.schema):
+        planned.append((shares["domain"] * each.share, l1, l2_squared, float(each.what.length)))
+    if shares["one_way"]:
+        share = shares["one_way"] * equal / times
+        planned += [(share, l1, l2_squared, float(size)) for size in domain.sizes]
+    # What serves a workload depends on the currency.
+    selection = None if spec.selector.workload else spec.selector.planned(domain)
+    if selection is not None:
+        for clique, weight in zip(selection.cliques, selection.weights, strict=True):
+            share, bounds, cells = shares["measure"] * weight / times, (l1, l2_squared), 1.0
+            if clique in selection.interactions:
+                of = interaction_of(spec, clique)
+                bounds, cells = sensitivities(of, spec.privacy.relation), of.cell_stddev(1.0)
+            planned.append((share, *bounds, cells * domain.size(clique)))
+    elif shares["measure"]:
+        asked = spec.selector.asked(domain, spec.privacy.relation)
+        for ask in asked:
+            share = shares["measure"] * ask.share / times
+            planned.append((share, ask.l1, ask.l2_squared, ask.weight))
+        if not asked:
+            # The tables are not known yet; usually there are about as many as columns.
+            planned.append((shares["measure"] * equal / times, l1, l2_squared, 1.0))
+    statistic = spec.selector.statistic(domain)
+    if shares["select"] and statistic:
+        bounds = sensitivities(statistic, spec.privacy.relation)
+        planned.append((shares["select"], *bounds, float(statistic.length)))
+    if shares["checks"] and spec.checks:
+        planned.append((shares["checks"], *check_bounds(spec), float(len(spec.checks))))
+    choices = None
+    if spec.selector.chooses:
+        rounds = times if spec.selector.rounds else 1
+        choices = shares["select"] / rounds, spec.selector.choices(domain)
+
+    def least_noise(noise: Noise | Literal["auto"]) -> Currency:
+        return choose_currency(
+            spec.privacy.epsilon,
+            spec.privacy.delta,
+            noise=noise,
+            statistics=planned,
+            choices=choices,
+            choices_covered=_covered(spec),
+        )
+
+    try:
+        found = least_noise(spec.noise)
+    except ValueError:
+        raise BadInput(
+            f"No {spec.noise} noise gives epsilon {float(spec.privacy.epsilon):g} at delta"
+            f" {float(spec.privacy.delta):g}; raise privacy.epsilon or privacy.delta,"
+            " or set measure.noise to auto."
+        ) from None
+    if spec.noise != "auto":
+        return found
+    try:
+        other = least_noise("gaussian" if found.kind == "pure" else "laplace")
+    except ValueError:
+        return found  # the only possible one
+    if spec.selector.workload and not spec.selector.adaptive:
+        return min((found, other), key=lambda currency: _wanted_error(spec, terms(currency)))
+    return _expecting_less(spec, found, other, times, terms)
+
+
+def _covered(spec: ReleaseSpec) -> bool:
+    """Return whether every private choice is certain to leave enough for the Gaussian curve.
+
+    With a measurement for each set, either a choice serves all of them, or each set's measurements
+    follow its own choices.
+    """
+    largest = spec.selector.largest_choice(spec.schema.domain)
+    if largest is None:
+        return False
+    return covered(largest * spec.shares["select"], spec.shares["measure"])
+
+
+def _expecting_less(
+    spec: ReleaseSpec,
+    found: Currency,
+    other: Currency,
+    times: int,
+    terms: Callable[[Currency], Terms],
+) -> Currency:
+    """Return the currency for which the selector forecasts the smaller error, if it can forecast.
+
+    What it measures depends on the noise. With much noise it may measure single columns only, and
+    for a few columns Laplace noise is smaller although Gaussian noise is smaller for most files.
+    """
+    part = spec.shares["measure"] / len(spec.schema.domain)
+    # Plans must be fast: the search for the largest epsilon that fits an account makes dozens.
+    if not part or not spec.schema.rows_about or len(spec.schema.domain) > _FEW_COLUMNS:
+        return found
+    relation = spec.privacy.relation
+    bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
+    noise = {each.kind: each.noise(part * each.limit, **bounds).stddev for each in (found, other)}
+    if min(noise, key=lambda kind: noise[kind]) != "pure":
+        return found  # Laplace noise is larger even if single columns only are measured
+    errors = {}
+    for currency in (found, other):
+        expected = expected_error(spec, currency, times, roughly=True)
+        if expected is None:
+            return found
+        errors[currency.kind] = math.prod(each.two + each.three for each in expected)
+        if spec.selector.workload:
+            # The workload counts as much as everything else together.
+            errors[currency.kind] *= _wanted_error(spec, terms(currency))
+    return min((found, other), key=lambda currency: errors[currency.kind])
+
+
+def _wanted_error(spec: ReleaseSpec, terms: Terms) -> float:
+    """Return the weighted error of the workload, in records squared."""
+    return weighted_error(spec.selector, spec.schema.domain, terms)
+
+
+def expected_error(
+    spec: ReleaseSpec, currency: Currency, times: int, *, roughly: bool = False
+) -> tuple[Expected, Expected] | None:
+    """Return the least and the largest error expected for a typical file.
+
+    Args:
+        spec: Spec of the release.
+        currency: Currency of the release.
+        times: Number of independent measurements.
+        roughly: Whether a fast approximation is enough, for comparing two currencies.
+
+    Returns:
+        None if the method has no forecast, or the schema no `rows_about`.
+    """
+    rows = spec.schema.rows_about
+    if not rows or len(spec.schema.domain) < 2:
+        return None
+    found = spec.selector.forecast(
+        spec.schema.domain,
+        rows,
+        currency,
+        spec.privacy.relation,
+        one_way=spec.shares["one_way"] * currency.limit / times,
+        measure=spec.shares["measure"] * currency.limit / times,
+        roughly=roughly,
+    )
+    if found is None:
+        return None
+    (least, most), (low, high) = found, _ERROR_OF_MODE.get(spec.mode, (1.0, 1.0))
+    return (
+        Expected(low * least.two, low * least.three),
+        Expected(high * most.two, high * most.three),
+    )
+
+
+def _threshold_currency(spec: ReleaseSpec) -> Currency:
+    """Return the currency of a release whose whole delta is reserved for thresholds."""
+    if spec.noise == "gaussian":
+        raise BadInput("Thresholds need Laplace noise; set measure.noise to laplace or auto.")
+    try:
+        return threshold_currency(spec.privacy.epsilon, spec.privacy.delta)
+    except ValueError:
+        raise BadInput(
+            f"`{spec.method}` keeps cells above a threshold, which fails with a small probability;"
+            " set privacy.delta above 0, for example 1.0e-9."
+        ) from None
+
+
+def interaction_of(spec: ReleaseSpec, clique: Clique) -> Interaction:
+    """Return the interaction of a clique.
+
+    Raises:
+        BadInput: if the clique has no interaction, or it is too large.
+    """
+    try:
+        return Interaction(clique, spec.schema.domain.project(clique).sizes)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def check_bounds(spec: ReleaseSpec) -> tuple[int, int]:
+    """Return the L1 and squared L2 sensitivities of all charged checks together."""
+    nothing = tuple(np.zeros(1, dtype=np.int64) for _ in spec.checks)
+    return sensitivities(TableChecks(spec.checks, nothing), spec.privacy.relation)
