@@ -1,5 +1,5 @@
 """The release spec, its presets, its plan, and releases made in memory.
 
-Imports `methods` and below. Read `release_spec`, then `plan` (what a release will cost) with `currency_choice`, then
-`procedure` (what its stages do). `reading` parses `release.yaml`.
+Imports `methods` and below. Read `release_spec`, then `plan` with `currency_choice` (what a release
+will cost), then `procedure` (what its stages do). `reading` parses `release.yaml`.
 """
