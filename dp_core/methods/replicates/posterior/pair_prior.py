@@ -31,7 +31,7 @@ SCALES = np.array([0.0, *np.geomspace(0.002, 1.5, 12)])
 """Possible scales t of a pair's dependence; 0 is independence."""
 STEEP = ((1.0, 1.0, 1.0), (1.0, 2.0, 4.0), (1.0, 4.0, 16.0), (1.0, 1.0, 10.0))
 """Possible scales of coordinates along no, one and two trends, relative to t."""
-_TAILS = np.array([0.9, 0.1]), np.array([1.0, 4.0])
+_TAILS = np.array([0.75, 0.25]), np.array([1.0, 5.0])
 """Weights and relative widths of the normal mixture that each coordinate has as its prior: few
 coordinates of a pair carry much of its dependence."""
 _TAIL_VARIANCE = float(_TAILS[0] @ _TAILS[1] ** 2)
