@@ -82,7 +82,7 @@ def test_a_pair_that_one_number_tells_of_gets_a_variance_of_that_size():
         each = [conditional(pair, component)[1].sum() for component in prior.components]
         return float(prior.beliefs[key] @ np.array(each)) ** 0.5
 
-    assert spread(strong, ("strong", "x")) > 4 * spread(weak, ("weak", "x"))
+    assert spread(strong, ("strong", "x")) > 2 * spread(weak, ("weak", "x"))
     # A sum of absolute deviations of 2,500 records in 12 cells: about 250 records in each.
     assert 400 < spread(strong, ("strong", "x")) < 2500
 
