@@ -37,10 +37,9 @@ def error(repeats):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("cell", some(KNOWN, lambda cell: cell[1] == 100))
-def test_bias_error_coverage_and_width_are_those_of_the_paper(cell):
-    method, n, pi, log = cell
-    bias, rmse, coverage, width = KNOWN[cell]
+@pytest.mark.parametrize(("method", "n", "pi", "log"), some(KNOWN, lambda cell: cell[1] == 100))
+def test_bias_error_coverage_and_width_are_those_of_the_paper(method, n, pi, log):
+    bias, rmse, coverage, width = KNOWN[method, n, pi, log]
     found = simulate(method, n, pi, math.exp(log), HERE[method])
     off = error(HERE[method])
     spread = off * math.sqrt(rmse**2 - bias**2)
