@@ -4,18 +4,20 @@
         [--epsilon 0.5 1 4] [--rows 10000] [--sets 5] [--repeats 200] [--preset auto]
 
 A survey is taken as the population: `yrbss` ships with the project, a CSV comes by path. Numbers
-with more than 16 values get 16 equal bins. So often as `--repeats` says, records are drawn from the
-population with replacement, a release at (epsilon, 1e-9), add-remove, is made of them with exact
-noise, and its sets are analysed and combined by the rule of the mode. For every stratum it prints
-the part of the intervals that contain the population's value, its standard error over the repeats,
-and the median width of an interval relative to that of the same analysis of the drawn records. Then
-the mean total variation distance of a set over all pairs of columns, as a ratio to that of the best
-single set of the same draws, and the CPU seconds of a release.
+with more than 16 values get 16 equal bins. Each of `--repeats` repeats has three steps: draw
+records from the population with replacement; make a release of them at (epsilon, 1e-9), add-remove,
+with exact noise; analyse its sets and combine them by the rule of the mode.
 
-Strata: shares of levels and cells of pairs, of at least and below 1 %; means of numbers;
+For every stratum it prints the part of the intervals that contain the population's value, the
+standard error of this part over the repeats, and the median width of an interval relative to that
+of the same analysis of the drawn records. Then it prints the mean total variation distance of a set
+over all pairs of columns, as a ratio to that of the best single set made from the same records, and
+the CPU seconds of a release.
+
+Strata: shares of levels, and of cells of pairs, of at least and below 1 %; means of numbers;
 differences of a level's share between the two most frequent levels of another column; slopes of the
-linear regression of one number on another; the last two and cells for pairs that were measured, and
-for others.
+linear regression of one number on another. Cells, differences and slopes are split by whether the
+pair was measured.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ YRBSS = Path(__file__).resolve().parent.parent / "flows" / "demo" / "yrbss.csv.g
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """A survey as codes.
+    """A survey, coded.
 
     Attributes:
         data: Its records.
@@ -73,7 +75,7 @@ class Population:
 
 
 def read(path: Path) -> Population:
-    """Return a CSV file as codes; columns with one value are left out."""
+    """Return a CSV file, coded; columns with a single value are left out."""
     frame = pd.read_csv(path)
     names, codes, sizes, numbers = [], [], [], {}
     for name in frame.columns:
@@ -151,7 +153,7 @@ def released(
     sets: int,
     options: Options,
 ) -> tuple[Outcome, list[Tables]]:
-    """Return a release of some records, and the tables of its sets."""
+    """Return the outcome of a release of some records, and the tables of its sets."""
     plan = trial_plan(
         data.domain, options.preset, epsilon, DELTA, sets=sets, mode=mode, seed=options.seed
     )
@@ -179,16 +181,16 @@ class Strata:
     """Which intervals contained the truth, by stratum and repeat."""
 
     def __init__(self) -> None:
-        """Start without any."""
+        """Start without intervals."""
         self.hits: dict[str, list[list[bool]]] = defaultdict(list)
         self.widths: dict[str, list[float]] = defaultdict(list)
 
     def begin(self) -> None:
-        """Begin another repeat."""
+        """Begin a repeat."""
         self._new: dict[str, list[bool]] = defaultdict(list)
 
     def end(self) -> None:
-        """Keep the repeat."""
+        """End the repeat, and keep its intervals."""
         for name, hits in self._new.items():
             self.hits[name].append(hits)
 
@@ -199,9 +201,9 @@ class Strata:
 
         Args:
             name: Their stratum.
-            truth: In the population, shape (quantities,).
-            values: Of each set, shape (sets, quantities).
-            variances: Their sampling variances, same shape.
+            truth: Their values in the population, shape (quantities,).
+            values: Their estimates from each set, shape (sets, quantities).
+            variances: Sampling variances of the estimates, same shape.
             own: Sampling variance in the drawn records, shape (quantities,).
             mode: How the sets were made.
         """
@@ -232,7 +234,7 @@ def judge(
     rows: int,
     mode: Mode,
 ) -> None:
-    """Add all intervals of a release to the strata."""
+    """Add all intervals from a release to the strata."""
     for clique, shares in truth.items():
         told = ""
         if len(clique) == 2:
@@ -383,7 +385,7 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument(
-        "--singles", type=int, default=10, help="releases with a single set as well"
+        "--singles", type=int, default=10, help="repeats that also make a single set"
     )
     parser.add_argument("--preset", default="auto")
     options = parser.parse_args()

@@ -55,13 +55,13 @@ WORDING: dict[Rule, Wording] = {
         variance="T = W + (1 + 1/m) B",
         degrees_of_freedom="(m - 1) (1 + W/((1 + 1/m) B))^2; normal where B = 0",
         in_words=(
-            "the sets are draws of what the file's tables may have been, given one noisy"
-            " measurement at the full budget and what is usual among the file's columns"
+            "the sets are draws from the posterior distribution of the file's tables, given one"
+            " noisy measurement at the full budget and a prior learned from all pairs of columns"
         ),
         covers=(
-            "Sampling, synthesis, privacy noise, and what was not measured of two columns. For a"
-            " pair that no noisy table holds, and for groups of three columns, this is so on"
-            " average over such relations, not for each."
+            "Sampling, synthesis and privacy noise. Relations of a pair that no noisy table holds"
+            " are covered on average over such pairs, not for each. A relation of three columns"
+            " that no noisy table holds is not covered."
         ),
         source="Rubin (1987)",
     ),

@@ -79,14 +79,14 @@ def unmeasured_sentence(missing: Sequence[tuple[str, ...]], most: int = 6) -> st
 
 
 def inferred_sentence(missing: Sequence[tuple[str, ...]]) -> str:
-    """Return a sentence about pairs that only the prior of posterior sets tells of.
+    """Return a sentence about pairs that follow the prior of posterior sets.
 
     >>> inferred_sentence([("income", "age")])[:52]
-    'No measured table holds income with age: the sets ta'
+    'No measured table holds income with age: the sets fo'
     """
     return (
-        f"No measured table holds {_listed(missing)}: the sets take what is usual among such pairs"
-        " of this file. Intervals are wide, and hold on average over such pairs, not for each."
+        f"No measured table holds {_listed(missing)}: the sets follow what is usual among the pairs"
+        " of this file. Intervals are wide; they cover on average over such pairs, not for each."
     )
 
 

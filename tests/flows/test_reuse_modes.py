@@ -94,7 +94,7 @@ def test_a_public_number_of_rows_is_taken_over(project):
     again.make()
 
     assert verify(again.out, measurements=project.out).passed
-    assert again.statement()["sets"]["rows"] == [400]
+    assert set(again.statement()["sets"]["rows"]) == {400}
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,11 @@ def notes_of(sources: Sources, asked: Asked, *, unbounded: bool, negative: bool)
 
 
 def unused_sentence(sources: Sources) -> str:
-    """Return what the release has that questions are not answered from; empty if nothing."""
+    """Return a sentence about measurements that answers do not use; empty if there are none."""
     if not sources.unused:
         return ""
     kinds = " and ".join(_UNUSED[kind] for kind in sources.unused)
-    return f"The release also has {kinds}, which are not used here."
+    return f"The release also has {kinds}, which `query` does not use."
 
 
 def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> Iterator[str]:
@@ -49,8 +49,8 @@ def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> I
         )
     if negative:
         yield (
-            "Estimates are not cut at 0, which keeps their sums unbiased: one below 0 stands for a"
-            " small count."
+            "Estimates are not cut off at 0, so that their sums stay unbiased. An estimate below 0"
+            " means a small count."
         )
     yield from dict.fromkeys(each.note for each in question.conditions if each.note)
     if question.measure == "share":
@@ -63,8 +63,8 @@ def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> I
         ]
         for name in with_missing:
             yield (
-                f"Records with missing {name} count in the whole; `where {name} is not missing`"
-                " leaves them out."
+                f"The denominator includes records with missing {name}; `where {name} is not"
+                " missing` leaves them out."
             )
     if question.number is not None:
         yield from _of_number(sources, asked, schema.column(question.number))
@@ -88,8 +88,9 @@ def _of_number(sources: Sources, asked: Asked, column: Column) -> Iterator[str]:
         largest = float(np.max(_bin_error(sources, asked), initial=0.0))
         unit = " days" if column.kind == "date" else ""
         yield (
-            f"Within a bin of {column.name} the values are unknown, so the mean value of the bin is"
-            f" used. The margin leaves out the error of that, which is at most {largest:.3g}{unit}."
+            f"The tables do not tell the values within a bin of {column.name} apart, so one"
+            f" central value stands for each bin. The margin does not include the error of that,"
+            f" which is at most {largest:.3g}{unit}."
         )
     if column.out_of_range != "reject":
         scale = scale_of(column)
@@ -98,7 +99,7 @@ def _of_number(sources: Sources, asked: Asked, column: Column) -> Iterator[str]:
             column.edges[0] if column.minimum is None else column.minimum,
             column.edges[-1] - less if column.maximum is None else column.maximum,
         )
-        became = "moved to the nearest end" if column.out_of_range == "clip" else "made missing"
+        became = "moved to the nearest bound" if column.out_of_range == "clip" else "made missing"
         yield (
             f"Values of {column.name} outside {value_text(low, scale)} to {value_text(high, scale)}"
             f" were {became} before counting."
@@ -110,9 +111,9 @@ def _of_number(sources: Sources, asked: Asked, column: Column) -> Iterator[str]:
 def _bin_error(sources: Sources, asked: Asked) -> Floats:
     """Return the largest possible error of each answer from the width of the bins.
 
-    Each record's value is within `reach` of the value used for it, so a total is off by at most the
-    sum of the reach over the records, and a mean by at most its mean. Both are estimated from the
-    tables, within the bounds of the reach.
+    Each record's value is within `reach` of the value used for it. So the error of a total is at
+    most the sum of `reach` over the records, and that of a mean is at most the mean of `reach`.
+    Both are estimated from the tables, within the bounds that `reach` implies.
     """
     question, reach = asked.question, asked.reach
     pooled = sources.pooled

@@ -1,10 +1,10 @@
 """Answers a question: estimates from all noisy tables, and their intervals.
 
 Estimates are generalised least squares over everything that was measured, without bounds, so they
-are unbiased and may be negative. The intervals are those of the noise; with `sampling` they also
-contain the error of the file as a simple random sample of a large population. Sums have the
-quantile of their own mixture of draws (`dp_core.metrics.noise_quantiles`); shares and means have
-Fieller's interval, and differences of them combine two of these.
+are unbiased and may be negative. The intervals include the noise; with `sampling` they also
+include the error of the file as a simple random sample of a large population. The interval of a sum
+follows from the distribution of its own noise (`dp_core.metrics.noise_quantiles`). Shares and means
+have Fieller's interval, and their differences combine two of these.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class QueryCell:
         codes: Codes of its group, one for each of `QueryResult.columns`.
         estimate: Estimate: records (count), a share or ratio, or the unit of the column (mean,
             total; day ordinals of a date). None if it is not determined at this noise.
-        low, high: Ends of its interval; None in the same case.
+        low, high: Ends of its interval; None if it is not determined at this noise.
     """
 
     codes: tuple[int, ...]
@@ -74,7 +74,7 @@ class QueryResult:
         columns: Columns that name the groups.
         cells: One answer for each group, in the order of the levels.
         level: Confidence level of the intervals.
-        sampling: Whether they contain the sampling error of the file.
+        sampling: Whether they include the sampling error of the file.
         notes: What the reader must know, in sentences.
         undetermined: Why there is no answer; None if there is one.
     """
@@ -91,20 +91,20 @@ class QueryResult:
 def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
     """Return the answer to a question about the file of a release, with its margin of error.
 
-    For several questions, `sources_of(bundle)` once and `ask` each of them is quicker.
+    For several questions it is quicker to call `sources_of(bundle)` once, then `ask` for each.
 
     Args:
         bundle: The release, as `dp_core.bundle.reading.read_bundle` returns it.
         text: The question (`dp_core.analysis.query.question_grammar`).
         level: Confidence level of the intervals; 0.95 by default.
-        sampling: Whether intervals also contain the error of the file as a simple random sample;
+        sampling: Whether intervals also include the error of the file as a simple random sample;
             False by default.
 
     Returns:
         The answer. If the tables do not determine it, `undetermined` says why.
 
     Raises:
-        BadInput: if the text is no question about this release.
+        BadInput: if the text is not a question about this release.
     """
     return ask(sources_of(bundle), text, level=level, sampling=sampling)
 
@@ -124,7 +124,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         squares = work.sampled([each for pair in parts for each in pair if each is not None])
         absent = _absent(sources, squares)
         if absent is not None:
-            sentence = f"--sampling needs more than the answer itself. {absent.sentence}"
+            sentence = f"--sampling needs more tables than the answer itself. {absent.sentence}"
             absent = Undetermined(absent.missing, absent.needed, sentence)
             return QueryResult(question, question.groups, (), level, sampling, (), absent)
     found = [work.one(*pair) for pair in parts]
@@ -228,7 +228,7 @@ class _Intervals:
     sampling: bool
 
     def sampled(self, needed: Sequence[Functionals]) -> list[Functionals]:
-        """Return the sums that the sampling error needs besides the answer's own."""
+        """Return the sums that the sampling error needs in addition to the answer's own."""
         return [one.times(other) for one in needed for other in needed]
 
     def one(self, top: Functionals, bottom: Functionals | None) -> tuple[Floats, Floats, Floats]:

@@ -24,9 +24,9 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
 
 MOST_ANSWERS = 100_000
-"""Most groups of one question."""
+"""Largest number of groups of one question."""
 MOST_LEVELS = 3000
-"""Most groups on one measured column."""
+"""Largest number of groups on one measured column."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Asked:
 
     @cached_property
     def _origins(self) -> dict[str, tuple[str, NDArray[np.intp]]]:
-        """For each column asked about, the measured column, and its code for each code of that."""
+        """By column asked about: the measured column, and for each of its codes the own code."""
         names = [*self.question.groups, *(one.column for one in self.question.conditions)]
         if self.question.number is not None:
             names.append(self.question.number)
@@ -77,7 +77,7 @@ class Asked:
             if math.prod(map(len, sizes)) > MOST_LEVELS:
                 raise BadInput(
                     f"{' and '.join(on_axis)} after `by` give more than {MOST_LEVELS:,} groups:"
-                    " ask about some levels with `where`, or `by` a coarser column."
+                    " restrict the levels with `where`, or name a coarser column after `by`."
                 )
             every = list(itertools.product(*sizes))
             meets = inside & self._groups(on_axis, every, name)

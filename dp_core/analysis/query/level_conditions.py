@@ -24,7 +24,7 @@ def folded(text: str) -> str:
 def codes_by_text(column: Column) -> Mapping[str, tuple[int, ...]]:
     """Return the codes of each text that can name a level or bin: labels and the file's texts.
 
-    A text that is the label of one level and the text of another one names both.
+    A text that is one level's label and another level's text names both.
     """
     found: dict[str, list[int]] = {}
     for code, label in enumerate(column.code_labels()):
@@ -108,7 +108,7 @@ def missing(column: Column, *, negated: bool) -> Condition:
 def compared(column: Column, sign: str, text: str) -> Condition:
     """Return the condition that a value is below or above a threshold.
 
-    The threshold of an ordinal is one of its levels. That of a number must be the edge of a bin,
+    The threshold of an ordinal is one of its levels. Any other threshold must be the edge of a bin,
     because the tables do not tell values within a bin apart.
 
     Args:
@@ -117,7 +117,7 @@ def compared(column: Column, sign: str, text: str) -> Condition:
         text: The threshold as typed.
 
     Raises:
-        BadInput: if the column has no order, or the threshold is no edge of a bin.
+        BadInput: if the column has no order, or the threshold is not the edge of a bin.
     """
     if column.kind == "category":
         raise BadInput(
@@ -202,7 +202,7 @@ def _no_bin(column: Column, text: str) -> str:
         last = column.kind == "number" and code == column.bins - 1
         if low <= value < high or (last and value == high):
             return (
-                f"The tables do not tell {column.name} = {text} from the rest of its bin: use"
-                f" {column.name} = {labels[code]}."
+                f"{column.name} = {text} is inside a bin, and the tables do not tell its values"
+                f" apart: use {column.name} = {labels[code]}."
             )
     return f"{column.name!r} has no value {text}{_range(column)}."

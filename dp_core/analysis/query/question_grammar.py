@@ -61,7 +61,7 @@ def read_question(text: str, schema: Schema) -> Question:
         schema: The published schema; its released columns may be asked about.
 
     Raises:
-        BadInput: if the text is no question, with what to type instead.
+        BadInput: if the text is not a question; the message says what to type instead.
     """
     if len(text) > MOST_CHARACTERS:
         raise BadInput(f"The question is longer than {MOST_CHARACTERS:,} characters.")
@@ -295,7 +295,7 @@ class _Reader(TokenReader):
         raise BadInput(f"There is no column {word!r}.{near or nearest(word, self.columns)}")
 
     def _level_of_other(self, column: Column) -> Condition | None:
-        """Return a level that is longer than the column name with which it begins."""
+        """Return the condition of a level of another column that begins with this column's name."""
         for other in self.columns.values():
             if other.levels:
                 start = self.place
@@ -344,7 +344,13 @@ class _Reader(TokenReader):
         return self._one_name(name)
 
     def _one_name(self, name: str) -> str:
-        """Return the column of a text without regard to case; quote it where two differ by case."""
+        """Return the column that a text names in any case.
+
+        If several differ by case only, the text must be exact.
+
+        Raises:
+            BadInput: if it is not.
+        """
         named = self.names[name]
         token = self.tokens[self.place - 1]
         exact = [each for each in named if self.text[: token.end].rstrip("\"'`").endswith(each)]

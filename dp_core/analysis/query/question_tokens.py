@@ -40,7 +40,7 @@ class Token:
 
 
 class TokenReader:
-    """Reads a text token by token.
+    """Reads a text token by token. To *pass* a token is to go on to the next one.
 
     Attributes:
         text: The question, without a final question mark or full stop.
@@ -63,21 +63,21 @@ class TokenReader:
         return token.kind == "word" and token.text.casefold() in words
 
     def word(self, *words: str) -> bool:
-        """Pass one of some words if it comes next."""
+        """Pass the next token if it is one of some words, and return whether it was."""
         token = self.next_token()
         found = token is not None and self.is_word(token, *words)
         self.place += found
         return found
 
     def mark(self, mark: str) -> bool:
-        """Pass a comma or bracket if it comes next."""
+        """Pass the next token if it is this comma or bracket, and return whether it was."""
         token = self.next_token()
         found = token is not None and token.kind == "mark" and token.text == mark
         self.place += found
         return found
 
     def sign(self) -> str | None:
-        """Pass a sign of comparison, or its words, and return it."""
+        """Pass a sign of comparison or its words, and return the sign; None if none comes next."""
         token = self.next_token()
         if token is None:
             return None
@@ -97,7 +97,7 @@ class TokenReader:
         return token is None or self.is_word(token, *BY, *WHERE, "between")
 
     def longest(self, known: Container[str]) -> str | None:
-        """Pass the longest text from here on that is known, and return it; None if none is."""
+        """Pass the longest known text that comes next, and return it; None if there is none."""
         token = self.next_token()
         if token is None:
             return None
@@ -129,7 +129,7 @@ class TokenReader:
         return self.text[first.start : last.end]
 
     def unexpected(self, wanted: str) -> BadInput:
-        """Return the error that something else comes next than what is wanted."""
+        """Return the error that something other than `wanted` comes next."""
         token = self.next_token()
         before = self.text[: token.start if token else len(self.text)].rstrip()
         shown = f"{token.text!r}" if token else "the end"

@@ -1,4 +1,4 @@
-"""What the published tables do not determine, and what it would have cost to know."""
+"""What the published tables do not determine, and the margin that a table of it would have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 
 SHARE = Fraction(1, 10)
-"""Share of a release's budget for which the cost of a missing table is stated."""
+"""Share of a release's budget for which the margin of a missing table is stated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def undetermined(
     sentence = f"Not determined: {'; '.join(words)}."
     if needed:
         named = " x ".join(needed)
-        sentence += f" It would need a table of {named}"
+        sentence += f" The question needs a table of {named}"
         if table is not None:
             margin = f"{table.margin:,.0f}" if table.margin >= 10 else f"{table.margin:.2g}"
             sentence += (
@@ -88,7 +88,10 @@ def undetermined(
             )
         sentence += "."
         if has_sets:
-            sentence += " The synthetic sets have only the model's assumption about it."
+            sentence += (
+                " The synthetic sets do not answer it either: there they follow the model's"
+                " assumption."
+            )
     return Undetermined(least, table, f"{sentence} {more}".rstrip())
 
 

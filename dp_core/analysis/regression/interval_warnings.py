@@ -36,14 +36,14 @@ from dp_core.tables.domain import Clique
 BIASED = 0.9
 """Bias and its standard error together, in half widths of the interval, from which to warn.
 
-Of the values tried in `benchmarks/interval_warnings.py` it told intervals that miss from others
-best. A bias of half a half width alone covers in 83 % of cases."""
+Of the values tried in `benchmarks/interval_warnings.py`, it best separated intervals that miss from
+the others. With a bias of half of its half width, an interval covers in 83 % of cases."""
 MOVED = 0.2
 """Change of a coefficient by bins, in half widths of its interval, from which to warn."""
 COVERS = 0.65
-"""Coverage of a 95 % interval below which the noise that all sets share is warned of.
+"""Coverage of a 95 % interval below which a warning names its coefficient, in mode `shared`.
 
-All intervals of these sets are too narrow, and are warned of together; this names the worst."""
+All intervals of these sets are too narrow, and one warning is about all; this names the worst."""
 _MOST_CELLS = 1 << 16
 _Z95 = 1.959963984540054
 
@@ -55,11 +55,11 @@ class Concern:
     """A reason why the intervals of some coefficients may be wrong.
 
     Attributes:
-        kind: `unmeasured`: a relation that they need is in no measured table. `inferred`: likewise,
-            but posterior sets give it the variance of like relations. `thin`: the sets
-            differ from the noisy tables, because they have no negative counts or because the method
-            shrinks tables. `noise`: noise that all sets share, which the
-            interval leaves out. `bins`: bins that are wide for the column.
+        kind: `unmeasured`: a relation that they need is in no measured table. `inferred`: the same
+            for a pair of posterior sets, whose intervals include the variance of its prior. `thin`:
+            the sets differ from the noisy tables, because they have no negative counts or because
+            the method shrinks tables. `noise`: the interval leaves out large noise that all sets
+            share. `bins`: the bins are wide for the column.
         coefficients: Names of the coefficients.
         text: The reason, in a sentence or two.
     """
@@ -86,7 +86,7 @@ def general_warnings(bundle: Bundle, combined: Combined | None) -> Iterator[str]
 
 
 def relation_warnings(bundle: Bundle, formula: Formula) -> Iterator[str]:
-    """Yield a warning of relations that were measured as sums only, or not known to be measured."""
+    """Yield a warning about relations that were measured as sums only, or may not be measured."""
     if bundle.origin in ("drawn", "chosen"):
         return
     tables, sums = measured_cliques(bundle.measured)
@@ -123,7 +123,7 @@ def concerns(
     coefficients: Sequence[Compared],
     combined: Combined | None,
 ) -> tuple[Concern, ...]:
-    """Return what is wrong with which coefficients, worst kind first.
+    """Return the concerns about the coefficients, worst kind first.
 
     Args:
         bundle: The release.
@@ -206,8 +206,8 @@ class _Measured:
                 "thin",
                 tuple(thin),
                 f"The sets differ from the noisy tables in {listed(thin)}: small counts are too"
-                " large, or relations are weakened, so that these intervals cover less often than"
-                " stated. Use the noisy tables, wider bins, or merge levels.",
+                " large, or relations are weakened. So these intervals cover less often than"
+                " stated. Use the noisy tables (`dp-release query`), or merge levels or bins.",
             )
         if noisy:
             worst = min(coverage for _, coverage in noisy)
@@ -215,20 +215,21 @@ class _Measured:
             yield Concern(
                 "noise",
                 tuple(names),
-                f"The noise that all sets share is large for {listed(names)}: a 95 % interval"
-                f" covers in about {100 * worst:.0f} % of cases or more.",
+                f"The noise that all sets share is large for {listed(names)}: a 95 % interval is"
+                f" expected to cover in {100 * worst:.0f} % of cases or more.",
             )
         if bins:
             shown = [f"{name} ({100 * moved:+.0f} %)" for name, moved in bins]
             yield Concern(
                 "bins",
                 tuple(name for name, _ in bins),
-                "Values within a bin carry no relation, which alone changes the expected value of"
-                f" {listed(shown)}. Use narrower bins where the records are.",
+                "Within a bin, values in the sets are unrelated to other columns. This alone"
+                f" changes the expected value of {listed(shown)}. A release with narrower bins"
+                " would avoid it.",
             )
 
     def _errors(self, one: Compared) -> ExpectedErrors | None:
-        """Return the expected errors of a coefficient, or None if no table tells them."""
+        """Return the expected errors of a coefficient, or None if no table determines them."""
         if one.x is None or one.y is None or one.counts is None:
             return None
         clique: Clique = (one.columns[0], self.formula.outcome_columns[0])
@@ -248,9 +249,9 @@ class _Measured:
     def _judged(self, one: Compared) -> bool:
         """Whether a difference between the sets and the noisy table is a bias.
 
-        In mode `shared` it may be noise that the method removed rightly, and in mode `posterior` it
-        is what the prior says. Noise-aware sets of a number keep the moments of their tables, and
-        their intervals cover the rest.
+        In mode `shared` the difference may be noise that the method rightly removed. In mode
+        `posterior` it follows from the prior. Noise-aware sets keep the moments of tables with a
+        number, and their intervals cover the rest.
         """
         clique = (*one.columns, *self.formula.outcome_columns)
         numbers = any(not self.schema.column(name).levels for name in clique)
@@ -314,7 +315,7 @@ def _coverage(ratio: float) -> float:
 
 
 def listed(phrases: Sequence[str], most: int = 4) -> str:
-    """Return an enumeration of phrases, the first few by name.
+    """Return phrases as a list in words; after `most` of them, the number of the others.
 
     >>> listed(["a"]), listed(["a", "b", "c"])
     ('a', 'a, b and c')

@@ -3,20 +3,21 @@
 A set has values that are uniform within their bin and independent of everything else there. With
 x a value, b(x) the middle of its bin and u the value in a set:
 
-- *Mean.* E u = E b(x), so the mean is off by E b(x) - E x: the records of a bin in which the
-  density falls lie below its middle.
+- *Mean.* E u = E b(x), so the error of the mean is E b(x) - E x. Where the density falls within a
+  bin, the mean of its records is below its middle.
 - *Predictor.* The sets keep cov(b(x), y), and Var(u) = Var b(x) + E w^2/12 for bins of width w. So
   a slope on x is multiplied by cov(b(x), x)/Var(u). For a smooth density this is about 1 - 2 t,
   with t the part of the variance within the bins; for a uniform one it is 1 - t.
 - *Outcome.* The sets keep the covariance of the predictor with b(y), so a slope of y is multiplied
   by cov(b(y), y)/Var(y), if the mean of the predictor is linear in y. For a smooth density this is
-  1: where a middle is too high in one part of the density, it is too low in another (Sheppard
-  1898). It is below 1 where the density changes by as much as itself within a bin, as for incomes
-  of which most are in the first bin.
+  1, because middles that are too high in one part of the density are too low in another (Sheppard
+  1898). It is below 1 if the density changes greatly within a bin, for example if most incomes are
+  in the first bin.
 
-E x and Var x are those of a density that is linear in each bin, with the slope of its neighbours:
-the mean of a bin is then off its middle by w^2/12 times the relative slope, at most by w/6. Where
-noise may explain the slope, the density is taken as even. All of this is public.
+E x and Var x are those of a density that is linear in each bin, with a slope estimated from the
+neighbouring bins. The distance between mean and middle of a bin is then w^2/12 times the relative
+slope, at most w/6. Where noise may explain the slope, the density is taken as constant. All of this
+is public.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from dp_core.wall.released import Released
 WIDE = 0.05
 """Relative change of a slope by bins from which the report names a column."""
 _SURE = 2.0
-"""Standard errors of its noise by which a density's slope must differ from 0 to be used."""
+"""A density's slope is used if it differs from 0 by more than this many standard errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,8 @@ def bin_bias(column: Column, counts: NDArray[np.float64], standard_error: float)
     """Return the bias that the bins of a numeric column cause.
 
     Args:
-        column: Column with public bins. None is returned for levels, and for bins that were chosen
-            privately, within which sets have the pieces of the noisy counts.
+        column: Column with public bins. None is returned for a column with levels, and for bins
+            that were chosen privately, within which the values of sets follow the noisy counts.
         counts: Noisy counts of its codes, records; a last one for missing is ignored.
         standard_error: Standard error of a count due to noise, records.
     """
@@ -69,7 +70,7 @@ def bin_bias(column: Column, counts: NDArray[np.float64], standard_error: float)
         return None
     low, high = _ends(column)
     width, middle = high - low, (low + high) / 2
-    # Whole numbers are even over high - low + 1 values, of variance ((high - low + 1)^2 - 1)/12.
+    # Whole numbers are uniform over k = high - low + 1 values, with variance (k^2 - 1)/12.
     whole = column.kind != "number"
     within = (np.square(width + 1) - 1) / 12 if whole else np.square(width) / 12
     kept = np.maximum(counts[: column.bins], 0.0)
@@ -82,7 +83,7 @@ def bin_bias(column: Column, counts: NDArray[np.float64], standard_error: float)
     mean = float(share @ true)
     between = float(share @ np.square(middle - centre))
     covariance = float(share @ ((middle - centre) * (true - mean)))
-    # Within a bin of linear density the variance is that of the even one less the squared shift.
+    # The variance of a linear density in a bin is that of the uniform one less the squared shift.
     variance = float(share @ (np.square(true - mean) + within - np.square(shift)))
     of_set = between + float(share @ within)
     if not (of_set > 0 and variance > 0):
@@ -93,7 +94,7 @@ def bin_bias(column: Column, counts: NDArray[np.float64], standard_error: float)
 def wide_bins(released: Sequence[Released], schema: Schema) -> tuple[str, ...]:
     """Return the columns whose bins alone change a slope on them or of them, as "age (-12 %)".
 
-    The larger change of the two is given, and columns with one of at least `WIDE`.
+    The change is the larger of the two. Columns with a change below `WIDE` are left out.
 
     Args:
         released: Everything that was measured, of all sets.

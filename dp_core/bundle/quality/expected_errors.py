@@ -1,8 +1,8 @@
-"""Expected errors of a coefficient: what the sets say beside the noisy table that determines it.
+"""Expected errors of a coefficient: the sets compared with the noisy table that determines it.
 
-Public. The noise of a table has mean 0, so its slope is unbiased; negative counts belong to it. A
-set has none, and its method may shrink tables, or make them agree with others. So the slope in the
-sets less that in the noisy table is their bias, up to the noise of the table.
+Public. The noise of a table has mean 0, so its slope, with negative counts included, is unbiased. A
+set has no negative counts, and its method may shrink tables or make them agree with others. So the
+slope in the sets less that in the noisy table is their bias, up to the noise of the table.
 
 A coefficient is taken as that of a simple regression: an outcome on one predictor, or the
 difference between a level and the reference level.
@@ -20,11 +20,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ExpectedErrors:
-    """Errors of an estimate that public numbers tell.
+    """Errors of an estimate, as far as public numbers determine them.
 
     Attributes:
         bias: Estimate from the sets less that from the noisy table.
-        noise: Standard error of the latter due to noise.
+        noise: Standard error of the estimate from the noisy table, due to noise.
         sampling: Standard error of the file's own estimate.
     """
 
@@ -36,11 +36,11 @@ class ExpectedErrors:
 def slope_errors(
     counts: Floats, standard_error: float, sets: Floats, x: Floats, y: Floats
 ) -> ExpectedErrors | None:
-    """Return the errors of the slope of one column on another; None if it cannot be told.
+    """Return the errors of the slope of one column on another; None if the sets have no slope.
 
-    The bias is the slope in the sets less that in the noisy table: whatever made the sets differ
-    (no negative counts, shrinkage, agreement with other tables) is in it, and so is noise that the
-    method removed rightly.
+    The bias is the slope in the sets less that in the noisy table. It includes every cause of a
+    difference: no negative counts, shrinkage, agreement with other tables, and also noise that the
+    method rightly removed.
 
     Args:
         counts: Noisy counts, shape (values of x, values of y); NaN in impossible cells.
@@ -58,14 +58,14 @@ def slope_errors(
     scale = max(float(np.nansum(counts)), 1.0) / float(sets.sum())
     # Influence is per record of the sets.
     noise = standard_error * float(np.sqrt(np.square(influence).sum())) / scale
-    # A noisy table that determines nothing leaves the bias unknown: as large as the noise.
+    # If the noisy table has no slope, the bias is unknown and taken to be as large as the noise.
     bias = slope - raw[0] if raw is not None else noise
     sampling = float(np.sqrt((sets[used] * np.square(influence)).sum() / scale))
     return ExpectedErrors(bias, noise, sampling)
 
 
 def _slope(counts: Floats, x: Floats, y: Floats) -> tuple[float, Floats] | None:
-    """Return a slope and the change of it by one record more in each cell."""
+    """Return a slope, and its change by one more record in each cell; None without a slope."""
     total = float(counts.sum())
     if not total > 0:
         return None

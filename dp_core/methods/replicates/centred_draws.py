@@ -1,8 +1,8 @@
-"""Draws for m sets that are centred, and shortened as Rubin's rule needs.
+"""Draws for m sets that are centred, and scaled for Rubin's rule.
 
-The mean of the draws would be a common error of all sets, so it is subtracted; that leaves
-(1 - 1/m) of the variance. The factor sqrt(m/(m + 1)) makes it (m - 1)/(m + 1) of the variance, so
-that (1 + 1/m) B, and not B, has the variance of the draws in expectation.
+The mean of the draws would be a common error of all sets, so it is subtracted. Then they are
+multiplied by sqrt(m/(m + 1)). So the expectation of (1 + 1/m) B, and not that of B, is the variance
+of an independent draw.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 def centred(draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return draws that sum to 0 over the sets, shortened for Rubin's rule.
+    """Return draws that sum to 0 over the sets, scaled for Rubin's rule.
 
     Args:
         draws: Independent draws, shape (sets, ...), at least 2 sets.

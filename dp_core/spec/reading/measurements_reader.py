@@ -27,7 +27,7 @@ MEASURING = (
     *("data", "privacy", "method", "tables", "domain"),
     *("total", "one_way", "select", "measure"),
 )
-"""Keys that say what was measured, with which noise, and from which file."""
+"""Keys that say what was measured, from which file, and with which noise."""
 _CHARGED = ("share", "tables", "formulas")
 """Keys of `checks` that need the confidential data."""
 
@@ -72,8 +72,8 @@ def with_measurements(root: Node, find: FindEarlier) -> tuple[Node, EarlierRelea
         raise refusal from None
     if "account" in keys and keys["account"].content != earlier.account:
         raise keys["account"].error(
-            f"release {earlier.release!r} was paid by account {earlier.account!r}; name that"
-            " account, since what was measured for one account is not used for another."
+            f"release {earlier.release!r} was paid for by account {earlier.account!r}; name that"
+            " account, because tables of one account are not used for another."
         )
     _check_method(node, earlier)
     _check_charged(keys.get("checks"), earlier)
@@ -102,20 +102,20 @@ def with_measurements(root: Node, find: FindEarlier) -> tuple[Node, EarlierRelea
 
 
 def check_schema(node: Node, schema: Schema, earlier: EarlierRelease) -> None:
-    """Refuse another schema than the one by which the earlier release measured.
+    """Refuse a schema that differs from that of the earlier release.
 
     Raises:
         BadInput: if its hash differs.
     """
     if schema_hash(schema) != earlier.spec["schema"]["sha256"]:
         raise node.error(
-            f"this schema differs from the one of release {earlier.release!r}, whose codes its"
-            " tables have; use that schema unchanged, or remove measurements to measure again."
+            f"this schema differs from that of release {earlier.release!r}, which defines the codes"
+            " of its tables; use that schema unchanged, or remove measurements to measure again."
         )
 
 
 def check_sets(place: Node, mode: Mode, sets: int, selector: Any, earlier: EarlierRelease) -> None:
-    """Refuse sets that the earlier release's tables cannot make, or not honestly.
+    """Refuse sets that cannot be made from the earlier release's tables with honest intervals.
 
     Args:
         place: Node to name in a refusal.
@@ -156,13 +156,13 @@ def check_resolved(place: Node, document: Mapping[str, Any], earlier: EarlierRel
     """Refuse a resolved spec that states other measurements than those that it uses.
 
     Raises:
-        BadInput: if this program reads what the earlier release measured differently.
+        BadInput: if this version of the program reads the earlier release's keys differently.
     """
     for key in MEASURING:
         if document.get(key) != earlier.spec.get(key):
             raise place.error(
-                f"this version of the program reads {key!r} of release {earlier.release!r} in"
-                " another way than the one that measured; use that version."
+                f"this version of the program reads {key!r} of release {earlier.release!r}"
+                " differently from the version that measured; use that version."
             )
 
 
@@ -189,7 +189,7 @@ def _measured_with(earlier: EarlierRelease) -> Mapping[str, Any]:
 
 
 def _check_method(node: Node, earlier: EarlierRelease) -> None:
-    """Refuse a release whose records are results of the curator and not of its noisy tables."""
+    """Refuse a release that made its records without noisy tables, or that measured nothing."""
     name, spec = earlier.release, earlier.spec
     if KEY in spec:
         # The ledger's release of the tables is one step away, never a chain.
@@ -226,7 +226,7 @@ def _check_equal(node: Node, value: Any, earlier: EarlierRelease) -> None:
 
 
 def _is_same(node: Node, value: Any) -> bool:
-    """Return whether a value as typed means a resolved one."""
+    """Return whether a value as typed equals a resolved one."""
     if isinstance(node.content, tuple):
         return (
             isinstance(value, list)

@@ -30,7 +30,8 @@ from dp_core.wall.released import ReleasedKind
 _Method = TypeVar("_Method")
 _EXAMPLE = "{sets: 5, rows: same, mode: shared, seed: 7}"
 MODES: tuple[Mode, ...] = ("shared", "split", "noise-aware", "posterior")
-"""Modes of a selection and a reconstruction; the first is the default."""
+"""Modes of a selection and a reconstruction. Without a stated mode, sets are posterior where
+`makes_posterior` allows it, and otherwise of the first mode."""
 PARAMETRIC_MODES: tuple[Mode, ...] = ("split", "shared")
 """Modes of a parametric method, whose model draws new parameters for every set."""
 _TOLD: frozenset[ReleasedKind] = frozenset({"tables", "interactions"})

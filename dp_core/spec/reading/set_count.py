@@ -14,7 +14,7 @@ from dp_core.spec.presets import Preset
 def without_sets(
     node: Node, keys: Mapping[str, Node], sections: Mapping[str, Node], preset: Preset
 ) -> Preset:
-    """Return the preset of a release without sets, after a check that nothing asks about sets.
+    """Return the preset of a release without sets; refuse keys that are about sets.
 
     Args:
         node: Node `synthesize.sets`, which is 0.
@@ -34,15 +34,15 @@ def without_sets(
     synthesis = sections["synthesize"].entries()
     mode, rows = synthesis.get("mode"), synthesis.get("rows")
     if mode is not None and mode.content != "shared":
-        raise mode.error("says how sets are made, and sets is 0; remove it, or make 1 set or more.")
+        raise mode.error("says how sets are made, but sets is 0; remove it, or make 1 set or more.")
     if rows is not None and rows.content != "same":
-        raise rows.error("is the size of a set, and sets is 0; remove it, or make 1 set or more.")
+        raise rows.error("is the size of a set, but sets is 0; remove it, or make 1 set or more.")
     for name, what in (("reconstruct", "makes sets"), ("checks", "compares sets with the data")):
         if name in keys and keys[name].entries():
-            raise keys[name].error(f"{what}, and synthesize.sets is 0; remove it.")
+            raise keys[name].error(f"{what}, but synthesize.sets is 0; remove it.")
     chosen = sections["select"].entries().get("method")
     if (preset.select if chosen is None else chosen.content) == "fixed":
-        # Columns of no wanted table need no table.
+        # Only sets need tables of the columns that are in no wanted table.
         return dataclasses.replace(preset, shares={"measure": Fraction(1)})
     return preset
 

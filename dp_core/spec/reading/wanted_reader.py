@@ -1,4 +1,4 @@
-"""Reads `tables` of a spec: the tables that will be looked at, and how much each counts."""
+"""Reads `tables` of a spec: the wanted tables and their weights."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def refuse_wanted(node: Node | None, name: str) -> None:
         return
     using = " or method: ".join(methods_with_workload())
     raise node.error(
-        f"{name} does not divide its budget by the tables that are wanted; use method: {using}, or"
-        " remove tables."
+        f"{name} does not divide its budget by wanted tables; use method: {using}, or remove"
+        " tables."
     )
 
 
@@ -86,7 +86,7 @@ def read_wanted(node: Node, schema: Schema) -> tuple[WantedTable, ...]:
     found: list[WantedTable] = []
     for item in items:
         if not isinstance(item.content, Mapping):
-            raise item.error(f"must be a mapping such as {_ENTRY}; the columns stand under `of`.")
+            raise item.error(f"must be a mapping such as {_ENTRY}; put the columns under `of`.")
         table = _entry(item, schema)
         if any(_asks(table) == _asks(other) for other in found):
             raise item.error(
@@ -161,8 +161,8 @@ def _sums(node: Node | None, kind: str, of: tuple[str, ...], schema: Schema) -> 
         name = item.text()
         if name not in of:
             raise item.error(
-                f"{shown(name)} is not a column of this table; `{kind}` names those of `of` whose"
-                f" {kind} are asked.{nearest(name, of)}"
+                f"{shown(name)} is not a column of this table; `{kind}` names columns of `of`."
+                f"{nearest(name, of)}"
             )
         if schema.column(name).kind == "category":
             raise item.error(

@@ -309,7 +309,7 @@ def test_codes_that_were_lost_or_garbled_are_made_again_at_no_cost(project, work
                 [
                     ("selection.json", "measure", "select"),
                     ("marginals.parquet", "reconstruct", "measure"),
-                    ("models/0.npz", "synthesize", "reconstruct"),
+                    ("models/1.npz", "synthesize", "reconstruct"),
                     ("synthetic/set-1.parquet", "check", "synthesize"),
                     ("codes/set-1/chunk-000000.arrow", "check", "synthesize"),
                 ],

@@ -1,4 +1,4 @@
-"""Posterior sets: each set is made from a draw of what the exact tables may have been.
+"""Posterior sets: each set is made from a draw from the posterior distribution of the exact tables.
 
 Public side of the wall: noisy values only. May import the rest of `methods`, `tables` and the
 released results. Read `posterior_tables` first; then `column_draws` and `pair_prior` with

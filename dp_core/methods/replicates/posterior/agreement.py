@@ -1,7 +1,8 @@
-"""Tables moved to given margins and moments by least squares, uncertain cells the most.
+"""Adjusts tables to given margins and moments by weighted least squares.
 
-Truncation at zero adds mass to the tails of a column or a pair, which moves its mean, or the
-covariance of the pair. So these moments of a draw are kept as they were before truncation.
+The weights are inverse variances, so uncertain cells change most. Truncation at zero adds records
+to the tails of a column or a pair, which changes the mean of the column or the covariance of the
+pair. So these moments of a draw are restored to their values before truncation.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ Moment: TypeAlias = tuple[Floats, float]
 """Coefficients of the cells, and the sum that the table keeps, in records times their unit."""
 
 _MOST_WORK = 10**8  # operations of one Newton step; larger tables keep only their margins
-_SLACK = 1e-6  # of the sums, relative, for those that contradict each other
+_SLACK = 1e-6  # relative slack of the sums, because some may contradict each other
 _LEAST_VARIANCE = 1e-6  # records squared
 _ROUNDS = 8  # of least squares and of setting negative cells to zero
-_RAKING_ROUNDS = 20  # of the proportional steps that remove what is left
-_CLOSE = 1e-3  # records
+_RAKING_ROUNDS = 20  # of the proportional steps that remove the remaining difference
+_CLOSE = 1e-3  # accepted difference from a margin, records
 
 
 def with_total(
     values: Floats, variances: Floats, total: float, moments: Sequence[Moment] = ()
 ) -> Floats:
-    """Return the nonnegative numbers nearest to `values`, in squares over variances, with a total.
+    """Return the nonnegative counts with a given total that are nearest to `values`.
+
+    Distance is the sum of squared changes over variances.
 
     Args:
         values: Nonnegative counts, shape (cells,), in records.
@@ -52,9 +55,9 @@ def with_margins(
 ) -> Floats:
     """Return a nonnegative table near `values` that has the given margins.
 
-    The change is the smallest in squares over variances. So a cell that is known well keeps its
-    value, and mass that truncation at zero added is taken from the cells that are known least.
-    Proportional changes would instead take it from the largest cells.
+    The sum of squared changes over variances is least. So a cell that is known well keeps its
+    value, and records that truncation at zero added are taken from the cells that are known least.
+    Proportional changes would take them from the largest cells instead.
 
     Args:
         values: Nonnegative table, shape (p, q), in records.
@@ -91,7 +94,7 @@ def with_margins(
 
 
 def _nearest(values: Floats, variances: Floats, wanted: Sequence[Moment]) -> Floats:
-    """Return the nonnegative numbers with given sums, nearest in squares over variances."""
+    """Return the nonnegative counts with given sums that are nearest to `values`."""
     free = variances > 0
     spread = np.maximum(variances[free], _LEAST_VARIANCE)
     equations = np.array([coefficients[free] for coefficients, _ in wanted])

@@ -1,7 +1,7 @@
 """Draws of one-way tables given the noisy ones.
 
-The prior is flat on counts that are not negative. A prior learned from the column's other levels
-would make sets a little more accurate, but would cover a rare level among many empty ones less
+The prior is flat on nonnegative counts. A prior learned from the column's other levels would make
+sets slightly more accurate, but intervals of a rare level among many empty ones would cover less
 often.
 """
 

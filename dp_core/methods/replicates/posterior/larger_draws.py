@@ -1,8 +1,8 @@
 """Draws of measured tables of three columns and more, given the tables of pairs.
 
-Given its smaller tables, a table is expected to have no interaction of all its columns. What the
-noisy tables say beyond this is shrunk cell by cell, by a prior that is learned from the cells
-(`estimates.residual_belief`), and the draws have the variance that shrinkage leaves.
+The prior expects a table to follow from its smaller tables, without an interaction of all its
+columns. The noisy deviations from this are shrunk cell by cell, under a prior learned from the
+cells (`estimates.residual_belief`). The draws have the variance that remains after shrinkage.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 
 MOST_CELLS = 1 << 16
-"""Largest number of cells of a table that is drawn; larger ones follow from their pairs."""
+"""Largest number of cells of a table that is drawn; a larger table follows from its pairs."""
 _RAKING_ROUNDS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LargerDraws:
-    """Measured cliques of three columns and more, with what was observed of them.
+    """Measured cliques of three columns and more, and their measurements.
 
     Attributes:
         domain: All columns.
@@ -64,7 +64,7 @@ class LargerDraws:
             number: Number of the set, from 1.
             sets: Number of sets.
             smaller: The set's tables of columns and pairs.
-            rng: Generator in the same state for every set, because their draws belong together.
+            rng: Generator, in the same state for every set, because the draws are centred together.
         """
         done = dict(smaller)
         found: dict[Clique, Floats] = {}

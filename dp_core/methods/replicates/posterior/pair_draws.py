@@ -18,8 +18,8 @@ from dp_core.methods.replicates.posterior.truncation import (
     truncated_variance,
 )
 
-_LEAST_BELIEF = 1e-3  # probability of a component; less likely ones are left out
-_CLEAR = 20.0  # records of a level; the mean of a number among fewer is not kept
+_LEAST_BELIEF = 1e-3  # smallest probability of a component that is used
+_CLEAR = 20.0  # smallest number of records of a level for which the mean of a number is kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +60,7 @@ class PairPosterior:
 
         Args:
             pair: The pair.
-            components: Possibilities of the prior.
+            components: Components of the prior.
             belief: Their probabilities for this pair, shape (components,).
             expected: Counts without dependence, given the median margins, shape (p, q), in records.
             possible: Whether each cell can have records, shape (p, q).
@@ -80,8 +80,8 @@ class PairPosterior:
     def deviations(self, sets: int, rng: np.random.Generator) -> Floats:
         """Return one deviation for each set, shape (sets, p, q), in records; centred.
 
-        The sets divide the components in proportion to the belief, and their mean deviation is the
-        posterior mean.
+        Components are assigned to sets in proportion to their probabilities. The mean deviation of
+        the sets is the posterior mean.
 
         Args:
             sets: Number of sets.
@@ -136,8 +136,8 @@ def _moments(
 ) -> list[Moment]:
     """Return the moments of a table that truncation must not change.
 
-    These are the product of two numbers, and the mean of a number in each level of the other
-    column that has records.
+    For two columns with values, this is the sum of their products. For one, it is the mean of its
+    values in each level of the other column with more than `_CLEAR` records.
     """
     one, other = (
         None if each is None else _standard(each, counts)

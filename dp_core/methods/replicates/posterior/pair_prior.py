@@ -1,4 +1,4 @@
-"""What the dependence of two columns may be, before and after its noisy table is seen.
+"""Prior and posterior distribution of the dependence of two columns.
 
 The deviation R of a pair's exact table from independence sums to 0 over both columns. In the
 eigenvectors of the columns' covariances (the covariance of a column with shares p is diag(p) - pp')
@@ -9,9 +9,9 @@ its coordinates have the prior
 with l the eigenvalues, n the number of records, t the scale of the pair's dependence (of 2 x 2
 cells: the phi coefficient), c the prediction of the pair by factors that all columns share, and f
 either 0 or 1. The scale and f have a discrete prior, common to all pairs and learned from them
-(empirical Bayes, by expectation maximisation): from noisy tables and interactions where they were
-measured, otherwise from the noisy dependence of the pair, a single number. So a pair that was not
-measured has a variance instead of being independent.
+(empirical Bayes, by expectation maximisation). A measured pair informs it by its noisy tables and
+interactions. Another pair informs it by its noisy dependence, a single number, if that was
+measured. A pair that was not measured has a variance instead of being independent.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from dp_core.tables.domain import Clique
 SCALES = np.array([0.0, *np.geomspace(0.002, 1.5, 12)])
 """Possible scales t of a pair's dependence; 0 is independence."""
 STEEP = ((1.0, 1.0, 1.0), (1.0, 2.0, 4.0), (1.0, 4.0, 16.0), (1.0, 1.0, 10.0))
-"""Possible scales of coordinates along no, one and two trends, relative to t."""
+"""Possible scales, relative to t, of coordinates along no trend, one trend and two trends."""
 _TAILS = np.array([0.75, 0.25]), np.array([1.0, 5.0])
-"""Weights and relative widths of the normal mixture that each coordinate has as its prior: few
-coordinates of a pair carry much of its dependence."""
+"""Weights and relative widths of the normal mixture that is the prior of each coordinate. Its tails
+are heavy because a few coordinates of a pair have much of its dependence."""
 _TAIL_VARIANCE = float(_TAILS[0] @ _TAILS[1] ** 2)
 _UNSEEN = np.array([1.0, 1.2, 4.0])
-"""Factors of the variance of pairs that one number tells of: of coordinates along no, one and two
-trends. The number does not say along which coordinates the columns depend; set on surveys."""
+"""Factors of the variance of pairs that were not measured, for coordinates along no trend, one
+trend and two trends. A noisy dependence does not tell in which coordinates it is. The factors were
+set on surveys."""
 _USUAL = np.where(SCALES <= 0.3, 1.0, 0.1)  # prior weights of the scales in typical files
-_WORTH = 1.0  # what the typical file counts, in pairs
+_WORTH = 1.0  # weight of the typical file, as a number of pairs
 _ROUNDS = 100
 
 
@@ -53,7 +54,7 @@ class Column:
         vectors: Directions of the coordinates, orthonormal and orthogonal to ones, shape (levels,
             levels - 1). The first is the trend along the scores; the others are eigenvectors of
             the rest of the covariance.
-        trend: Whether the first direction is a trend; not if the column has two levels.
+        trend: Whether the first direction is a trend; False for a column of two levels.
     """
 
     shares: Floats
@@ -100,7 +101,7 @@ class Pair:
         predicted: Prediction by the common factors, in records, sums over both axes are 0; it must
             not depend on `observed`. None without factors.
         dependence: Noisy sum of the absolute deviations, in records, and the standard deviation of
-            its noise; None if it was not asked or if the table was measured.
+            its noise; None if it was not measured.
     """
 
     one: Column
@@ -113,7 +114,7 @@ class Pair:
 
     @cached_property
     def trends(self) -> NDArray[np.int64]:
-        """Number of columns along whose trend each coordinate is: 0, 1 or 2."""
+        """Number of trends along which each coordinate is: 0, 1 or 2; shape (p - 1, q - 1)."""
         one, other = (np.zeros(each.values.size, dtype=np.int64) for each in (self.one, self.other))
         one[:1] += self.one.trend
         other[:1] += self.other.trend
@@ -129,7 +130,7 @@ class Pair:
         return np.asarray(self.total**2 * np.multiply.outer(self.one.values, self.other.values))
 
     def coordinates(self, table: Floats) -> Floats:
-        """Return a deviation in the eigenvectors."""
+        """Return the coordinates of a deviation, shape (p - 1, q - 1), in records."""
         return np.asarray(self.one.vectors.T @ table @ self.other.vectors)
 
     def table(self, coordinates: Floats) -> Floats:
@@ -143,10 +144,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Component:
-    """One possibility of the discrete prior.
+    """One component of the discrete prior.
 
     Attributes:
-        scales: Scale t of the coordinates along no trend, along one and along two, shape (3,).
+        scales: Scale of the coordinates along no trend, one trend and two trends, shape (3,).
         use: Factor f of the prediction, 0 or 1.
     """
 
@@ -156,11 +157,11 @@ class Component:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prior:
-    """The learned prior of all pairs, and each pair's belief.
+    """The learned prior of all pairs, and what each pair makes of it.
 
     Attributes:
-        components: Possibilities, in the order of the beliefs.
-        beliefs: Posterior probability of each component, by pair; shape (components,).
+        components: Components, in the order of the beliefs.
+        beliefs: Posterior probabilities of the components, shape (components,), by pair.
     """
 
     components: tuple[Component, ...]
@@ -168,7 +169,7 @@ class Prior:
 
 
 def learn(pairs: Mapping[Clique, Pair]) -> Prior:
-    """Return the prior that maximises the likelihood of all pairs, and the beliefs that follow."""
+    """Return the prior that maximises the likelihood of all pairs, and each pair's beliefs."""
     uses = (0.0, 1.0) if any(pair.predicted is not None for pair in pairs.values()) else (0.0,)
     components = tuple(
         Component(np.minimum(scale * np.array(steep), SCALES[-1]), use)
@@ -194,7 +195,7 @@ def learn(pairs: Mapping[Clique, Pair]) -> Prior:
 
 
 def _log_likelihood(pair: Pair, components: Sequence[Component]) -> list[float]:
-    """Return the log likelihood of what was observed of a pair under each component."""
+    """Return the log likelihood of a pair's measurement under each component."""
     if pair.observed is None:
         return [_of_dependence(pair, component) for component in components]
     predicted = 0.0 if pair.predicted is None else pair.coordinates(pair.predicted)
@@ -250,9 +251,9 @@ def _mixed(pair: Pair, component: Component, gap: Floats) -> tuple[Floats, Float
 def _of_dependence(pair: Pair, component: Component) -> float:
     """Return the log likelihood of a noisy sum of absolute deviations.
 
-    The sum is treated as normal. The standard deviation of each cell's deviation around the
-    prediction gives the mean of its absolute value; the variance of the sum follows from the
-    effective number of coordinates.
+    The sum is treated as normal. The mean of a cell's absolute deviation follows from the standard
+    deviation of the cell around its prediction. The variance of the sum follows from the effective
+    number of coordinates.
     """
     if pair.dependence is None:
         return 0.0

@@ -1,14 +1,19 @@
-"""Draws of all tables of a file given its noisy tables: what a posterior set is made from.
+"""Draws of all tables of a file given its noisy tables. A posterior set is made from one draw.
 
 A table is the sum of orthogonal parts, which are observed with independent noise
-(`estimates.pooled_parts`). One-way tables are drawn given their noisy counts and that counts are
-not negative (`column_draws`); then the tables of all pairs, also of those that were not measured,
-given the one-way tables (`pair_prior`, `pair_draws`); then measured tables of more columns, given
-the pairs (`larger_draws`). Draws of the m sets are centred (`centred_draws`), so Rubin's rule
-(1987) holds for them: T = W + (1 + 1/m) B.
+(`estimates.pooled_parts`). Tables are drawn in three steps:
+
+1. one-way tables, given their noisy counts and that counts are not negative (`column_draws`);
+2. tables of pairs, also of pairs that were not measured, given the one-way tables (`pair_prior`,
+   `pair_draws`);
+3. measured tables of more columns, given the pairs (`larger_draws`).
+
+The draws of the m sets are centred (`centred_draws`), so Rubin's rule (1987) holds for them:
+T = W + (1 + 1/m) B.
 
 A redraw of the noise alone (`replicates.noise_aware`) has a flat prior. Here the prior is learned
-from all pairs, so the draws are nearer to the file, and ignorance of a pair has a variance.
+from all pairs. So the draws are nearer to the file, and a pair that was not measured has a
+variance.
 """
 
 from __future__ import annotations
@@ -38,8 +43,8 @@ SETS = 5
 MOST_CELLS = 1 << 22
 """Largest number of cells of all drawn pairs together."""
 MOST_PAIRS = 2000
-"""Largest number of drawn pairs (63 columns). Measured pairs are always drawn; of the others, the
-smallest within both limits, and records imply the rest."""
+"""Largest number of drawn pairs (all pairs of 63 columns). Measured pairs are always drawn, then
+the smallest others within both limits. The remaining pairs follow from the records."""
 
 _RAKING_ROUNDS = 30
 
@@ -92,15 +97,18 @@ class PosteriorTables:
             sets: Number of sets, at least 2.
             rows: Number of records if it is public, otherwise None.
             zeros: Impossible cells.
-            dependences: Noisy sum of absolute deviations from independence of pairs, in records;
-                None if no pair was asked.
-            dependence_stddev: Standard deviation of the noise of each of them, in records.
+            dependences: Noisy sum of absolute deviations from independence, in records, by pair;
+                None (the default) if it was not measured.
+            dependence_stddev: Standard deviation of the noise of these sums, in records; 0 (the
+                default) without them.
             scores: Value of each level of numeric and ordinal columns, NaN for missing; the moments
                 of these columns are kept. None by default.
             rng: Generator; same state, same draws.
         """
         if sets < 2:
-            raise ValueError("Posterior sets are at least 2: their differences show the noise.")
+            raise ValueError(
+                "Posterior sets must be at least 2, because their differences show the noise."
+            )
         pooled = pool(domain, released, rows=rows)
         zeros = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         total, totals = draw_total(pooled, sets, rng)
@@ -181,7 +189,7 @@ class PosteriorTables:
     def _draw(self, number: int) -> tuple[Table, ...]:
         sets, at = len(self.totals), number - 1
         if not 1 <= number <= sets:
-            raise ValueError(f"Set {number} of {sets}.")
+            raise ValueError(f"There is no set {number}: sets are numbered from 1 to {sets}.")
         ones = {name: each.draws[at] for name, each in self.columns.items()}
         found: dict[Clique, Floats] = {(name,): values for name, values in ones.items()}
         for place, (clique, posterior) in enumerate(self.pairs.items()):
@@ -207,7 +215,7 @@ class PosteriorTables:
 def without_dependence(
     domain: Domain, clique: Clique, one: Floats, other: Floats, *, zeros: StructuralZeros
 ) -> Floats:
-    """Return the counts of two columns that depend only by impossible cells, in records.
+    """Return the expected counts of two columns without dependence, except by impossible cells.
 
     Args:
         domain: All columns.
@@ -226,7 +234,7 @@ def without_dependence(
 
 
 def _filled(pooled: Pooled, scores: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return scores in which a missing value has the mean of the others."""
+    """Return scores in which the missing level has the mean score of the other levels."""
     found = {}
     for name, values in scores.items():
         known = ~np.isnan(values)

@@ -24,8 +24,8 @@ def predictions(
 ) -> dict[Clique, Floats]:
     """Return a prediction for every pair, in records; empty if too few pairs were measured.
 
-    A measured pair is predicted by factors that were fitted without it (cross-fitting), because a
-    prediction that has seen the pair's own noise would look better than it is.
+    A measured pair is predicted by factors that were fitted without it (cross-fitting). Otherwise
+    the prediction would follow the pair's own noise and look better than it is.
 
     Args:
         domain: All columns.
@@ -61,5 +61,5 @@ def predictions(
 
 
 def _unseen(expected: Floats) -> Deviation:
-    """Return a pair of which nothing is known."""
+    """Return the deviation of a pair that was not measured: 0 with infinite variance."""
     return Deviation(np.zeros_like(expected), expected, np.full(expected.shape, np.inf))

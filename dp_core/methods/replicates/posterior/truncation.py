@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _LEAST = 1e-9  # standard deviation in records; smaller ones are treated as this
-_ADDED = 0.5  # part of the records added by truncation that `lowered` leaves
+_ADDED = 0.5  # part of the records added by truncation that remains after `lowered`
 _BISECTIONS = 30
-_LEAST_PART = 1e-6  # smallest variance that truncation leaves, as a part of the whole
+_LEAST_PART = 1e-6  # smallest variance after truncation, relative to that before
 
 
 def truncated(mean: Floats, stddev: Floats, scores: Floats) -> Floats:
     """Return draws of normal variables given that they are not negative.
 
-    A standard normal score is mapped to the quantile of the truncated distribution that has the
-    same probability. So draws keep the order, and nearly the correlation, of their scores, and far
-    from zero they are `mean + stddev * scores`.
+    A standard normal score is mapped to the quantile of the truncated distribution with the same
+    probability. So draws keep the order of their scores and nearly their correlation. Far from zero
+    they are `mean + stddev * scores`.
 
     Args:
         mean: Means before truncation, in records, any shape.
@@ -30,7 +30,7 @@ def truncated(mean: Floats, stddev: Floats, scores: Floats) -> Floats:
     from scipy.special import ndtr, ndtri
 
     spread = np.maximum(stddev, _LEAST)
-    # Upper tails are computed, because the lower ones are 1 where almost everything is cut off.
+    # Upper tails are used: where almost everything is cut off, lower tails round to 1.
     above = ndtr(-scores) * ndtr(mean / spread)
     drawn = mean - spread * ndtri(np.clip(above, 1e-300, 1 - 1e-16))
     return np.asarray(np.maximum(drawn, 0.0))
@@ -71,11 +71,12 @@ def truncated_mean(mean: Floats, stddev: Floats) -> Floats:
 def lowered(mean: Floats, stddev: Floats) -> Floats:
     """Return means of small cells that are lowered, so that truncation adds less to the table.
 
-    Every cell near zero gains by truncation. Where there are many, the table's large cells would
-    lose as much together. So small cells get an exponential prior, whose rate is estimated from the
-    table: truncation then adds only half of what it would add to the total (empirical Bayes). With
-    no such prior, large cells of a sparse table are covered less often; with a rate that leaves the
-    total as it is, counts of one or two standard errors are.
+    Truncation increases the mean of every cell near zero. Since the total is fixed, the large cells
+    of a table with many such cells would lose as many records. So small cells get an exponential
+    prior, with a rate estimated from the table (empirical Bayes): truncation then adds half of what
+    it would add otherwise. Half is a compromise. Without the prior, intervals of large cells in a
+    sparse table cover less often. With a rate at which truncation adds nothing to the total, those
+    of counts of one or two standard errors do.
 
     Args:
         mean: Means before truncation, in records, any shape.

@@ -359,7 +359,7 @@ def test_sampling_may_need_a_larger_table():
 def test_notes_say_what_the_numbers_mean():
     noisy = sources(measured(PAIRS, scale=9.0))
     notes = " ".join(ask(noisy, "share of stage = old by sex").notes)
-    assert "missing stage count in the whole" in notes
+    assert "includes records with missing stage" in notes
     where = ask(noisy, "share of stage = old by sex where stage is not missing").notes
     assert "whole" not in " ".join(where)
     parities = Answers(

@@ -119,7 +119,7 @@ def test_one_set_is_refused():
 
 
 def test_a_set_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="Set 5 of 4"):
+    with pytest.raises(ValueError, match="no set 5"):
         posterior(
             measured(population(np.random.default_rng(0)), ONES, 1.0, np.random.default_rng(0))
         ).draw(5)
