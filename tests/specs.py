@@ -37,7 +37,8 @@ def write_spec(
     (folder / "schema.yaml").write_text(schema)
     path = folder / f"{release}.yaml"
     if "synthesize:" not in text:
-        text = f"{text.rstrip()}\nsynthesize: {{sets: 1}}\n"  # most tests are about one set, which is quick
+        # Most tests are about one set, which is quick.
+        text = f"{text.rstrip()}\nsynthesize: {{sets: 1}}\n"
     path.write_text(
         f"version: 1\nrelease: {release}\ndata: data.csv\nschema: schema.yaml\n"
         f"account: {account}\nprivacy: {privacy}\nmethod: {method}\n{text}"
