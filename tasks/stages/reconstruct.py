@@ -28,7 +28,9 @@ def reconstruct(run: Run) -> Mapping[str, object]:
     released = (*read_released(run), *_read_records(run))
     fitted = []
     numbers = model_numbers(run.plan)
-    public_rows = rows if isinstance(rows, int) else None
+    # Where the number of rows is confidential, a file of the run's folder cannot make it public.
+    is_public = run.spec.privacy.relation.rows_public
+    public_rows = rows if is_public and isinstance(rows, int) else None
     for number, model in fits(run.plan, released, read_selections(run), rows=public_rows):
         _write_tables(model_file(run, number), model.tables)
         fitted.append({"number": number, "rows": model.rows})

@@ -182,6 +182,17 @@ def test_other_tables_than_those_committed_are_refused(first, second, says):
     assert "marginals.parquet" in refused.value.message
 
 
+def test_a_number_of_rows_in_a_file_is_not_used_where_it_is_confidential(first, second):
+    basics = first.run_folder / "public/stages/basics.json"
+    assert json.loads(basics.read_bytes()) == {"rows": None}  # measured under add-remove
+    basics.write_text('{"rows": 5}')
+
+    second.make()
+
+    for path in (second.out / "synthetic").iterdir():
+        assert pq.read_metadata(path).num_rows > 100
+
+
 @pytest.mark.parametrize("stage", ["ledger: reserve", "reuse", "synthesize", "publish"])
 def test_a_release_that_stopped_goes_on(first, second, stage):
     with pytest.raises(KeyboardInterrupt):

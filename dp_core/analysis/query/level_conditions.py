@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from dp_core.analysis.query.question import Condition
+from dp_core.documents.typed_text import parse_fraction
 from dp_core.errors import BadInput, nearest
 from dp_core.schema.bin_edges import value_text
 from dp_core.schema.definition import MISSING_LABEL, Column
@@ -180,9 +181,10 @@ def _value(column: Column, text: str) -> Fraction:
     try:
         if scale == "date":
             return Fraction(datetime.date.fromisoformat(text.strip()).toordinal())
-        found = Fraction(text.strip().replace("−", "-"))
-    except (ValueError, ZeroDivisionError):
-        kind = "a date such as 2026-01-31" if scale == "date" else "a number"
+        # It bounds digits and exponents; 1e99999999 alone would take hours.
+        found = parse_fraction(text.replace("−", "-"))
+    except ValueError:
+        kind = "a date such as 2026-01-31" if scale == "date" else "a number of at most 300 digits"
         raise BadInput(f"{text!r} is compared with {column.name!r} but is not {kind}.") from None
     if scale == "integer" and found.denominator != 1:
         raise BadInput(f"{column.name!r} has whole numbers; {text} is between two of them.")

@@ -64,8 +64,9 @@ def with_measurements(root: Node, find: FindEarlier) -> tuple[Node, EarlierRelea
     if not isinstance(keys, Mapping) or KEY not in keys:
         return root, None
     node = keys[KEY]
+    name = node.text(example="rand-2026q4")
     try:
-        earlier = find(check_name(node.text(example="rand-2026q4"), what="release"))
+        earlier = find(check_name(name, what="release"))
     except BadInput as error:
         refusal = node.error(error.message)
         refusal.row = error.row

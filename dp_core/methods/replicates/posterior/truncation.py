@@ -47,7 +47,8 @@ def truncated_variance(mean: Floats, stddev: Floats) -> Floats:
 
     spread = np.maximum(stddev, _LEAST)
     cut = -mean / spread
-    hazard = np.exp(-0.5 * cut**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-cut))
+    near = np.minimum(cut, 30.0)  # beyond it the exponent overflows, and the hazard is not used
+    hazard = np.exp(-0.5 * near**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-near))
     # Far in the tail the terms cancel; the truncated variable is then nearly exponential.
     part = np.where(cut < 30, 1 + cut * hazard - hazard**2, 1 / np.maximum(cut, 1.0) ** 2)
     return np.asarray(spread**2 * np.maximum(part, _LEAST_PART))
@@ -64,7 +65,8 @@ def truncated_mean(mean: Floats, stddev: Floats) -> Floats:
 
     spread = np.maximum(stddev, _LEAST)
     cut = -mean / spread
-    hazard = np.exp(-0.5 * cut**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-cut))
+    near = np.minimum(cut, 30.0)  # beyond it the exponent overflows, and the hazard is not used
+    hazard = np.exp(-0.5 * near**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-near))
     return np.where(cut > 30, spread / np.maximum(cut, 1.0), mean + spread * hazard)
 
 

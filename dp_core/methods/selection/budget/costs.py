@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
+from dp_core.errors import BadInput
 from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
@@ -70,10 +71,13 @@ class Costs:
         return self.own(sizes, alone=True) < self.own(sizes, alone=False)
 
     def measurable(self, sizes: Sequence[int]) -> bool:
-        """Return whether columns of these sizes have an interaction that is not too large."""
+        """Return whether an interaction of these sizes is not too large, and its noise neither.
+
+        Noise that cannot be drawn must not stop a release that was planned and partly paid.
+        """
         try:
-            _interaction(sizes)
-        except ValueError:
+            self.own(sizes, alone=True)
+        except (ValueError, BadInput):
             return False
         return True
 

@@ -127,6 +127,10 @@ WRONG = {
     "count where age <= 20": ["age <= 14", "age <= 29"],
     "count where age > 20.5": ["whole numbers"],
     "count where age >= ten": ["'ten'", "number"],
+    "count where age >= 1e9999": ["'1e9999'", "number"],
+    "count where height < 1e-99999999": ["number"],  # it would take hours to write out
+    "count where height = 1e99999999": ["no bin '1e99999999'"],
+    "count where age >= 1/0": ["'1/0'", "number"],
     "count where age = 20": ["15 to 29"],
     "count where age = 200": ["0", "99"],
     "count where age > 150": ["0", "99"],

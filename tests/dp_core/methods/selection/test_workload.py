@@ -364,3 +364,13 @@ def test_many_tables_take_one_pass():
     found = for_tables(pairs, domain, terms(), Basis())
     assert len(found.cliques) == 1 + 24 + 276
     assert sum(found.weights) == 1
+
+
+def test_an_interaction_whose_noise_cannot_be_drawn_is_left_out_and_refuses_nothing():
+    costs = Costs(
+        Currency("pure", Fraction(1, 1000)), Relation("replace-one"), Fraction(1, 1000), False
+    )
+
+    assert costs.measurable((4, 4))
+    assert not costs.measurable((24, 24, 24))
+    assert not costs.apart((24, 24, 24))

@@ -143,3 +143,13 @@ def test_another_value_is_refused_by_its_key(tmp_path, other, named):
 
     assert named in refused.value.message
     assert "second.yaml, line" in refused.value.message
+
+
+@pytest.mark.parametrize("typed", ["[first]", "{release: first}", "", "../first"])
+def test_what_is_no_name_of_a_release_is_refused_in_one_place(tmp_path, typed):
+    (tmp_path / "second.yaml").write_text(f"version: 1\nrelease: second\nmeasurements: {typed}\n")
+
+    with pytest.raises(BadInput) as refused:
+        load_spec(tmp_path / "second.yaml", find=lambda name: pytest.fail(name))
+
+    assert refused.value.message.count("second.yaml, line 3, measurements") == 1

@@ -52,3 +52,9 @@ def test_lowering_halves_what_truncation_adds_and_leaves_large_cells():
 def test_a_table_without_small_cells_is_not_lowered():
     mean = np.array([500.0, 300.0, 400.0])
     assert lowered(mean, np.full(3, 1.0)) == pytest.approx(mean)
+
+
+def test_moments_as_far_below_zero_as_noise_can_be_warn_of_no_overflow():
+    far = np.array([-1e10, -1e300])
+
+    assert (truncated_mean(far, np.ones(2)) == np.array([1e-10, 1e-300])).all()
