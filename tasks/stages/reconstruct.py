@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dp_core.methods.selection.selector import Selection
 from dp_core.spec import procedure
 from dp_core.spec.procedure import fits, model_numbers, replicates
 from dp_core.wall.released import Records, Released, Table
+from tasks.run.committed_dependences import require_committed_dependences
 from tasks.run.release_run import Run
-from tasks.stages.measure_marginals import MARGINALS, read_selections
+from tasks.stages.measure_marginals import MARGINALS, SELECTION, read_selections
 from tasks.stages.stage_task import stage
-from tasks.support.run_folder import write_atomically
+from tasks.support.run_folder import RunFolder, write_atomically
 
 if TYPE_CHECKING:
     from dp_core.methods.reconstruction.reconstructor import Model
@@ -30,12 +32,26 @@ def reconstruct(run: Run) -> Mapping[str, object]:
     numbers = model_numbers(run.plan)
     # Where the number of rows is confidential, a file of the run's folder cannot make it public.
     is_public = run.spec.privacy.relation.rows_public
+    selections = read_selections(run)
+    if run.spec.mode == "posterior":
+        _require_committed(run, selections)
     public_rows = rows if is_public and isinstance(rows, int) else None
-    for number, model in fits(run.plan, released, read_selections(run), rows=public_rows):
+    for number, model in fits(run.plan, released, selections, rows=public_rows):
         _write_tables(model_file(run, number), model.tables)
         fitted.append({"number": number, "rows": model.rows})
         run.progress("reconstruct", len(fitted) / len(numbers))
     return {"models": fitted}
+
+
+def _require_committed(run: Run, selections: Sequence[Selection]) -> None:
+    """Refuse dependences that are not those that the release paid for, or the one it uses."""
+    earlier = run.planned.spec.measurements
+    reservation = run.ledger.reservation(earlier.release if earlier else run.spec.release)
+    assert reservation is not None
+    folder = RunFolder(run.home, reservation.release, reservation.link) if earlier else run.folder
+    file = run.folder.public / SELECTION
+    charges = run.ledger.charges(reservation)
+    require_committed_dependences(selections, folder.noisy, charges, file)
 
 
 def read_released(run: Run) -> tuple[Released, ...]:

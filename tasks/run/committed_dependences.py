@@ -1,0 +1,66 @@
+"""The noisy dependences of a selection are those that the ledger committed.
+
+Posterior sets are drawn from them, and they lie in the selection's file, which the ledger does not
+know. Their values are those of one charge, so they are compared with its committed result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import StageFailed
+from dp_core.methods.selection.selector import Selection
+from dp_core.schema.privacy import Noise
+from dp_core.wall.accounting.currency import NoiseScale
+from tasks.ledger.reservations import Charge
+from tasks.ledger.stored_result import read_result, result_path
+
+_CLOSE = 1e-9  # relative difference of standard deviations that is rounding
+
+
+def require_committed_dependences(
+    selections: Sequence[Selection], noisy: Path, charges: Sequence[Charge], file: Path
+) -> None:
+    """Refuse dependences that no committed result holds; a selection without any is accepted.
+
+    Args:
+        selections: Selections of the release.
+        noisy: Folder of its noisy results, which are as committed.
+        charges: All its charges.
+        file: File of the selections, for the message.
+
+    Raises:
+        StageFailed: if a value or the noise is not that of the charge.
+    """
+    paid = [charge for charge in charges if (charge.stage, charge.step) == ("select", "indif")]
+    for selection in selections:
+        asked = selection.dependences
+        if asked is None:
+            continue
+        if not any(
+            np.array_equal(values, np.array(asked.values, dtype=np.int64))
+            and abs(stddev - asked.stddev) <= _CLOSE * stddev
+            for values, stddev in (_committed(charge, noisy) for charge in paid)
+        ):
+            raise StageFailed(
+                f"{file} does not hold the noisy dependences that the ledger committed; restore it"
+                " from a backup, then resume. Nothing is lost.",
+                row="committed-result-gone",
+            )
+
+
+def _committed(charge: Charge, noisy: Path) -> tuple[NDArray[np.int64], float]:
+    """Return the noisy values of a charge and the standard deviation of their noise."""
+    stored = read_result(result_path(noisy, charge.batch))
+    event = charge.body["event"]
+    assert isinstance(event, dict)
+    kind: Noise = "gaussian" if event["mechanism"] == "discrete-gaussian" else "laplace"
+    stddev = NoiseScale(kind, float(Fraction(event["scale"]))).stddev
+    if stored is None or charge.number not in stored.header["charges"]:
+        return np.zeros(0, dtype=np.int64), stddev
+    return stored.values[stored.header["charges"].index(charge.number)].ravel(), stddev

@@ -1,0 +1,51 @@
+"""Posterior sets are drawn from the dependences that were paid for, and from no others."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from dp_core.errors import StageFailed
+from dp_core.methods.selection.selector import Dependences, Selection
+from tasks.run.committed_dependences import require_committed_dependences
+
+
+@pytest.fixture
+def made(project):
+    """Return what the check needs to know of a release by `auto`."""
+    project.write_spec("synthesize: {sets: 2, mode: posterior}\n", method="auto")
+    project.release()
+    public = project.run_folder / "public"
+    (stored,) = json.loads((public / "selection.json").read_bytes())
+    found = stored["dependences"]
+    asked = Dependences(tuple(map(tuple, found["pairs"])), tuple(found["values"]), found["stddev"])
+    ledger = project.ledger()
+    charges = ledger.charges(ledger.reservation("town"))
+
+    def check(dependences):
+        selection = Selection(dependences=dependences)
+        require_committed_dependences(
+            [selection], public / "noisy", charges, public / "selection.json"
+        )
+
+    return asked, check
+
+
+def test_the_dependences_of_a_release_are_those_that_it_committed(made):
+    asked, check = made
+    check(asked)
+    check(None)  # a selection that asked none
+
+
+@pytest.mark.parametrize("change", ["values", "stddev", "fewer"])
+def test_other_dependences_are_refused(made, change):
+    asked, check = made
+    changes = {
+        "values": {"values": (asked.values[0] + 1, *asked.values[1:])},
+        "stddev": {"stddev": asked.stddev / 2},
+        "fewer": {"values": asked.values[1:]},
+    }
+    with pytest.raises(StageFailed, match="does not hold the noisy dependences"):
+        check(dataclasses.replace(asked, **changes[change]))
