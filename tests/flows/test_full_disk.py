@@ -44,7 +44,7 @@ def disk(tmp_path):
     subprocess.run(["umount", str(place)], check=True)
 
 
-@pytest.mark.parametrize("free", [4, 32, 64, 112, 170])
+@pytest.mark.parametrize("free", [4, 32, 64, 112, 150])
 def test_a_full_disk_stops_a_release_and_room_lets_it_go_on(
     disk, tmp_path, command, monkeypatch, free
 ):
