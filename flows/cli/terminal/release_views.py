@@ -39,7 +39,9 @@ def _method(plan: PlanAnswer) -> str:
     if preset.synthesize:
         return str(plan.method)
     used = (plan.spec["select"]["method"], plan.spec["reconstruct"]["method"])
-    if used == (preset.select, preset.reconstruct):
+    # The mode decides how posterior sets are reconstructed.
+    own = "gum" if plan.mode == "posterior" else preset.reconstruct
+    if used == (preset.select, own):
         return str(plan.method)
     return f"{plan.method} with {' + '.join(used)}"
 
