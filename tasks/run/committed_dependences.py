@@ -17,27 +17,38 @@ from dp_core.errors import StageFailed
 from dp_core.methods.selection.selector import Selection
 from dp_core.schema.privacy import Noise
 from dp_core.wall.accounting.currency import NoiseScale
-from tasks.ledger.reservations import Charge
-from tasks.ledger.stored_result import read_result, result_path
+from tasks.ledger.reservations import Charge, Reservation
+from tasks.ledger.stored_result import read_result, require_as_committed, result_path
 
 _CLOSE = 1e-9  # relative difference of standard deviations that is rounding
 
 
 def require_committed_dependences(
-    selections: Sequence[Selection], noisy: Path, charges: Sequence[Charge], file: Path
+    selections: Sequence[Selection],
+    noisy: Path,
+    reservation: Reservation,
+    charges: Sequence[Charge],
+    file: Path,
 ) -> None:
     """Refuse dependences that no committed result holds; a selection without any is accepted.
 
     Args:
         selections: Selections of the release.
-        noisy: Folder of its noisy results, which are as committed.
+        noisy: Folder of its noisy results.
+        reservation: Reservation of the release that measured.
         charges: All its charges.
         file: File of the selections, for the message.
 
     Raises:
-        StageFailed: if a value or the noise is not that of the charge.
+        StageFailed: if a noisy result is not as committed, or a value or the noise of a dependence
+            is not that of the charge.
     """
-    paid = [charge for charge in charges if (charge.stage, charge.step) == ("select", "indif")]
+    if all(selection.dependences is None for selection in selections):
+        return
+    chosen = [charge for charge in charges if charge.stage == "select"]
+    # A checksum alone does not show who wrote a file; the ledger's hash does.
+    require_as_committed(noisy, reservation, chosen)
+    paid = [charge for charge in chosen if charge.step == "indif"]
     for selection in selections:
         asked = selection.dependences
         if asked is None:

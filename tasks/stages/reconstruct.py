@@ -51,7 +51,7 @@ def _require_committed(run: Run, selections: Sequence[Selection]) -> None:
     folder = RunFolder(run.home, reservation.release, reservation.link) if earlier else run.folder
     file = run.folder.public / SELECTION
     charges = run.ledger.charges(reservation)
-    require_committed_dependences(selections, folder.noisy, charges, file)
+    require_committed_dependences(selections, folder.noisy, reservation, charges, file)
 
 
 def read_released(run: Run) -> tuple[Released, ...]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 
 import pytest
 
 from dp_core.errors import StageFailed
 from dp_core.methods.selection.selector import Dependences, Selection
+from tasks.ledger.stored_result import CHECKSUM_BYTES, read_result, result_path
 from tasks.run.committed_dependences import require_committed_dependences
 
 
@@ -22,12 +24,13 @@ def made(project):
     found = stored["dependences"]
     asked = Dependences(tuple(map(tuple, found["pairs"])), tuple(found["values"]), found["stddev"])
     ledger = project.ledger()
-    charges = ledger.charges(ledger.reservation("town"))
+    reservation = ledger.reservation("town")
+    charges = ledger.charges(reservation)
 
     def check(dependences):
         selection = Selection(dependences=dependences)
         require_committed_dependences(
-            [selection], public / "noisy", charges, public / "selection.json"
+            [selection], public / "noisy", reservation, charges, public / "selection.json"
         )
 
     return asked, check
@@ -49,3 +52,14 @@ def test_other_dependences_are_refused(made, change):
     }
     with pytest.raises(StageFailed, match="does not hold the noisy dependences"):
         check(dataclasses.replace(asked, **changes[change]))
+
+
+def test_a_noisy_result_that_was_written_again_with_its_checksum_is_refused(project, made):
+    asked, check = made
+    path = result_path(project.run_folder / "public/noisy", "select-0-indif")
+    body = bytearray(path.read_bytes()[:-CHECKSUM_BYTES])
+    body[-8] ^= 1  # the last value
+    path.write_bytes(bytes(body) + hashlib.sha256(body).digest())
+    last = read_result(path).values[0].ravel().tolist()
+    with pytest.raises(StageFailed, match=r"select-0-indif\.noise"):
+        check(dataclasses.replace(asked, values=tuple(last)))
