@@ -36,7 +36,7 @@ PLAN = "plan.json"
 _ENDED = {
     "withdrawn": "was withdrawn after a person could look at it; it is not made again in any form",
     "failed-thresholds": "was ended by its thresholds and not published",
-    "abandoned": "was abandoned, so its measurements are incomplete",
+    "abandoned": "was abandoned with incomplete measurements",
     "returned": "measured nothing",
 }
 

@@ -1,12 +1,12 @@
 """Prior and posterior distribution of the dependence of two columns.
 
-The deviation R of a pair's exact table from independence sums to 0 over both columns. In the
-eigenvectors of the columns' covariances (the covariance of a column with shares p is diag(p) - pp')
-its coordinates have the prior
+The deviation R of a pair's exact table from independence sums to 0 over both columns. Along the
+directions of the columns (`Column`: the trend first, then eigenvectors of the rest of the column's
+covariance diag(p) - pp', with p its shares) its coordinates have the prior
 
     r_ij ~ N(f c_ij, t^2 n^2 l_i l_j), with heavier tails (`_TAILS`),
 
-with l the eigenvalues, n the number of records, t the scale of the pair's dependence (of 2 x 2
+with l the variances along the directions, n the number of records, t the scale of the pair's dependence (of 2 x 2
 cells: the phi coefficient), c the prediction of the pair by factors that all columns share, and f
 either 0 or 1. The scale and f have a discrete prior, common to all pairs and learned from them
 (empirical Bayes, by expectation maximisation). A measured pair informs it by its noisy tables and

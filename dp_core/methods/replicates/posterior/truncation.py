@@ -43,12 +43,9 @@ def truncated_variance(mean: Floats, stddev: Floats) -> Floats:
         mean: Means before truncation, in records.
         stddev: Standard deviations before truncation, in records, same shape.
     """
-    from scipy.special import log_ndtr
-
     spread = np.maximum(stddev, _LEAST)
     cut = -mean / spread
-    near = np.minimum(cut, 30.0)  # beyond it the exponent overflows, and the hazard is not used
-    hazard = np.exp(-0.5 * near**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-near))
+    hazard = _hazard(cut)
     # Far in the tail the terms cancel; the truncated variable is then nearly exponential.
     part = np.where(cut < 30, 1 + cut * hazard - hazard**2, 1 / np.maximum(cut, 1.0) ** 2)
     return np.asarray(spread**2 * np.maximum(part, _LEAST_PART))
@@ -61,13 +58,18 @@ def truncated_mean(mean: Floats, stddev: Floats) -> Floats:
         mean: Means before truncation, in records.
         stddev: Standard deviations before truncation, in records, same shape.
     """
-    from scipy.special import log_ndtr
-
     spread = np.maximum(stddev, _LEAST)
     cut = -mean / spread
-    near = np.minimum(cut, 30.0)  # beyond it the exponent overflows, and the hazard is not used
-    hazard = np.exp(-0.5 * near**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-near))
+    hazard = _hazard(cut)
     return np.where(cut > 30, spread / np.maximum(cut, 1.0), mean + spread * hazard)
+
+
+def _hazard(cut: Floats) -> Floats:
+    """Return the density of a standard normal variable over its upper tail; constant beyond 30."""
+    from scipy.special import log_ndtr
+
+    near = np.minimum(cut, 30.0)  # beyond it the exponent overflows
+    return np.asarray(np.exp(-0.5 * near**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-near)))
 
 
 def lowered(mean: Floats, stddev: Floats) -> Floats:
