@@ -6,12 +6,12 @@ covariance diag(p) - pp', with p its shares) its coordinates have the prior
 
     r_ij ~ N(f c_ij, t^2 n^2 l_i l_j), with heavier tails (`_TAILS`),
 
-with l the variances along the directions, n the number of records, t the scale of the pair's dependence (of 2 x 2
-cells: the phi coefficient), c the prediction of the pair by factors that all columns share, and f
-either 0 or 1. The scale and f have a discrete prior, common to all pairs and learned from them
-(empirical Bayes, by expectation maximisation). A measured pair informs it by its noisy tables and
-interactions. Another pair informs it by its noisy dependence, a single number, if that was
-measured. A pair that was not measured has a variance instead of being independent.
+with l the variances along the directions, n the number of records, t the scale of the pair's
+dependence (of 2 x 2 cells: the phi coefficient), c the prediction of the pair by factors that all
+columns share, and f either 0 or 1. The scale and f have a discrete prior, common to all pairs and
+learned from them (empirical Bayes, by expectation maximisation). A measured pair informs it by its
+noisy tables and interactions. Another pair informs it by its noisy dependence, a single number, if
+that was measured. A pair that was not measured has a variance instead of being independent.
 """
 
 from __future__ import annotations
