@@ -18,6 +18,7 @@ from dp_core.wall.statistics.quantile import Quantile
 from dp_core.wall.statistics.query_scores import QueryCounts, QueryDistance, SignedQueries
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+from dp_core.wall.statistics.regressions.shortened import Scores, SecondMoments
 from dp_core.wall.statistics.statistic import Statistic, Sum, TableStatistic
 from dp_core.wall.statistics.table_checks import TableChecks
 from dp_core.wall.statistics.table_distance import TableDistance
@@ -29,6 +30,8 @@ _SUMS: tuple[type[Sum], ...] = (
     ClassGradient,
     NumberGradient,
     ClassMinimiser,
+    SecondMoments,
+    Scores,
     BinnedCounts,
     Interaction,
 )
