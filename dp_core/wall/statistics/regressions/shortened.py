@@ -1,9 +1,9 @@
 """Sums over records of vectors that are cut to a public length, for declared regressions.
 
 What a record adds is a vector of whole numbers that depends on its own codes and on public numbers
-only. A vector longer than the `length_limit` is multiplied by limit/length and rounded towards 0. So
-the sensitivity is the limit, whatever the columns, the transform and the coefficients are. That is
-the clipping of gradients by Abadi et al. (2016, Deep learning with differential privacy, Section
+only. A vector longer than the `length_limit` is multiplied by limit/length and rounded towards 0.
+So the sensitivity is the limit, whatever the columns, the transform and the coefficients are. That
+is the clipping of gradients by Abadi et al. (2016, Deep learning with differential privacy, Section
 3.1), in whole numbers.
 
 Records that lack a value in one of the columns add 0.
@@ -46,7 +46,8 @@ MOST_ENTRIES = MOST_PREDICTORS * (MOST_PREDICTORS + 1) // 2
 _LARGEST_PREDICTOR = (1 << 15) - 1  # 32 in units of 1/UNIT
 _LARGEST_RESIDUAL = (1 << 18) - 1  # 64 in units of 1/ONE
 _TWICE = 181  # 181/128 is just below the square root of 2
-_BLOCK = 1 << 12  # records whose vectors are in memory at the same time
+_MOST_CELLS = 1 << 12  # cells whose vectors are in memory at the same time
+_MOST_IN_MEMORY = 1 << 20  # entries of these vectors together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +179,7 @@ class Scores(Sum):
             raise ValueError(f"There must be at most {MOST_ENTRIES:,} entries.")
         if len(self.at) != self.residuals * self.features.width:
             raise ValueError(f"There must be {self.residuals * self.features.width} coefficients.")
-        if any(abs(each) > LARGEST_COEFFICIENT for each in self.at):
+        if not _allowed(self.at):
             raise ValueError(f"A coefficient must be at most {LARGEST_COEFFICIENT // COEFFICIENT}.")
 
     @property
@@ -219,8 +220,9 @@ class Scores(Sum):
         last = np.asarray(cells[:, -1] < _codes(self.outcome))
         there = _complete(self.features, cells[:, :-1]) & last
         w = transformed(self.features, cells[:, :-1], self.transform) * there[:, None]
-        residual = np.clip(residual, -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)
-        products = (residual[:, :, None] * w[:, None, :]).reshape(len(cells), -1)
+        # privacy: in 64 bits, because squares of narrower integers overflow.
+        residual = np.clip(residual.astype(np.int64), -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)
+        products = (residual[:, :, None] * w[:, None, :]).reshape(len(cells), self.length)
         # privacy: each factor is rounded up, so their product is at least the vector's length.
         lengths = _root_above((residual**2).sum(axis=1)) * _root_above((w**2).sum(axis=1))
         return _shortened(products, lengths, self.length_limit)
@@ -352,9 +354,10 @@ def _summed(
     # The check makes an overflow impossible: larger sums use Python's integers, which are slower.
     kind = np.dtype(np.int64) if limit * int(counts.sum()) < MOST else np.dtype(object)
     found = np.zeros(length, dtype=kind)
-    for start in range(0, len(cells), _BLOCK):
-        own = vectors(cells[start : start + _BLOCK]).astype(kind)
-        found = found + own.T @ counts[start : start + _BLOCK].astype(kind)
+    step = min(_MOST_CELLS, _MOST_IN_MEMORY // length)
+    for start in range(0, len(cells), step):
+        own = vectors(cells[start : start + step]).astype(kind)
+        found = found + own.T @ counts[start : start + step].astype(kind)
     return cut(found)
 
 
@@ -384,14 +387,20 @@ def _l2_squared(limit: int, neighbours: Neighbours) -> int:
 
 def _check(features: Features, transform: tuple[int, ...], limit: int) -> None:
     """Raise ValueError unless the transform fits the features and the limit is in its range."""
-    if not 1 <= limit <= LONGEST:
-        raise ValueError(f"The length limit must be from 1 to {LONGEST}.")
+    # privacy: squares of numpy's integers could overflow, and the bounds would be too small.
+    if type(limit) is not int or not 1 <= limit <= LONGEST:
+        raise ValueError(f"The length limit must be a whole number from 1 to {LONGEST}.")
     if any(isinstance(each, Number) and each.missing for each in features.all):
         raise ValueError("Records with a missing value add 0; `missing` must be false.")
     predictors, left = divmod(len(transform), features.width)
     if left or not 1 <= predictors <= MOST_PREDICTORS or features.width > MOST_PREDICTORS:
         raise ValueError(f"The transform must be a matrix of at most {MOST_PREDICTORS} columns.")
-    if any(abs(each) > LARGEST_COEFFICIENT for each in transform):
+    if not _allowed(transform):
         raise ValueError(
             f"An entry of the transform must be at most {LARGEST_COEFFICIENT // COEFFICIENT}."
         )
+
+
+def _allowed(coefficients: tuple[int, ...]) -> bool:
+    """Return whether all are whole numbers of at most the largest coefficient."""
+    return all(type(each) is int and abs(each) <= LARGEST_COEFFICIENT for each in coefficients)
