@@ -56,6 +56,7 @@ from dp_core.wall.statistics.regressions.gradients import (
     NumberGradient,
 )
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+from dp_core.wall.statistics.regressions.shortened import Scores, SecondMoments
 from tests import trusted_core
 
 ROOT = trusted_core.ROOT
@@ -70,6 +71,7 @@ CONSTANTS = {
     "accounting.loss_distribution.SMALLEST_DELTA": "smallest delta of a PLD",
     "accounting.composition.RHO_UNITS": "units of a rho of 1 in an account",
     "statistics.interactions.MOST_ENTRIES": "entries of all interactions of a set, at most",
+    "statistics.regressions.shortened.LONGEST": "length limit of a record's vector, at most",
     "statistics.whole_numbers.MOST": "size at which an exact entry is cut",
     "accounting.events.LARGEST_SCALE": "scales of added noise are below this",
 }
@@ -268,6 +270,44 @@ EXAMPLES = (
         "2 classes, predictor of 2 levels, `ridge` 4",
         {"g": 2, "y": 2},
         ClassMinimiser(column="y", classes=2, features=Features((GROUP,)), ridge=4),
+        rows=2,
+    ),
+    Example(
+        "second-moments",
+        "1 predictor, `length_limit` 1,000",
+        {"x": 4},
+        SecondMoments(features=Features((AGE,)), transform=(0, COEFFICIENT), length_limit=1000),
+    ),
+    Example(
+        "second-moments",
+        "2 predictors, `length_limit` 2^20",
+        {"x": 4, "g": 3},
+        SecondMoments(
+            features=Features((AGE, GROUP)),
+            transform=(COEFFICIENT, 0, COEFFICIENT, COEFFICIENT, 0, -COEFFICIENT),
+            length_limit=2**20,
+        ),
+        rows=2,
+    ),
+    Example(
+        "scores",
+        "a number, 1 predictor, `length_limit` 1,000",
+        {"x": 4},
+        Scores(
+            outcome=AGE, features=Features(), transform=(COEFFICIENT,), at=(0,), length_limit=1000
+        ),
+    ),
+    Example(
+        "scores",
+        "3 levels, 2 predictors, `length_limit` 2^21",
+        {"g": 3, "y": 4},
+        Scores(
+            outcome=Levels(name="y", size=3),
+            features=Features((GROUP,)),
+            transform=(COEFFICIENT, COEFFICIENT, 0, -COEFFICIENT),
+            at=(COEFFICIENT, -COEFFICIENT, 0, 2 * COEFFICIENT),
+            length_limit=2**21,
+        ),
         rows=2,
     ),
 )

@@ -40,6 +40,7 @@ from dp_core.wall.statistics.regressions.gradients import (
     NumberGradient,
 )
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+from dp_core.wall.statistics.regressions.shortened import LONGEST, Scores, SecondMoments
 from dp_core.wall.statistics.table_checks import TableChecks
 from tests.privacy_specification import (
     AGE,
@@ -58,6 +59,7 @@ from tests.privacy_specification import (
 TEXT = PAGE.read_text(encoding="utf-8")
 
 _WIDE = Features((Number(name="x", positions=9, centre=1, reach=5, missing=True), GROUP))
+_PRESENT = Features((Number(name="x", positions=9, centre=1, reach=5), Levels(name="h", size=3)))
 LARGER = (
     Example("cell-sums", "", {}, CellSums(column="x", positions=1)),
     Example("cell-sums", "", {}, CellSums(column="x", positions=1000)),
@@ -129,6 +131,24 @@ LARGER = (
         {},
         ClassMinimiser(
             column="y", classes=5, features=Features((Levels(name="g", size=6),)), ridge=1000
+        ),
+    ),
+    Example(
+        "second-moments",
+        "",
+        {},
+        SecondMoments(features=_PRESENT, transform=(COEFFICIENT,) * 400, length_limit=LONGEST),
+    ),
+    Example(
+        "scores",
+        "",
+        {},
+        Scores(
+            outcome=Levels(name="y", size=7),
+            features=_PRESENT,
+            transform=(1,) * 12,
+            at=(0,) * 24,
+            length_limit=12_345,
         ),
     ),
     Example("table-checks", "", {}, TableChecks((("a",),) * 5, (np.array([1, 2], np.int64),) * 5)),
@@ -217,6 +237,8 @@ def symbols_of(ask):
             found["M"] = lambda s: (
                 math.isqrt(math.ceil(Fraction(s * s * steepest * steps**2, ridge**2))) + 2
             )
+        case SecondMoments(length_limit=limit) | Scores(length_limit=limit):
+            found |= {"C": limit}
         case None:
             pass
         case _:

@@ -17,9 +17,11 @@ from dp_core.wall.statistics import SUMS, Sum, check_codes, sum_from_json
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
+from dp_core.wall.statistics.regressions.features import ONE as G_ONE
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import COEFFICIENT, ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+from dp_core.wall.statistics.regressions.shortened import UNIT, Scores, SecondMoments
 
 # Codes of each column. x and y are numbers, of one position less than codes: the last is missing.
 CODES = {"g": 2, "h": 3, "x": 6, "y": 5, "z": 4}
@@ -33,6 +35,13 @@ FEATURES = Features(
 )
 ONE = COEFFICIENT
 NUMBER_Y = Number(name="y", positions=Y, centre=1, reach=2, missing=True)
+# Records with a missing value add 0: code 5 of x, code 4 of y, code 2 of h.
+PRESENT = Features(
+    (Number(name="x", positions=X, centre=-1, reach=3), Levels(name="h", size=2)),
+)
+PRESENT_Y = Number(name="y", positions=Y, centre=1, reach=2)
+TWO = (ONE, 0, 2 * ONE, ONE // 2, -ONE, 3 * ONE)
+"""A transform of three features to two predictors."""
 
 EXAMPLES: dict[str, tuple[Sum, ...]] = {
     "cell-counts": (
@@ -65,6 +74,38 @@ EXAMPLES: dict[str, tuple[Sum, ...]] = {
         ClassMinimiser(column="g", classes=2, features=FEATURES, ridge=1),
         ClassMinimiser(column="z", classes=4, features=FEATURES, ridge=3),
         ClassMinimiser(column="y", classes=2, missing_from=Y, features=FEATURES, ridge=2),
+    ),
+    "second-moments": (
+        SecondMoments(features=PRESENT, transform=TWO, length_limit=2 * UNIT**2),
+        SecondMoments(features=PRESENT, transform=(ONE, -ONE, 7), length_limit=UNIT),
+        SecondMoments(
+            features=Features((Levels(name="h", size=3), Levels(name="z", size=4))),
+            transform=(0, ONE, -2 * ONE, ONE, -ONE, 3 * ONE) * 3,
+            length_limit=3 * UNIT**2 + 1,
+        ),
+    ),
+    "scores": (
+        Scores(
+            outcome=PRESENT_Y,
+            features=PRESENT,
+            transform=TWO,
+            at=(ONE, -ONE, 5),
+            length_limit=G_ONE * UNIT,
+        ),
+        Scores(
+            outcome=Levels(name="g", size=2),
+            features=PRESENT,
+            transform=TWO,
+            at=(0, 0, 0),
+            length_limit=G_ONE * UNIT,
+        ),
+        Scores(
+            outcome=Levels(name="z", size=3),
+            features=PRESENT,
+            transform=TWO,
+            at=(ONE, 2 * ONE, -40 * ONE, 0, 3, -3 * ONE),
+            length_limit=G_ONE * UNIT // 2,
+        ),
     ),
     "binned-counts": (
         BinnedCounts(columns=("x", "g"), sizes=(6, 2), edges=((0, 2, 5, 6), None)),
@@ -208,7 +249,7 @@ def test_a_description_with_a_key_less_or_more_is_refused(name, sum):  # noqa: A
             assert refused(put(document, at, {k: v for k, v in mapping.items() if k != key}))
 
 
-NEGATIVE = {"centre", "at"}
+NEGATIVE = {"centre", "at", "transform"}
 """What may be below 0."""
 
 
@@ -229,10 +270,12 @@ def test_a_size_below_0_is_refused(name, sum):  # noqa: ARG001
 @pytest.mark.parametrize(("name", "sum"), ALL)
 def test_it_is_asked_of_a_file_with_its_own_codes_only(name, sum):  # noqa: ARG001
     check_codes(sum, Domain(tuple(CODES), tuple(CODES.values())))
+    claimed = {each.column: each for each in sum.claimed_codes()}
     for column in sum.clique:
-        for more in (-2, 1, 2):  # one more than positions would be the code for missing
+        for more in (-2, 1, 2):
             sizes = {**CODES, column: max(CODES[column] + more, 1)}
-            if more == 1 and isinstance(sum, CellSums) and column == "z":
+            # One more than the claimed codes would be the code for missing.
+            if more == 1 and claimed[column].or_missing and claimed[column].codes == CODES[column]:
                 sizes[column] += 1
             with pytest.raises(ValueError, match=column):
                 check_codes(sum, Domain(tuple(sizes), tuple(sizes.values())))

@@ -32,6 +32,7 @@ from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
+from dp_core.wall.statistics.regressions.shortened import Scores, SecondMoments
 from tests.conftest import DatasetCounter
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
@@ -226,6 +227,7 @@ def sums_of(a=2, b=3, c=4, name="a"):
     )
     target = Number(name="c", positions=c, centre=0, reach=1)
     levels = Features((Levels(name=name, size=a),))
+    present = Features((Levels(name=name, size=a), target))
     return (
         BinnedCounts(columns=(name, "c"), sizes=(a, c), edges=(None, (0, c))),
         CellCounts(by=(name, "b"), sizes=(a, b), numbers=("c",), positions=(c,)),
@@ -239,6 +241,21 @@ def sums_of(a=2, b=3, c=4, name="a"):
             column="c", classes=2, missing_from=c, features=levels, at=(0,) * levels.width
         ),
         ClassMinimiser(column="b", classes=b, features=features, ridge=1),
+        SecondMoments(features=present, transform=(1,) * present.width, length_limit=9),
+        Scores(
+            outcome=Levels(name=name, size=a),
+            features=Features((target,)),
+            transform=(1, 1),
+            at=(0,) * 2 * (a - 1),
+            length_limit=9,
+        ),
+        Scores(
+            outcome=target,
+            features=levels,
+            transform=(1,) * levels.width,
+            at=(0,) * levels.width,
+            length_limit=9,
+        ),
         Interaction((name, "b"), (a, b)),
     )
 
