@@ -35,6 +35,7 @@ from tasks.stages.gates.grant import grant
 from tasks.stages.gates.reserve import reserve
 from tasks.stages.gates.settle import settle
 from tasks.stages.identify import identify
+from tasks.stages.measure_analyses import measure_analyses
 from tasks.stages.measure_marginals import measure_basics, measure_marginals
 from tasks.stages.publish import publish, tidy
 from tasks.stages.reconstruct import reconstruct
@@ -57,6 +58,7 @@ STAGES = (
     measure_basics,
     select_marginals,
     measure_marginals,
+    measure_analyses,
     reconstruct,
     synthesize,
     check_quality,
@@ -264,7 +266,8 @@ def make_release(
         counted = look(count_marginals, coded)
         basics = look(measure_basics, counted)
         selected = look(select_marginals, basics)
-        return look(measure_marginals, selected)
+        measured = look(measure_marginals, selected)
+        return look(measure_analyses, measured) if run.has("analyses") else measured
 
     made = reserved
     if run.writer.gate(run.reservation).held is None:

@@ -39,6 +39,12 @@ class Bundle:
     measured: Sequence[Measured]
     origin: Origin = "modelled"
 
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """Formulas of the declared analyses."""
+        found = self.claims.plan["spec"].get("analyses", {})
+        return tuple(found.get("formulas", ()))
+
 
 def read_bundle(folder: Path) -> Bundle:
     """Return a bundle that verifies; additional files in its folder are allowed.

@@ -142,6 +142,25 @@ def codes_of(column: Column, values: pa.Array) -> NDArray[np.uint16]:
     return codes
 
 
+def stored_codes(
+    column: Column, codes: NDArray[np.uint16], *, rng: np.random.Generator
+) -> NDArray[np.uint16]:
+    """Return codes in which the file is stored (`Column.stored`) for codes of the schema.
+
+    A code that stands for several stored ones becomes one of them, drawn as `decode` draws values.
+
+    Args:
+        column: Column of the schema, with its bins or levels chosen.
+        codes: Its codes, shape (rows,).
+        rng: Generator for post-processing.
+    """
+    if column.stored is column:
+        return codes
+    if column.levels:
+        raise ValueError(f"The levels of {column.name!r} are chosen privately.")
+    return codes_of(column.stored, _decoded(column, codes, rng))
+
+
 def _codes_of_labels(column: Column, values: pa.Array) -> NDArray[np.uint16]:
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()

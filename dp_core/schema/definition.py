@@ -88,6 +88,8 @@ class Column:
         role: `weight` for the survey weight, which is a number; otherwise empty.
         choice: Private choice of bins or levels; None if all are public. Before the choice,
             `levels` and `edges` are placeholders of the right length.
+        grid: The column on a fine public grid that contains its bin edges, if the file is stored
+            so because a declared analysis needs its values; otherwise None.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Column:
     format: str = ""
     role: Role = ""
     choice: Choice | None = None
+    grid: Column | None = None
 
     def texts(self) -> Mapping[str, int]:
         """Return the index of the level for each text that the file may contain."""
@@ -117,7 +120,7 @@ class Column:
     @property
     def stored(self) -> Column:
         """The column with the codes in which the confidential file is stored."""
-        return self if self.choice is None else self.choice.among
+        return self.grid or self if self.choice is None else self.choice.among
 
     @property
     def unknown(self) -> bool:
@@ -278,6 +281,7 @@ class Schema:
         order: Names of all released columns, in the schema's order; empty if these are `columns`.
         calibration: Public totals to which the weights of every synthetic set are raked.
         expectations: The team's own expectations about the file.
+        stored_zeros: `zeros` in the codes of `stored`; None if they are the same.
     """
 
     title: str
@@ -294,6 +298,7 @@ class Schema:
     order: tuple[str, ...] = ()
     calibration: tuple[Margin, ...] = ()
     expectations: tuple[Expectation, ...] = ()
+    stored_zeros: StructuralZeros | None = None
 
     @property
     def weight(self) -> Column | None:
@@ -348,13 +353,23 @@ class Schema:
 
     @property
     def stored(self) -> Schema:
-        """The schema with the codes in which the file is stored; itself if nothing is private.
+        """The schema with the codes in which the file is stored; itself if they are its own.
 
         Columns with a private choice are in no structural zero.
         """
-        if not self.private:
+        if not self.recoded:
             return self
-        return dataclasses.replace(self, columns=tuple(column.stored for column in self.columns))
+        return dataclasses.replace(
+            self,
+            columns=tuple(column.stored for column in self.columns),
+            zeros=self.zeros if self.stored_zeros is None else self.stored_zeros,
+            stored_zeros=None,
+        )
+
+    @property
+    def recoded(self) -> bool:
+        """Whether the file is stored in finer codes than those of the schema."""
+        return any(column.stored is not column for column in self.columns)
 
     @property
     def private(self) -> tuple[Column, ...]:

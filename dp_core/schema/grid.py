@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -52,6 +52,11 @@ def on_grid(schema: Schema, positions: int) -> Schema:
     columns = tuple(_fine(column, positions) for column in schema.columns)
     rules = tuple(_on_positions(rule, schema, columns) for rule in schema.zeros.rules)
     return dataclasses.replace(schema, columns=columns, zeros=StructuralZeros(rules), coarse=schema)
+
+
+def stored_variable(column: Column) -> Variable:
+    """Return a column as it is stored (`Column.stored`), with its bins if it is on a grid."""
+    return _variable(column.stored, column)
 
 
 def variables(schema: Schema) -> Variables:
@@ -138,6 +143,63 @@ def _fine(column: Column, positions: int) -> Column:
             " more positions, or wider bins."
         )
     return fine
+
+
+def with_values(schema: Schema, names: Collection[str], positions: int = POSITIONS) -> Schema:
+    """Return the schema with numeric columns stored on a grid, so that their values can be summed.
+
+    Bins, levels and domain do not change; `Schema.stored` does. Columns of levels, and columns with
+    privately chosen bins, which are stored on a grid anyway, stay as they are.
+
+    Args:
+        schema: The schema as written.
+        names: Names of columns of the domain.
+        positions: Number of positions of a column from which a finer grid is not needed.
+
+    Raises:
+        BadInput: if no grid that contains the bin edges of a column is fine enough to store, or an
+            `impossible` rule cannot be stated on it.
+    """
+    columns = tuple(
+        dataclasses.replace(column, grid=_through_edges(column, positions))
+        if column.name in names and not column.levels and column.choice is None
+        else column
+        for column in schema.columns
+    )
+    fine = tuple(column.grid or column for column in columns)
+    rules = tuple(_on_positions(rule, schema, fine) for rule in schema.zeros.rules)
+    return dataclasses.replace(schema, columns=columns, stored_zeros=StructuralZeros(rules))
+
+
+def _through_edges(column: Column, positions: int) -> Column:
+    """Return a column on a grid of equal steps that contains all of its edges.
+
+    The grid has at least `positions` positions if there is one, and at most `MOST_POSITIONS`; whole
+    numbers and dates have at most one position each.
+    """
+    low, high = column.edges[0], column.edges[-1]
+    meeting, span = _common_step([edge - low for edge in column.edges[1:]]), high - low
+    most = int(MOST_POSITIONS // (span / meeting))
+    if not most:
+        raise BadInput(
+            f"Column {column.name!r} is in a declared analysis, which needs a grid of equal steps"
+            f" through all of its bin edges, and that would have more than {MOST_POSITIONS:,}"
+            " steps; write edges that are multiples of a larger number."
+        )
+    if column.kind == "number":
+        parts = min(most, math.ceil(positions / (span / meeting)))
+    else:
+        if meeting.denominator != 1:
+            raise BadInput(
+                f"Column {column.name!r} is in a declared analysis, which needs bin edges that are"
+                " whole numbers; write such edges."
+            )
+        # The grid's step must be a whole number, so that a position has equally many values.
+        parts = max(part for part in range(1, most + 1) if int(meeting) % part == 0)
+    step = meeting / parts
+    return dataclasses.replace(
+        column, edges=tuple(low + step * place for place in range(int(span / step) + 1)), grid=None
+    )
 
 
 def _common_step(distances: list[Fraction]) -> Fraction:

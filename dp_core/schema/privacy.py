@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, get_args
 
 Neighbours = Literal["add-remove", "replace-one"]
 """Which pairs of files are neighbours: one unit more or less, or one unit different."""
@@ -18,10 +18,14 @@ MOST_ROWS = 1000
 Noise = Literal["laplace", "gaussian"]
 """Kind of noise on counts."""
 
-Stage = Literal["domain", "total", "one_way", "select", "measure", "checks"]
-"""Paying stages, in their order; `domain` exists only if bins or levels are private."""
+Stage = Literal["domain", "total", "one_way", "select", "measure", "analyses", "checks"]
+"""Paying stages, in their order."""
 
-PAYING_STAGES: tuple[Stage, ...] = ("domain", "total", "one_way", "select", "measure", "checks")
+PAYING_STAGES: tuple[Stage, ...] = get_args(Stage)
+
+OCCASIONAL: tuple[Stage, ...] = ("domain", "analyses")
+"""Paying stages that a release has only if it needs them: for private bins or levels, and for
+declared analyses. The others have a share in every plan, which may be 0."""
 
 TABLE_STAGES: frozenset[str] = frozenset({"domain", "total", "one_way", "measure"})
 """Paying stages in which every event is a noisy table of counts."""

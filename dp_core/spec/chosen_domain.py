@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -16,7 +17,7 @@ from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate
 from dp_core.methods.private_domain.questions import questions
 from dp_core.schema.bin_edges import value_text
 from dp_core.schema.bin_pieces import Pieces
-from dp_core.schema.definition import Choice, Column, Schema
+from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import Recoding, variables
 from dp_core.schema.reading.private_domain_reader import bins_of, levels_of
 from dp_core.wall.released import Released, Totals
@@ -113,9 +114,7 @@ def resolved_plan(plan: Plan, choices: Choices) -> Plan:
 def recoding(schema: Schema) -> Recoding:
     """Return the recoding from `Schema.stored` to a schema with all bins and levels chosen."""
     tables = {
-        column.name: _codes(column, column.choice)
-        for column in schema.columns
-        if column.choice is not None
+        column.name: _codes(column) for column in schema.columns if column.stored is not column
     }
     return Recoding(schema.domain, tables)
 
@@ -210,14 +209,19 @@ def _spread_over(chosen: Chosen, positions: int) -> bool:
     )
 
 
-def _codes(column: Column, choice: Choice) -> NDArray[np.uint16]:
-    among = choice.among
-    assert choice.codes is not None
-    if column.levels:
+def _codes(column: Column) -> NDArray[np.uint16]:
+    """Return the code for each code in which the column is stored."""
+    among, choice = column.stored, column.choice
+    if choice is None:
+        # Every edge is an edge of the grid.
+        codes = [bisect_right(column.edges, low) - 1 for low in among.edges[:-1]]
+    elif column.levels:
+        assert choice.codes is not None
         place = {code: number for number, code in enumerate(choice.codes)}
         first = len(choice.codes)
         codes = [place.get(code, first + group) for code, group in enumerate(choice.group_of)]
     else:
+        assert choice.codes is not None
         codes = list(np.searchsorted(choice.codes, np.arange(among.bins), side="right"))
     if among.missing_code is not None:
         codes.append(column.bins)

@@ -14,6 +14,8 @@ from typing import Literal
 import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
+from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.private_domain.questions import questions
 from dp_core.methods.selection.budget.wanted_margins import weighted_error
 from dp_core.methods.selection.selector import Expected, Terms
@@ -26,6 +28,7 @@ from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.statistics import TableChecks, sensitivities
 from dp_core.wall.statistics.interactions import Interaction
 
+_LIMIT = 1000
 _FEW_COLUMNS = 16
 """Most columns for which Laplace noise can be the smaller; 15 at delta 1e-9 and epsilon 1."""
 _ERROR_OF_MODE: Mapping[Mode, tuple[float, float]] = {
@@ -80,6 +83,8 @@ def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms
     if shares["select"] and statistic:
         bounds = sensitivities(statistic, spec.privacy.relation)
         planned.append((shares["select"], *bounds, float(statistic.length)))
+    for analysis in spec.analyses:
+        planned += _planned_sums(spec, analysis, shares["analyses"] / len(spec.analyses))
     if shares["checks"] and spec.checks:
         planned.append((shares["checks"], *check_bounds(spec), float(len(spec.checks))))
     choices = None
@@ -114,6 +119,22 @@ def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms
     if spec.selector.workload and not spec.selector.adaptive:
         return min((found, other), key=lambda currency: _wanted_error(spec, terms(currency)))
     return _expecting_less(spec, found, other, times, terms)
+
+
+def _planned_sums(
+    spec: ReleaseSpec, analysis: DeclaredAnalysis, share: Fraction
+) -> list[tuple[Fraction, int, int, float]]:
+    """Return the two sums of a declared analysis as the choice of a currency sees them.
+
+    Their length limits are not known yet; noise is relative to a limit of `_LIMIT`.
+    """
+    regression = DeclaredRegression.of(analysis, spec.schema)
+    width = regression.together.width
+    found = []
+    for entries in (width * (width + 1) // 2, regression.coefficients):
+        l1 = math.isqrt(_LIMIT**2 * entries - 1) + 1
+        found.append((share / 2, l1, _LIMIT**2, entries / _LIMIT))
+    return found
 
 
 def _covered(spec: ReleaseSpec) -> bool:

@@ -6,12 +6,22 @@ of them in memory, for comparisons, benchmarks and notebooks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dp_core.methods.declared.declared_moments import estimated_moments
+from dp_core.methods.declared.declared_questions import (
+    MODEL_RECORDS,
+    MOMENTS_PART,
+    moments_question,
+    scores_question,
+)
+from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.private_domain.questions import ask
 from dp_core.methods.reconstruction.reconstructor import Model, in_series, piece_rows
 from dp_core.methods.replicates.kept_moments import (
@@ -24,16 +34,22 @@ from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
+from dp_core.schema.decoding import stored_codes
 from dp_core.schema.privacy import Stage
 from dp_core.spec.chosen_domain import choose, recoding, resolved_plan
 from dp_core.spec.plan import Plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Counter
+from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.coarse_counter import CoarseCounter
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession, Session
 from dp_core.wall.released import Measurement, Records, Released, Table, Totals, tables_of
+from dp_core.wall.statistics import Sum
+
+Settle: TypeAlias = Callable[[str, Sum], Sum]
+"""Returns the question to ask for a name and a question, the same at every call for a name."""
 
 LANES = 4
 """Pieces of a large set that may be drawn in parallel."""
@@ -87,9 +103,11 @@ def ask_all(plan: Plan, counter: Counter, session: Session) -> Answered:
         ReleaseError: if the budget or the domain does not allow it.
     """
     bought: tuple[Released, ...] = ()
+    stored = Curator(plan.spec.schema.stored.domain, counter, session)
     if plan.spec.schema.private:
-        bought = choose_domain(plan, Curator(plan.spec.schema.stored.domain, counter, session))
+        bought = choose_domain(plan, stored)
         plan = resolved_plan(plan, choose(plan.spec.schema, bought))
+    if plan.spec.schema.recoded:
         counter = CoarseCounter(counter, recoding(plan.spec.schema))
     curator = Curator(plan.spec.schema.domain, counter, session)
     basics = tuple(
@@ -101,7 +119,9 @@ def ask_all(plan: Plan, counter: Counter, session: Session) -> Answered:
         for replicate in replicates(plan)
         for item in measure_selected(plan, curator, selections, replicate)
     )
-    return Answered((*bought, *basics, *chosen), selections, curator.public_rows(), plan)
+    measured, rows = (*bought, *basics, *chosen), curator.public_rows()
+    declared = measure_analyses(plan, stored, measured, selections, rows=rows)
+    return Answered((*measured, *declared), selections, rows, plan)
 
 
 def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -> Outcome:
@@ -208,11 +228,16 @@ def behind(plan: Plan, released: Sequence[Released], number: int) -> tuple[Relea
 
 
 def _in_codes(released: Sequence[Released]) -> list[Released]:
-    """Return the results that refer to the codes of the file.
+    """Return the results that refer to the codes of the schema, to which models are fitted.
 
-    The counts that chose bins and levels refer to other codes; no model uses them.
+    The counts that chose bins and levels, and the sums of declared analyses, refer to the codes in
+    which the file is stored.
     """
-    return [item for item in released if not (isinstance(item, Totals) and item.stage == "domain")]
+    return [
+        item
+        for item in released
+        if not (isinstance(item, Totals) and item.stage in ("domain", "analyses"))
+    ]
 
 
 def generator(seed: int, purpose: str, number: int) -> np.random.Generator:
@@ -291,6 +316,119 @@ def measure_selected(
     return found
 
 
+def measure_analyses(
+    plan: Plan,
+    curator: Curator,
+    released: Sequence[Released],
+    selections: Sequence[Selection],
+    *,
+    rows: int | None,
+    settle: Settle = lambda _name, question: question,
+) -> tuple[Totals, ...]:
+    """Return the noisy sums of the declared analyses: for each its second moments and its scores.
+
+    Args:
+        plan: Plan of the release.
+        curator: Curator for the codes of `Schema.stored`.
+        released: Everything that was measured before.
+        selections: Result of `select`.
+        rows: Number of records if it is public, otherwise None.
+        settle: Called with the name and the value of each question before it is asked; it returns
+            the question to ask, so that a repeated call after a crash asks the same. By default
+            that is the question itself.
+    """
+    spec = plan.spec
+    if not spec.analyses:
+        return ()
+    draws = PosteriorDraws(plan, released, selections, rows=rows)
+    cost = plan.costs["analyses"] / len(spec.analyses)
+    costs = {"moments": cost * MOMENTS_PART, "scores": cost * (1 - MOMENTS_PART)}
+    found: list[Totals] = []
+    for number, analysis in enumerate(spec.analyses, start=1):
+        regression = DeclaredRegression.of(analysis, spec.schema)
+        rng = generator(spec.seed, "analyses", number)
+        codes, records = draws.model_records(regression, rng)
+
+        def noise(part: str) -> Callable[[Sum], float]:
+            return lambda question: curator.statistic_noise(question, costs[part]).stddev
+
+        def ask(part: str, question: Sum, number: int = number) -> Totals:
+            step = f"analysis-{number}-{part}"
+            return curator.total("analyses", step, settle(step, question), costs[part])
+
+        moments = ask("moments", moments_question(regression, codes, records, noise("moments")))
+        known = estimated_moments(regression, moments, codes, records)
+        scores = scores_question(regression, codes, records, known, noise("scores"), rng)
+        found += [moments, ask("scores", scores)]
+    return tuple(found)
+
+
+class PosteriorDraws:
+    """Draws of a release's tables given what it measured, and model records made from them."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        released: Sequence[Released],
+        selections: Sequence[Selection],
+        *,
+        rows: int | None,
+    ) -> None:
+        """Learn the posterior distribution; see `fits` for the arguments."""
+        spec = plan.spec
+        asked = selections[0].dependences if selections else None
+        self._plan = plan
+        self.tables = PosteriorTables.of(
+            spec.schema.domain,
+            _in_codes(released),
+            sets=spec.sets,
+            rows=rows,
+            zeros=spec.schema.zeros,
+            dependences=dict(zip(asked.pairs, asked.values, strict=True)) if asked else {},
+            dependence_stddev=asked.stddev if asked else 0.0,
+            scores=scores_of(spec.schema),
+            rng=generator(spec.seed, "posterior", 0),
+        )
+
+    def size(self, number: int) -> int:
+        """Return the number of records of a set, from 1."""
+        return max(1, round(float(self.tables.totals[number - 1])))
+
+    def model_records(
+        self, regression: DeclaredRegression, rng: np.random.Generator
+    ) -> tuple[NDArray[np.uint16], float]:
+        """Return records of a regression's columns as the first two sets may have them.
+
+        Args:
+            regression: The declared regression.
+            rng: Generator for post-processing.
+
+        Returns:
+            Stored codes of records without missing values, shape (records, columns), in the order
+            of the analysis; and the estimated number of such records in the file.
+        """
+        spec, names = self._plan.spec, regression.analysis.columns
+        domain = spec.schema.domain.project(names)
+        zeros = StructuralZeros(
+            tuple(rule for rule in spec.schema.zeros.rules if {*rule.columns} <= {*names})
+        )
+        columns = [spec.schema.column(name) for name in names]
+        found, parts = [], []
+        for number in range(1, 3):
+            tables = [each for each in self.tables.draw(number) if {*each.clique} <= {*names}]
+            model = spec.reconstructor.restore(
+                domain, tables, rows=self.size(number), zeros=zeros, released=()
+            )
+            drawn = model.sample(min(self.size(number), MODEL_RECORDS // 2), rng=rng)
+            codes = np.column_stack(
+                [stored_codes(each, drawn.column(each.name), rng=rng) for each in columns]
+            )
+            complete = regression.complete(codes)
+            found.append(codes[complete])
+            parts.append(self.size(number) * float(complete.mean()))
+        return np.concatenate(found), float(np.mean(parts))
+
+
 def fits(
     plan: Plan, released: Sequence[Released], selections: Sequence[Selection], *, rows: int | None
 ) -> Iterator[tuple[int, Model]]:
@@ -306,22 +444,9 @@ def fits(
         for number in model_numbers(plan):
             yield number, fit(plan, released, number, rows=rows)
         return
-    spec = plan.spec
-    asked = selections[0].dependences if selections else None
-    posterior = PosteriorTables.of(
-        spec.schema.domain,
-        _in_codes(released),
-        sets=spec.sets,
-        rows=rows,
-        zeros=spec.schema.zeros,
-        dependences=dict(zip(asked.pairs, asked.values, strict=True)) if asked else {},
-        dependence_stddev=asked.stddev if asked else 0.0,
-        scores=scores_of(spec.schema),
-        rng=generator(spec.seed, "posterior", 0),
-    )
+    posterior = PosteriorDraws(plan, released, selections, rows=rows)
     for number in model_numbers(plan):
-        tables = posterior.draw(number)
-        size = max(1, round(float(posterior.totals[number - 1])))
+        tables, size = posterior.tables.draw(number), posterior.size(number)
         yield number, restore(plan, released, number, tables=tables, rows=size)
 
 

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal, get_args
 
+from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.selection.selector import Selector
 from dp_core.schema.definition import Schema
@@ -63,6 +64,7 @@ class ReleaseSpec:
             changes no result, so it is not part of `document`.
         measurements: Finished release whose noisy tables are used instead of measuring, which costs
             nothing and opens no data; None (the default) to measure.
+        analyses: Regressions that the release measures directly; () by default.
         document: The resolved spec as plain JSON values; the plan's hash covers it.
     """
 
@@ -88,4 +90,5 @@ class ReleaseSpec:
     publish: Publish = "at-once"
     dask: CountingCluster | None = None
     measurements: EarlierRelease | None = None
+    analyses: tuple[DeclaredAnalysis, ...] = ()
     document: Mapping[str, object]

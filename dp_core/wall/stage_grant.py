@@ -17,6 +17,7 @@ PAYS: Mapping[str, tuple[Stage, ...]] = {
     # A selection in rounds measures tables between its choices.
     "select": ("select", "measure"),
     "measure": ("measure",),
+    "analyses": ("analyses",),
     "check": ("checks",),
 }
 """Stages of the pipeline that need a grant, and the shares of the budget that each may charge.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.errors import BadInput
+from dp_core.schema.privacy import OCCASIONAL
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.approval import Gate
 from flows.answers.amounts import (
@@ -36,6 +37,7 @@ STAGE_NAMES = (
     "basics",
     "select",
     "measure",
+    "analyses",
     "reconstruct",
     "synthesize",
     "check",
@@ -51,7 +53,7 @@ _OF_PUBLIC = ("reuse", "reconstruct", "synthesize", "check", "publish")
 
 
 def stages_of(costs: Collection[str], sets: int = 1, *, reuses: bool = False) -> tuple[str, ...]:
-    """Return the stages of a release in their order; `domain` is for private choices only.
+    """Return the stages of a release in their order; some are only in some releases.
 
     Args:
         costs: Paying stages of its plan.
@@ -61,7 +63,7 @@ def stages_of(costs: Collection[str], sets: int = 1, *, reuses: bool = False) ->
     if reuses:
         return _OF_PUBLIC
     left_out = {"reuse"} | (set() if sets else set(OF_SETS))
-    left_out |= set() if "domain" in costs else {"domain"}
+    left_out |= set(OCCASIONAL) - set(costs)
     return tuple(stage for stage in STAGE_NAMES if stage not in left_out)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.release_run import CONFIDENTIAL_STAGES
 from tasks.stages.choose_domain import read_domain
+from tasks.stages.measure_analyses import read_analyses
 from tasks.stages.measure_marginals import read_selections
 from tasks.stages.reconstruct import read_released, restored_models
 from tasks.stages.synthesize import synthetic_codes, synthetic_file
@@ -28,6 +29,7 @@ def forget_lost(run: ConfidentialRun) -> None:
         "domain": read_domain,
         "select": read_selections,
         "measure": read_released,
+        "analyses": read_analyses,
         "reuse": read_released,
         "reconstruct": restored_models,
         "synthesize": _open_sets,

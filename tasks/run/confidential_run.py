@@ -51,7 +51,7 @@ class ConfidentialRun(Run):
 
     @property
     def stored(self) -> CodeStore:
-        """The code store as written, before the choice of private bins and levels."""
+        """The code store as written: of `Schema.stored`."""
         from dp_core.confidential.code_store import CodeStore
 
         return CodeStore(self.codes, self.schema.stored.domain)
@@ -59,7 +59,7 @@ class ConfidentialRun(Run):
     @cached_property
     def store(self) -> CodeStore:
         """The file as codes of `schema`; with private bins or levels only after stage `domain`."""
-        if not self.schema.private:
+        if not self.schema.recoded:
             return self.stored
         from dp_core.confidential.code_store import RecodedStore
         from dp_core.spec.chosen_domain import recoding
@@ -96,11 +96,11 @@ class ConfidentialRun(Run):
         """
         return self._curator(self.counter, self.schema, grant)
 
-    def domain_curator(self, grant: StageGrant) -> Curator:
-        """Return the curator of the stage `domain`, which uses the stored codes.
+    def stored_curator(self, grant: StageGrant) -> Curator:
+        """Return the curator of the stages `domain` and `analyses`, which use the stored codes.
 
         Args:
-            grant: The ledger's grant for that stage.
+            grant: The ledger's grant for the stage that asks.
         """
         from tasks.counting.dask_counter import DaskCounter
 

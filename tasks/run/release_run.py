@@ -136,12 +136,15 @@ class Run:
 
         A release that uses an earlier one's tables has `reuse` instead of the stages that measure;
         its `check` reads no data. Others have no `reuse`. Only one with private choices has
-        `domain`, and only one with sets those of `OF_SETS`.
+        `domain`, only one with declared analyses `analyses`, and only one with sets those of
+        `OF_SETS`.
         """
         if self.reuses:
             return stage == "check" or stage not in CONFIDENTIAL_STAGES
         if stage == "domain":
             return bool(self.planned.spec.schema.private)
+        if stage == "analyses":
+            return bool(self.planned.spec.analyses)
         return stage != "reuse" and (stage not in OF_SETS or self.planned.spec.sets > 0)
 
     def fact(self, stage: str, name: str) -> object:

@@ -23,7 +23,7 @@ def choose_domain(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
     from dp_core.bundle.files.marginals_file import write_marginals
     from dp_core.spec.chosen_domain import choose
 
-    released = procedure.choose_domain(run.planned, run.domain_curator(grant))
+    released = procedure.choose_domain(run.planned, run.stored_curator(grant))
     schema = run.planned.spec.schema
     write_marginals(run.folder.public / DOMAIN, released, schema)
     choices = choose(schema, released)

@@ -34,7 +34,7 @@ def reconstruct(run: Run) -> Mapping[str, object]:
     is_public = run.spec.privacy.relation.rows_public
     selections = read_selections(run)
     if run.spec.mode == "posterior":
-        _require_committed(run, selections)
+        require_own_dependences(run, selections)
     public_rows = rows if is_public and isinstance(rows, int) else None
     for number, model in fits(run.plan, released, selections, rows=public_rows):
         _write_tables(model_file(run, number), model.tables)
@@ -43,7 +43,7 @@ def reconstruct(run: Run) -> Mapping[str, object]:
     return {"models": fitted}
 
 
-def _require_committed(run: Run, selections: Sequence[Selection]) -> None:
+def require_own_dependences(run: Run, selections: Sequence[Selection]) -> None:
     """Refuse dependences that are not those that the release paid for, or the one it uses."""
     earlier = run.planned.spec.measurements
     reservation = run.ledger.reservation(earlier.release if earlier else run.spec.release)

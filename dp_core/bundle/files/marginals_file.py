@@ -31,6 +31,7 @@ from dp_core.bundle.files.parquet_file import write_parquet
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
+from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.tables.domain import Domain
 from dp_core.tables.sparse_cells import pack
 from dp_core.wall.released import Answers, Measurement, Records, Released, SparseTable, Totals
@@ -83,7 +84,7 @@ COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {
 """Type and description of each column, in the order of the file."""
 SCHEMA = pa.schema([(name, kind) for name, (kind, _) in COLUMNS.items()])
 _PIECE = 1 << 17
-_STAGES = ("domain", "total", "one_way", "select", "measure", "checks")
+_STAGES = PAYING_STAGES
 _NOISES = ("laplace", "gaussian")
 _KINDS = ("table", "sparse", "cells", "parities", "totals")
 _MOST_CELLS = 2**31

@@ -54,6 +54,7 @@ _STAGE_WORDS = {
     "one_way": "one-way tables",
     "select": "choosing tables",
     "measure": "the chosen tables",
+    "analyses": "declared analyses",
     "checks": "quality checks",
 }
 

@@ -24,7 +24,7 @@ from dp_core.spec.release_spec import Mode
 
 KEY = "measurements"
 MEASURING = (
-    *("data", "privacy", "method", "tables", "domain"),
+    *("data", "privacy", "method", "tables", "analyses", "domain"),
     *("total", "one_way", "select", "measure"),
 )
 """Keys that say what was measured, from which file, and with which noise."""
@@ -89,7 +89,7 @@ def with_measurements(root: Node, find: FindEarlier) -> tuple[Node, EarlierRelea
     source = f"release {earlier.release}"
     for key, value in _measured_with(earlier).items():
         if key in keys:
-            _check_equal(keys[key], value, earlier)
+            _check_equal(keys[key], _as_typed(key, keys[key], value), earlier)
         given[key] = from_plain(value, source, key)
     for key in keys:
         if key in MEASURING and key not in given:
@@ -187,6 +187,12 @@ def _measured_with(earlier: EarlierRelease) -> Mapping[str, Any]:
         options = found["select"]
         found["select"] = {key: options[key] for key in options if key != "tables_share"}
     return found
+
+
+def _as_typed(key: str, node: Node, value: Any) -> Any:
+    """Return a resolved value in the form of what was typed: formulas may stand without a share."""
+    short = key == "analyses" and not isinstance(node.content, Mapping)
+    return value["formulas"] if short else value
 
 
 def _check_method(node: Node, earlier: EarlierRelease) -> None:

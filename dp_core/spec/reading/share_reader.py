@@ -9,11 +9,15 @@ from typing import Any
 from dp_core.documents.node import Node
 from dp_core.errors import BadInput
 from dp_core.methods.private_domain.questions import SHARE
-from dp_core.schema.privacy import PAYING_STAGES, Neighbours, Privacy, Stage
+from dp_core.schema.privacy import OCCASIONAL, PAYING_STAGES, Neighbours, Privacy, Stage
 from dp_core.spec.presets import Preset
 
 KNOWING: tuple[Stage, ...] = ("one_way", "total")
 """Stages whose results a selection may use."""
+
+
+ANALYSES_SHARE = Fraction(3, 10)
+"""Default share of declared analyses."""
 
 
 def resolve_shares(
@@ -26,8 +30,8 @@ def resolve_shares(
 
     Args:
         stated: Nonnegative shares that the spec states.
-        preset: Nonnegative shares of the preset; a missing stage has 0. The result omits `domain`
-            if neither names it.
+        preset: Nonnegative shares of the preset; a missing stage has 0. The result omits a stage of
+            `OCCASIONAL` if neither names it.
 
     Raises:
         ValueError: if the stated shares sum to more than 1, or to less and no stage takes the rest.
@@ -53,7 +57,7 @@ def resolve_shares(
         if stage in stated
         else (left * weights[stage] / weight_sum if left else Fraction(0))
         for stage in PAYING_STAGES
-        if stage != "domain" or stage in stated or stage in preset
+        if stage not in OCCASIONAL or stage in stated or stage in preset
     }
 
 
@@ -66,6 +70,7 @@ def read_shares(
     selector_name: str,
     *,
     private: bool,
+    analyses: bool = False,
 ) -> Mapping[Stage, Fraction]:
     """Return the share of every paying stage, as stated or from the preset; they sum to exactly 1.
 
@@ -77,6 +82,7 @@ def read_shares(
         selector: The selection, or the parametric method in its place.
         selector_name: Its name, for messages.
         private: Whether the schema has privately chosen bins or levels.
+        analyses: Whether the spec declares analyses; False by default.
 
     Raises:
         BadInput: if the shares do not sum to 1, a stage cannot use its share, or lacks one.
@@ -99,10 +105,10 @@ def read_shares(
     unused = {"total"} if privacy.relation.rows_public else set()
     unused |= set() if selector.adaptive else {"select"}
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
+    if analyses:
+        usable = _with_part(usable, "analyses", ANALYSES_SHARE)
     if private:
-        left = (1 - SHARE) / sum(usable.values(), Fraction(0))
-        usable = {stage: share * left for stage, share in usable.items()}
-        usable["domain"] = SHARE
+        usable = _with_part(usable, "domain", SHARE)
     elif stated.get("domain"):
         raise nodes["domain"].error(
             "pays for privately chosen bins and levels, but the schema has none; remove this share,"
@@ -119,6 +125,11 @@ def read_shares(
             f"{selector_name} looks at the data and needs a share of the budget; add one, for"
             " example share: 0.1."
         )
+    if analyses and not shares["analyses"]:
+        raise sections["analyses"].error(
+            "have no budget; give them a share, for example analyses: {formulas: [...], share:"
+            " 0.3}."
+        )
     if private and not shares["domain"]:
         raise nodes["domain" if "domain" in nodes else next(iter(nodes))].error(
             "leaves no budget for the stage domain, which chooses the private bins and levels of"
@@ -129,6 +140,14 @@ def read_shares(
             f"has no budget left ({_listing(shares)}); give measure a share."
         )
     return shares
+
+
+def _with_part(
+    usable: Mapping[Stage, Fraction], stage: Stage, share: Fraction
+) -> dict[Stage, Fraction]:
+    """Return shares in which one more stage has a part, and the others divide the rest."""
+    left = (1 - share) / sum(usable.values(), Fraction(0))
+    return {**{other: own * left for other, own in usable.items()}, stage: share}
 
 
 def check_known(

@@ -58,6 +58,7 @@ def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[
         },
         "method": spec.method,
         **({"tables": [table.to_json() for table in wanted]} if wanted else {}),
+        **({"analyses": _analyses(spec)} if spec.analyses else {}),
         **({"domain": share("domain")} if "domain" in spec.shares else {}),
         "total": share("total"),
         "one_way": share("one_way"),
@@ -73,4 +74,11 @@ def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[
         },
         "checks": {**share("checks"), **checks, **formulas},
         **({"publish": spec.publish} if spec.publish != PUBLISH[0] else {}),
+    }
+
+
+def _analyses(spec: ReleaseSpec) -> dict[str, object]:
+    return {
+        "formulas": [analysis.formula for analysis in spec.analyses],
+        "share": str(spec.shares["analyses"]),
     }

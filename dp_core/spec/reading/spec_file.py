@@ -25,6 +25,11 @@ from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.reading.schema_file import check_version, parse_schema
 from dp_core.spec.data_location import DataPlace, read_object_url, read_table
 from dp_core.spec.presets import PRESETS, Preset
+from dp_core.spec.reading.analyses_reader import (
+    analyses_section,
+    check_analyses,
+    read_analyses,
+)
 from dp_core.spec.reading.checks_reader import read_tables, read_thresholds
 from dp_core.spec.reading.cluster_reader import read_cluster
 from dp_core.spec.reading.measurements_reader import (
@@ -69,6 +74,7 @@ _KEYS = (
     "privacy",
     "method",
     "tables",
+    "analyses",
     "domain",
     "total",
     "one_way",
@@ -135,6 +141,7 @@ def load_spec(path: Path, *, find: FindEarlier = no_ledger) -> ReleaseSpec:
         ("checks", ("share", "tables", "thresholds", "formulas")),
     ):
         sections[stage].fields(known, example=_EXAMPLES[stage])
+    sections["analyses"] = analyses_section(keys.get("analyses"), root)
     formulas = _read_formulas(sections["checks"], schema)
     synthesis = sections["synthesize"].entries()
     rows_node, seed_node, sets_node = (synthesis.get(key) for key in ("rows", "seed", "sets"))
@@ -145,7 +152,9 @@ def load_spec(path: Path, *, find: FindEarlier = no_ledger) -> ReleaseSpec:
     sets = usual if sets_node is None else sets_node.integer(minimum=0, maximum=MAX_SETS)
     if sets_node is not None and not sets:
         preset, mode = without_sets(sets_node, keys, sections, preset), "shared"
+    schema, analyses = read_analyses(sections["analyses"], schema)
     if preset.synthesize:
+        check_analyses(sections["analyses"], analyses, mode, sets)
         refuse_wanted(keys.get("tables"), preset.synthesize)
         schema, selector, reconstructor = read_parametric(
             keys, sections, preset, schema, rows, _SECTION_KEYS["synthesize"]
@@ -165,8 +174,12 @@ def load_spec(path: Path, *, find: FindEarlier = no_ledger) -> ReleaseSpec:
             mode, sets = "posterior", POSTERIOR_SETS if sets_node is None else sets
         if sets_node is not None and not sets:
             refuse_records(sets_node, selector, selector_name)
-    private = bool(schema.private)
-    shares = read_shares(root, sections, preset, privacy, selector, selector_name, private=private)
+    check_analyses(sections["analyses"], analyses, mode, sets)
+    shares = read_shares(
+        *(root, sections, preset, privacy, selector, selector_name),
+        private=bool(schema.private),
+        analyses=bool(analyses),
+    )
     measured: list[Stage] = [stage for stage in KNOWING if shares[stage]]
     check_known(sections, place, selector, privacy.relation.of_rows, measured)
     mode_place = synthesis.get("mode", sections["synthesize"])
@@ -210,6 +223,7 @@ def load_spec(path: Path, *, find: FindEarlier = no_ledger) -> ReleaseSpec:
         publish=one_of(keys.get("publish"), PUBLISH),
         dask=read_cluster(keys.get("dask")),
         measurements=earlier,
+        analyses=analyses,
         document={},
     )
     document = spec_document(spec, selector_name, reconstructor_name)

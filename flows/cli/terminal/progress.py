@@ -18,6 +18,7 @@ WORDS = {
     "basics": "Measure rows and one-way tables",
     "select": "Select tables privately",
     "measure": "Measure tables",
+    "analyses": "Measure declared analyses",
     "reconstruct": "Reconstruct a model",
     "synthesize": "Synthesize the sets",
     "check": "Check quality",

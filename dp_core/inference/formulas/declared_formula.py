@@ -1,0 +1,115 @@
+"""Formulas that a release can measure directly: one column on others, each as it is."""
+
+from __future__ import annotations
+
+from dp_core.errors import BadInput
+from dp_core.inference.formulas.declared_analysis import MOST_COEFFICIENTS, DeclaredAnalysis
+from dp_core.inference.formulas.formula import Formula, read_formula
+from dp_core.schema.definition import Column, Schema
+
+FORM = "a declared analysis is one column on others as they are, such as 'income ~ age + sex'"
+
+
+def declared_analysis(text: str, schema: Schema) -> DeclaredAnalysis:
+    """Return the declared analysis of a formula.
+
+    Args:
+        text: The formula as typed.
+        schema: Schema of the release.
+
+    Raises:
+        BadInput: if it is not a formula, or not of the form that can be measured.
+    """
+    formula = read_formula(text, schema.names)
+    _check_form(formula, schema)
+    outcome = formula.outcome_columns[0]
+    predictors = tuple(term[0] for term in formula.terms if term)
+    for name in (outcome, *predictors):
+        _check_column(formula, name, schema)
+    found = DeclaredAnalysis(formula.text, outcome, predictors)
+    count = 1 + sum(_width(schema.column(name)) for name in predictors)
+    count *= _width(schema.column(outcome))
+    if count > MOST_COEFFICIENTS:
+        raise BadInput(
+            f"The formula {text!r:.120} has {count} coefficients, more than the"
+            f" {MOST_COEFFICIENTS} that can be measured together; leave a column out."
+        )
+    return found
+
+
+def same_analysis(formula: Formula, analysis: DeclaredAnalysis) -> bool:
+    """Return whether a formula is a declared analysis, with its columns in any order."""
+    terms = [term for term in formula.terms if term]
+    return (
+        () in formula.terms
+        and formula.outcome_columns == (analysis.outcome,)
+        and all(len(term) == 1 for term in terms)
+        and {*formula.columns} <= {*formula.by_level}
+        and not _as_levels(formula)
+        and sorted(term[0] for term in terms) == sorted(analysis.predictors)
+    )
+
+
+def _check_form(formula: Formula, schema: Schema) -> None:
+    if () not in formula.terms:
+        raise BadInput(f"The formula {formula.text!r:.120} has no intercept; {FORM}.")
+    for term in formula.terms:
+        if len(term) > 1:
+            raise BadInput(
+                f"The formula {formula.text!r:.120} has the interaction {':'.join(term)}; {FORM}."
+            )
+    changed = [name for name in formula.columns if name not in formula.by_level]
+    if len(formula.outcome_columns) > 1 or changed:
+        name = changed[0] if changed else formula.outcome
+        raise BadInput(f"The formula {formula.text!r:.120} computes with {name}; {FORM}.")
+    named = [name for term in formula.terms for name in term]
+    if len(set(named)) != len(named):
+        raise BadInput(f"The formula {formula.text!r:.120} has a column in two terms; {FORM}.")
+    for name in _as_levels(formula):
+        if not schema.column(name).levels:
+            raise BadInput(
+                f"The formula {formula.text!r:.120} takes the number {name} as levels; {FORM}."
+            )
+        raise BadInput(
+            f"The formula {formula.text!r:.120} states how {name} is coded; write {name} alone,"
+            " whose first level is then the reference."
+        )
+
+
+def _as_levels(formula: Formula) -> list[str]:
+    """Return the columns that stand in C(...) with anything besides the column."""
+    description = formula.description
+    found = []
+    for term in (*description.lhs_termlist, *description.rhs_termlist):
+        for factor in term.factors:
+            code = factor.code.replace(" ", "")
+            if code.startswith("C("):
+                found += factor.columns
+    return found
+
+
+def _check_column(formula: Formula, name: str, schema: Schema) -> None:
+    if name not in schema.domain.columns:
+        source = next(each.source for each in schema.dependents if each.column.name == name)
+        raise BadInput(
+            f"The formula {formula.text!r:.120} uses {name!r}, which is derived from {source!r} and"
+            f" not measured; use {source!r}."
+        )
+    column = schema.column(name)
+    if column.levels and column.choice is not None:
+        raise BadInput(
+            f"The formula {formula.text!r:.120} uses {name!r}, whose levels are chosen privately;"
+            " state its levels in the schema, or leave it out."
+        )
+    labels = [level.label for level in column.levels]
+    if len(set(labels)) != len(labels):
+        raise BadInput(
+            f"The formula {formula.text!r:.120} uses {name!r}, in which two levels have the same"
+            " label; give each its own in the schema."
+        )
+    if column.bins < 2:
+        raise BadInput(f"The formula {formula.text!r:.120} uses {name!r}, which has one level.")
+
+
+def _width(column: Column) -> int:
+    return column.bins - 1 if column.levels else 1

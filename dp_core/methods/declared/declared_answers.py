@@ -1,0 +1,201 @@
+"""Coefficients of a declared regression from its noisy sums, with the sets for what these lack.
+
+The scores S at coefficients a tell how far the file's own coefficients b are from a: S is the mean
+that records with coefficients b would give at a. The distribution of the predictors, and how the
+length limit cuts, come from the synthetic sets, corrected by the noisy second moments. This is done
+with each set. The differences between the sets then show what the noisy sums do not tell, and
+Rubin's rule (1987) combines them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dp_core.methods.declared.class_model import chances_of, information
+from dp_core.methods.declared.declared_moments import Moments, estimated_moments
+from dp_core.methods.declared.declared_questions import (
+    MODEL_RECORDS,
+    coefficients_of,
+    own_residuals,
+    residual_variance,
+)
+from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, Floats
+from dp_core.methods.declared.whitening import from_whole
+from dp_core.wall.released import Totals
+from dp_core.wall.statistics.regressions.features import ONE
+from dp_core.wall.statistics.regressions.shortened import UNIT, Scores
+
+_STEPS = 12
+_STEP = 0.05  # step of a numeric derivative, in standard deviations of the residuals
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeclaredFit:
+    """Coefficients of a declared regression given one set.
+
+    Attributes:
+        coefficients: In the units of the features, shape (residuals, features).
+        covariance: Covariance by the file's sampling and by the noise, shape (k, k) for the k
+            coefficients level by level.
+    """
+
+    coefficients: Floats
+    covariance: Floats
+
+
+def declared_fits(
+    regression: DeclaredRegression,
+    moments: Totals,
+    scores: Totals,
+    sets: Sequence[Codes],
+    *,
+    records: float,
+) -> tuple[DeclaredFit, ...]:
+    """Return the coefficients given each set.
+
+    Args:
+        regression: The regression.
+        moments: Noisy `SecondMoments` of the release.
+        scores: Noisy `Scores` of the release.
+        sets: Records of each set, shape (records, columns), in stored codes and in the order of
+            `DeclaredAnalysis.columns`; those with missing values are left out.
+        records: Number of records of the file without missing values.
+    """
+    complete = [codes[regression.complete(codes)] for codes in sets]
+    together = np.concatenate(
+        [thinned(codes, MODEL_RECORDS // len(complete)) for codes in complete]
+    )
+    found = estimated_moments(regression, moments, together, records)
+    return tuple(_fit(regression, found, scores, codes, records) for codes in complete)
+
+
+def thinned(codes: Codes, most: int) -> Codes:
+    """Return at most about `most` records, evenly spaced."""
+    return codes[:: max(1, len(codes) // max(most, 1))]
+
+
+def _fit(
+    regression: DeclaredRegression, moments: Moments, scores: Totals, codes: Codes, records: float
+) -> DeclaredFit:
+    of = scores.of
+    assert isinstance(of, Scores)
+    p, q = regression.features.width, regression.residuals
+    at = from_whole(of.at, q)
+    unit = float(UNIT * ONE)
+    wanted = scores.values / (unit * max(records, 1.0))
+    variance = scores.variance / (unit * max(records, 1.0)) ** 2
+    codes = thinned(codes, 2 * MODEL_RECORDS)
+    # Coordinates in which the transformed predictors of the file have unit second moments.
+    steady = moments.x + np.eye(p) * 0.5 / max(records, 1.0)
+    basis = np.linalg.cholesky(np.linalg.inv(steady))
+    x = regression.x(codes)
+    w = x @ basis
+    model: _Number | _Classes = (
+        _Number(regression, of, codes, x, w, moments)
+        if regression.linear
+        else _Classes(of, codes, x, w, at)
+    )
+    found = np.zeros(q * p)
+    for _ in range(_STEPS):
+        mean, slope = model.response(found)
+        step = np.linalg.lstsq(slope, mean / unit - wanted, rcond=1e-6)[0]
+        reach = float(np.sqrt(((w @ step.reshape(q, p).T) ** 2).mean()))
+        found = found + step * min(1.0, model.reach / max(reach, 1e-300))
+        if reach < 1e-6:
+            break
+    # The predictors of the set have other second moments than those of the file, in which the same
+    # difference of the scores stands for another difference of the coefficients.
+    own = np.kron(np.eye(q), w.T @ w / len(w) + np.eye(p) * 0.5 / max(records, 1.0))
+    move = own @ found
+    _, slope = model.response(found)
+    inverse = own @ np.linalg.pinv(slope, rcond=1e-6)
+    covariance = variance * inverse @ inverse.T
+    sampling = own @ np.linalg.pinv(model.information(found)) / max(records, 1.0)
+    covariance = covariance + (sampling + sampling.T) / 2
+    # The second moments are noisy too; their error scales the move.
+    covariance = covariance + np.eye(q * p) * moments.uncertain**2 * float(move @ move)
+    out = np.kron(np.eye(q), basis)
+    covariance = out @ covariance @ out.T
+    return DeclaredFit(at + (out @ move).reshape(q, p), (covariance + covariance.T) / 2)
+
+
+class _Number:
+    """Mean scores of a set's records whose outcome has other coefficients; linear regression."""
+
+    def __init__(
+        self,
+        regression: DeclaredRegression,
+        of: Scores,
+        codes: Codes,
+        x: Floats,
+        w: Floats,
+        moments: Moments,
+    ) -> None:
+        self._of, self._codes, self._w = of, codes, w
+        best = coefficients_of(regression, x, moments, len(x))
+        self._variance = residual_variance(moments, best)
+        own = own_residuals(x, regression.y(codes))
+        self._own = own * np.sqrt(self._variance / max(float(own @ own) / len(own), 1e-12))
+        self.reach = float(np.sqrt(self._variance))
+
+    def response(self, move: Floats) -> tuple[Floats, Floats]:
+        """Return the mean score if the coefficients are `move` away, and minus its derivative."""
+        step = _STEP * float(np.sqrt(self._variance))
+        mean = self._mean(move)
+        slope = np.empty((len(move), len(move)))
+        for place in range(len(move)):
+            other = move.copy()
+            other[place] += step
+            slope[:, place] = (mean - self._mean(other)) / (step * UNIT * ONE)
+        return mean, slope
+
+    def _mean(self, move: Floats) -> Floats:
+        residual = np.rint(-(self._own + self._w @ move) * ONE).astype(np.int64)[:, None]
+        return np.asarray(self._of.vectors_of(self._codes, residual).mean(axis=0))
+
+    def information(self, _move: Floats) -> Floats:
+        """Return the information of a record about the coefficients, without a limit."""
+        return np.asarray(self._w.T @ self._w / len(self._w) / self._variance)
+
+
+class _Classes:
+    """Mean scores of a set's predictors with an outcome of levels at other coefficients."""
+
+    reach = 1.0
+
+    def __init__(self, of: Scores, codes: Codes, x: Floats, w: Floats, at: Floats) -> None:
+        self._w, self._before = w, x @ at.T
+        self._residuals = len(at)
+        there = chances_of(x, at)
+        # Vectors of a record for each level that its outcome may have.
+        self._vectors = []
+        for level in range(self._residuals + 1):
+            own = np.arange(1, self._residuals + 1) == level
+            residual = np.rint((there - own) * ONE).astype(np.int64)
+            self._vectors.append(of.vectors_of(codes, residual).astype(np.float64))
+
+    def _chances(self, move: Floats) -> Floats:
+        logits = self._before + self._w @ move.reshape(self._residuals, -1).T
+        return chances_of(logits, np.eye(self._residuals))
+
+    def response(self, move: Floats) -> tuple[Floats, Floats]:
+        """Return the mean score if the coefficients are `move` away, and minus its derivative."""
+        chances, first = self._chances(move), self._vectors[0]
+        mean = first + sum(
+            chances[:, k : k + 1] * (self._vectors[k + 1] - first) for k in range(self._residuals)
+        )
+        width, rows = self._w.shape[1], len(self._w)
+        slope = np.empty((first.shape[1], self._residuals, width))
+        for k in range(self._residuals):
+            # d p_l / d logit_k = p_l ([l = k] - p_k)
+            change = chances[:, k : k + 1] * (self._vectors[k + 1] - mean)
+            slope[:, k, :] = -(change.T @ self._w) / rows
+        unit = UNIT * ONE
+        return mean.mean(axis=0), slope.reshape(first.shape[1], -1) / unit
+
+    def information(self, move: Floats) -> Floats:
+        """Return the information of a record about the coefficients, without a limit."""
+        return information(self._w, self._chances(move))

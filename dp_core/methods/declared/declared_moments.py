@@ -1,0 +1,98 @@
+"""Second moments of a declared regression's columns, from noisy sums and model records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, Floats
+from dp_core.methods.declared.whitening import from_whole, positive
+from dp_core.wall.released import Totals
+from dp_core.wall.statistics.regressions.features import ONE
+from dp_core.wall.statistics.regressions.shortened import LONGEST, UNIT, SecondMoments
+
+_TWICE = 181 / 128  # factor of the entries off the diagonal
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Estimated mean second moments of the features of the predictors and of the outcome.
+
+    Attributes:
+        all: Mean of z z', shape (p + q, p + q), z the p features of the predictors, then the q of
+            the outcome.
+        predictors: p.
+        uncertain: Standard deviation of an entry in units in which the moments are about 1.
+    """
+
+    all: Floats
+    predictors: int
+    uncertain: float
+
+    @property
+    def x(self) -> Floats:
+        """Mean of x x', shape (p, p)."""
+        return self.all[: self.predictors, : self.predictors]
+
+    @property
+    def xy(self) -> Floats:
+        """Mean of x y', shape (p, q)."""
+        return self.all[: self.predictors, self.predictors :]
+
+    @property
+    def yy(self) -> Floats:
+        """Mean of y y', shape (q, q)."""
+        return self.all[self.predictors :, self.predictors :]
+
+
+def features_of(regression: DeclaredRegression, codes: Codes) -> Floats:
+    """Return the features of predictors and outcome, shape (records, features)."""
+    return np.asarray(regression.together.matrix(codes) / ONE)
+
+
+def estimated_moments(
+    regression: DeclaredRegression, answer: Totals, codes: Codes, records: float
+) -> Moments:
+    """Return the moments of the file.
+
+    What the length limit took from the sums is added as the model records have it. The noisy
+    moments are then shrunk towards those of the model records as far as the noise says (James and
+    Stein 1961), so that noise in many entries does no harm.
+
+    Args:
+        regression: The regression.
+        answer: Noisy `SecondMoments`.
+        codes: Model records without missing values, shape (records, columns).
+        records: Number of records of the file without missing values.
+    """
+    of = answer.of
+    assert isinstance(of, SecondMoments)
+    width = regression.together.width
+    transform = from_whole(of.transform, width)
+    exact = SecondMoments(features=of.features, transform=of.transform, length_limit=LONGEST)
+    unit = float(UNIT**2)
+    lost = (exact.vectors(codes) - of.vectors(codes)).mean(axis=0) / unit
+    model = exact.vectors(codes).mean(axis=0) / unit
+    noisy = answer.values / (unit * max(records, 1.0)) + lost
+    variance = answer.variance / (unit * max(records, 1.0)) ** 2
+    expected, found = _square(model, width), _square(noisy, width)
+    off = width * (width - 1) / 2
+    noise = variance * (width + 2 * off / _TWICE**2)
+    part = max(0.0, 1 - noise / max(float(((found - expected) ** 2).sum()), 1e-300))
+    moments = positive(expected + part * (found - expected))
+    back = np.linalg.inv(transform)
+    return Moments(back.T @ moments @ back, regression.features.width, float(np.sqrt(variance)))
+
+
+def _square(entries: Floats, width: int) -> Floats:
+    """Return the symmetric matrix of an upper triangle whose entries off the diagonal are scaled.
+
+    Args:
+        entries: Entries of `SecondMoments`, shape (width (width + 1)/2,).
+        width: Number of rows.
+    """
+    found = np.zeros((width, width))
+    one, other = np.triu_indices(width)
+    found[one, other] = np.where(one == other, entries, entries / _TWICE)
+    return np.asarray(found + np.triu(found, 1).T)

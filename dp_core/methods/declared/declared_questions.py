@@ -1,0 +1,180 @@
+"""The two noisy sums that a declared regression asks for, from model records. Public.
+
+Both questions depend on model records, which a release makes from its noisy tables, and on earlier
+answers. The model records decide scales, coefficients and length limits. Poor ones cost precision,
+but cause no bias that the second question does not remove to first order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.declared.class_model import chances_of, fitted_classes
+from dp_core.methods.declared.declared_moments import Moments, features_of
+from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, Floats
+from dp_core.methods.declared.whitening import whitening, whole
+from dp_core.wall.statistics import Sum
+from dp_core.wall.statistics.regressions.features import ONE
+from dp_core.wall.statistics.regressions.shortened import LONGEST, UNIT, Scores, SecondMoments
+
+MODEL_RECORDS = 1 << 13
+"""Largest number of model records."""
+MOMENTS_PART = Fraction(1, 2)
+"""Part of a regression's budget for the second moments; the rest is for the scores."""
+
+_MISJUDGED = 0.5  # part of what the length limit takes that the model records may misjudge
+_LIMITS = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 23.0, 32.0)  # of the mean length
+_PRIOR_RECORDS = 1.0  # records that the penalty on logistic coefficients is worth
+
+Noise = Callable[[Sum], float]
+"""Returns the standard deviation of the noise that a question would get, in its unit."""
+
+
+def moments_question(
+    regression: DeclaredRegression, codes: Codes, records: float, noise: Noise
+) -> SecondMoments:
+    """Return the question for the second moments of the columns.
+
+    Args:
+        regression: The regression.
+        codes: Model records without missing values, shape (records, columns).
+        records: Number of records of the file without missing values.
+        noise: Noise of a question at its budget.
+    """
+    z = features_of(regression, codes)
+    transform = whole(whitening(z.T @ z / len(z), records))
+    long = SecondMoments(features=regression.together, transform=transform, length_limit=LONGEST)
+    limit = _limit(long.vectors(codes), records, noise(long) / LONGEST, float(UNIT**2))
+    return SecondMoments(features=regression.together, transform=transform, length_limit=limit)
+
+
+def scores_question(
+    regression: DeclaredRegression,
+    codes: Codes,
+    records: float,
+    moments: Moments,
+    noise: Noise,
+    rng: np.random.Generator,
+) -> Scores:
+    """Return the question for the scores at the coefficients that the moments imply.
+
+    Args:
+        regression: The regression.
+        codes: Model records without missing values, shape (records, columns).
+        records: Number of records of the file without missing values.
+        moments: Estimated moments of the file.
+        noise: Noise of a question at its budget.
+        rng: Generator for post-processing.
+    """
+    x = regression.x(codes)
+    at = coefficients_of(regression, x, moments, records)
+    transform = whole(whitening(moments.x, records))
+
+    def question(limit: int) -> Scores:
+        return Scores(
+            outcome=regression.outcome,
+            features=regression.features,
+            transform=transform,
+            at=whole(at),
+            length_limit=limit,
+        )
+
+    residual = modelled_residuals(regression, codes, at, moments, rng)
+    vectors = question(LONGEST).vectors_of(codes, residual)
+    long = question(LONGEST)
+    return question(_limit(vectors, records, noise(long) / LONGEST, float(UNIT * ONE)))
+
+
+def coefficients_of(
+    regression: DeclaredRegression, x: Floats, moments: Moments, records: float
+) -> Floats:
+    """Return the coefficients that moments imply, shape (residuals, features).
+
+    Args:
+        regression: The regression.
+        x: Features of model records, shape (records, features).
+        moments: Estimated moments of the file.
+        records: Number of records of the file without missing values.
+    """
+    if regression.linear:
+        return np.asarray(np.linalg.solve(moments.x, moments.xy).T)
+    prior = _PRIOR_RECORDS / max(records, 1.0)
+    return fitted_classes(x, moments.xy.T, moments.x, prior=prior)
+
+
+def residual_variance(moments: Moments, at: Floats) -> float:
+    """Return the variance of a linear regression's residuals at coefficients, at least 1e-8."""
+    found = moments.yy - 2 * at @ moments.xy + at @ moments.x @ at.T
+    return max(float(found[0, 0]), 1e-8)
+
+
+def modelled_residuals(
+    regression: DeclaredRegression,
+    codes: Codes,
+    at: Floats,
+    moments: Moments,
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Return residuals that the file may have at coefficients, in units of 1/`ONE`.
+
+    Those of a linear regression are the model records' own, with the variance that the moments
+    imply. Those of levels are drawn from the logistic model.
+
+    Args:
+        regression: The regression.
+        codes: Model records without missing values, shape (records, columns).
+        at: Coefficients, shape (residuals, features).
+        moments: Estimated moments of the file.
+        rng: Generator for post-processing.
+
+    Returns:
+        Whole numbers, shape (records, residuals).
+    """
+    x = regression.x(codes)
+    if regression.linear:
+        own = own_residuals(x, regression.y(codes))
+        scale = np.sqrt(residual_variance(moments, at) / max(float(own @ own) / len(own), 1e-12))
+        return np.asarray(np.rint(-own * scale * ONE), dtype=np.int64)[:, None]
+    chances = chances_of(x, at)
+    first = 1 - chances.sum(axis=1, keepdims=True)
+    levels = np.cumsum(np.hstack([first, chances]), axis=1)[:, :-1]
+    drawn = (rng.random((len(x), 1)) >= levels).sum(axis=1)
+    indicators = drawn[:, None] == np.arange(1, chances.shape[1] + 1)
+    return np.asarray(np.rint((chances - indicators) * ONE), dtype=np.int64)
+
+
+def own_residuals(x: Floats, y: Floats) -> Floats:
+    """Return the residuals of the least-squares regression of y on x, shape (records,)."""
+    return np.asarray(y - x @ np.linalg.lstsq(x, y, rcond=None)[0])
+
+
+def _limit(vectors: NDArray[np.int64], records: float, noise: float, unit: float) -> int:
+    """Return the length limit with the least expected error.
+
+    The error has the noise, which grows with the limit, and a part of what the limit takes.
+
+    Args:
+        vectors: Vectors of the model records without a limit, shape (records, entries).
+        records: Number of records of the file.
+        noise: Standard deviation of the noise of an entry relative to the limit.
+        unit: The number 1 in the unit of the entries.
+    """
+    found = vectors / unit
+    lengths = np.sqrt((found**2).sum(axis=1))
+    mean = max(float(lengths.mean()), 1e-6)
+    sizes = np.abs(found)
+    power = max(float((lengths**2).mean()), 1e-300)
+    errors = []
+    for times in _LIMITS:
+        kept = np.minimum(1.0, times * mean / np.maximum(lengths, 1e-300))
+        lost = ((1 - kept) @ sizes) / len(sizes)
+        random = found.shape[1] * (noise * times * mean / max(records, 1.0)) ** 2
+        # What is left of the signal: the limit also weakens the response to the coefficients.
+        left = float((kept * lengths**2).mean()) / power
+        errors.append((random + _MISJUDGED**2 * float(lost @ lost)) / max(left, 1e-6) ** 2)
+    best = _LIMITS[int(np.argmin(errors))] * mean * unit
+    return int(np.clip(round(best), 1, LONGEST))

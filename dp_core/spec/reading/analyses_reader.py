@@ -1,0 +1,85 @@
+"""Reads `analyses` of a spec: the regressions that a release measures directly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dp_core.documents.node import Node
+from dp_core.documents.typed_text import shown
+from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
+from dp_core.schema.definition import Schema
+from dp_core.schema.grid import with_values
+from dp_core.spec.reading.method_reader import in_place
+from dp_core.spec.release_spec import Mode
+
+EXAMPLE = '["income ~ age + sex"]'
+MOST_ANALYSES = 20
+
+
+def analyses_section(node: Node | None, root: Node) -> Node:
+    """Return the section of the stage `analyses`: its formulas and its share.
+
+    Args:
+        node: Node `analyses` of the spec: a list of formulas, or a mapping of `formulas` and
+            `share`; None if the spec has none.
+        root: Top of the spec.
+    """
+    if node is None:
+        return Node({}, root.source, root.line, "analyses")
+    if isinstance(node.content, Mapping):
+        node.fields(("formulas", "share"), required=("formulas",), example=_FORM)
+        return node
+    return Node({"formulas": node}, node.source, node.line, "analyses")
+
+
+_FORM = f"{{formulas: {EXAMPLE}, share: 0.3}}"
+
+
+def read_analyses(section: Node, schema: Schema) -> tuple[Schema, tuple[DeclaredAnalysis, ...]]:
+    """Return the declared analyses, and the schema that stores the values that they need.
+
+    Args:
+        section: Result of `analyses_section`.
+        schema: Schema of the release.
+
+    Raises:
+        BadInput: for any mistake, with its place.
+    """
+    from dp_core.inference.formulas.declared_formula import declared_analysis
+
+    node = section.entries().get("formulas")
+    if node is None:
+        return schema, ()
+    items = [node] if isinstance(node.content, str) else list(node.items(example=EXAMPLE))
+    if not 1 <= len(items) <= MOST_ANALYSES:
+        raise node.error(
+            f"has {len(items)} formulas; declare 1 to {MOST_ANALYSES}, because each divides the"
+            " budget of the others."
+        )
+    found: list[DeclaredAnalysis] = []
+    for item in items:
+        text = item.text(example="income ~ age + sex")
+        analysis = in_place(item, declared_analysis, text, schema)
+        if any({*analysis.columns} == {*other.columns} and analysis.outcome == other.outcome
+               for other in found):  # fmt: skip
+            raise item.error(f"{shown(text)} is declared twice; remove one.")
+        found.append(analysis)
+    names = {name for analysis in found for name in analysis.columns}
+    return in_place(node, with_values, schema, names), tuple(found)
+
+
+def check_analyses(
+    section: Node, analyses: tuple[DeclaredAnalysis, ...], mode: Mode, sets: int
+) -> None:
+    """Refuse declared analyses without posterior sets, which tell what the sums do not.
+
+    Raises:
+        BadInput: if the sets are made in another mode.
+    """
+    if analyses and mode != "posterior":
+        made = f"mode: {mode}" if sets else "sets: 0"
+        raise section.error(
+            "need posterior sets, which tell what the measured sums do not; this spec has"
+            f" {made}. Use method: auto with synthesize: {{sets: 5, mode: posterior}}, or remove"
+            " analyses."
+        )
