@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dp_core.display.answer import Answer
 from dp_core.errors import BadInput
-from flows.answers.answer import Answer
 from flows.cli.command_parts import PATH, answering, cli
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from flows.answers.query_answers import QueryAnswer, QueryFile, labels_of
+from dp_core.analysis.query.query_answer import QueryAnswer, QueryFile, labels_of
 from flows.cli.terminal.view_parts import fact, sentence, table_of
 
 MOST_SHOWN = 1000

@@ -10,7 +10,11 @@ from rich.text import Text
 from flows.cli.terminal.view_parts import fact, sentence, table_of
 
 if TYPE_CHECKING:
-    from flows.answers.regression_answers import CombinedFit, NaiveFit, RegressionAnswer
+    from dp_core.analysis.regression.regression_answer import (
+        CombinedFit,
+        NaiveFit,
+        RegressionAnswer,
+    )
 
 
 def inferred(console: Console, answer: RegressionAnswer) -> None:

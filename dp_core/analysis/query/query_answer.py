@@ -1,4 +1,4 @@
-"""The answer of `dp-release query`: estimates from the noisy tables, with margins of error."""
+"""Estimates from the noisy tables, with margins of error: the answer of `dp-release query`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import datetime
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from dp_core.analysis.query.answering import QueryResult, query
-from dp_core.bundle.reading import read_bundle
+from dp_core.analysis.query.answering import QueryResult, ask
+from dp_core.analysis.query.sources import Sources
+from dp_core.bundle.reading import Bundle
+from dp_core.display.answer import OMITTED, Answer
 from dp_core.schema.definition import Column, Schema
-from flows.answers.answer import OMITTED, Answer
 
 NUMBERS = ("estimate", "margin", "low", "high")
 OWN = (*NUMBERS, "determined")
@@ -86,25 +86,27 @@ class QueryFile(Answer):
         return out.getvalue()
 
 
-def answer_query(folder: Path, text: str, *, level: float, sampling: bool) -> QueryAnswer:
-    """Return the answer of `dp-release query`.
+def answer_query(
+    bundle: Bundle, sources: Sources, text: str, *, level: float = 0.95, sampling: bool = False
+) -> QueryAnswer:
+    """Return the answer to a question about the file of a release.
 
     Args:
-        folder: The bundle.
-        text: The question.
-        level: Confidence level of the intervals, 0 to 1.
-        sampling: Whether they also contain the sampling error of the file.
+        bundle: The release.
+        sources: Its pooled tables, as `sources_of(bundle)` returns them.
+        text: The question (`dp_core.analysis.query.question_grammar`).
+        level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
+        sampling: Whether they also contain the sampling error of the file; False by default.
 
     Raises:
-        BadInput: if the bundle was changed, or the text is no question about it.
+        BadInput: if the text is not a question about this release.
     """
-    bundle = read_bundle(folder)
-    schema = bundle.claims.schema.coarse or bundle.claims.schema
-    result = query(bundle, text, level=level, sampling=sampling)
+    schema = sources.schema
+    result = ask(sources, text, level=level, sampling=sampling)
     why, unit = result.undetermined, _unit(result, schema)
     columns = [schema.column(name) for name in result.columns]
     return QueryAnswer(
-        folder=str(folder),
+        folder=str(bundle.folder),
         release=bundle.claims.name,
         question=result.question.in_words,
         measure=result.question.measure,

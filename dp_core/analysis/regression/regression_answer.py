@@ -1,17 +1,16 @@
-"""The answer of `dp-release infer`: a regression on every set, combined by the release's rule."""
+"""A regression on every set, combined by the release's rule: the answer of `dp-release infer`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import cast
 
 import numpy as np
 
 from dp_core.analysis.regression.analysis import analyse
 from dp_core.analysis.regression.column_scores import compared
-from dp_core.analysis.regression.design import Design, Family
+from dp_core.analysis.regression.design import FAMILIES, Design, Family
 from dp_core.analysis.regression.fitting import (
     Fit,
     check_enough,
@@ -25,15 +24,15 @@ from dp_core.analysis.regression.interval_warnings import (
     general_warnings,
     relation_warnings,
 )
-from dp_core.bundle.reading import Bundle, read_bundle
+from dp_core.bundle.reading import Bundle
 from dp_core.bundle.report.example_code import SIZES_DIFFER
 from dp_core.bundle.statement.release_json import TOLERANCE as WEIGHTS_OFF
-from dp_core.errors import BadInput
+from dp_core.display.answer import INLINE, OMITTED, Answer
+from dp_core.errors import BadInput, nearest
 from dp_core.inference.combine import Combined
 from dp_core.inference.combining_rules import NO_SETS, WORDING, covered
 from dp_core.inference.formulas.formula import read_formula
 from dp_core.inference.intervals import interval
-from flows.answers.answer import INLINE, OMITTED, Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,22 +153,31 @@ class RegressionAnswer(Answer):
 
 
 def infer(
-    folder: Path, typed: str, family: Family | None, *, level: float, naive: bool, weighted: bool
+    bundle: Bundle,
+    typed: str,
+    *,
+    family: str | None = None,
+    level: float = 0.95,
+    naive: bool = False,
+    weighted: bool = False,
 ) -> RegressionAnswer:
-    """Return the answer of `dp-release infer`.
+    """Return a regression on every set of a release, combined by its rule.
 
     Args:
-        folder: The bundle.
+        bundle: The release.
         typed: The formula as typed.
-        family: The family of the model; None to choose it by the outcome.
-        level: Confidence level of the intervals, 0 to 1.
-        naive: Whether to accept naive intervals if the release has one set.
-        weighted: Whether to use the release's survey weights.
+        family: Name of the family of the model, here or in other software; None (the default) to
+            choose it by the outcome.
+        level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
+        naive: Whether to accept naive intervals if the release has one set; False by default.
+        weighted: Whether to use the release's survey weights; False by default.
 
     Raises:
-        BadInput: if the release is incomplete, or the formula cannot be fitted on each set.
+        BadInput: if the release has no sets, or the formula cannot be fitted on each set.
     """
-    bundle = read_bundle(folder)
+    if not 0 < level < 1:
+        raise BadInput(f"The level must be between 0 and 1, such as 0.95, not {level}.")
+    known = family_word(family)
     claims = bundle.claims
     if bundle.rule is None:
         raise BadInput(NO_SETS)
@@ -183,9 +191,9 @@ def infer(
     if weighted and weight is None:
         raise BadInput("This release has no column of survey weights; leave --weighted out.")
     used = weight.name if weight is not None and weighted else None
-    frames = read_frames(folder, claims.schema, formula.columns, claims.sets, weight=used)
+    frames = read_frames(bundle.folder, claims.schema, formula.columns, claims.sets, weight=used)
     factor = _size_factor(bundle)
-    found = analyse(formula, frames, claims.schema, bundle.rule, family=family, size_factor=factor)
+    found = analyse(formula, frames, claims.schema, bundle.rule, family=known, size_factor=factor)
     design, fits, combined = found.design, found.fits, found.combined
     stacked = fit_stacked(design) if combined else None
     words = WORDING[bundle.rule]
@@ -193,7 +201,7 @@ def infer(
     about = concerns(bundle, formula, compared(formula, design, frames, claims.schema), combined)
     reason = _not_honest(general, about)
     return RegressionAnswer(
-        folder=str(folder),
+        folder=str(bundle.folder),
         release=claims.name,
         formula=formula.text,
         family=design.outcome.family,
@@ -355,9 +363,6 @@ def family_word(text: str | None) -> Family | None:
     Raises:
         BadInput: if there is no such family.
     """
-    from dp_core.analysis.regression.design import FAMILIES
-    from dp_core.errors import nearest
-
     if text is None:
         return None
     other = {
