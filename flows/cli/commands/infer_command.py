@@ -33,9 +33,9 @@ def _print(console: Console, answer: RegressionAnswer | InternalComparison) -> N
     if isinstance(answer, InternalComparison):
         click.echo(f"Result: {answer.internal} (confidential, for staff)")
         return
-    from flows.cli.terminal.regression_views import inferred
+    from dp_core.display.page_text import print_page
 
-    inferred(console, answer)
+    print_page(console, answer.page())
 
 
 @cli.command("infer")

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dp_core.analysis.query.query_answer import QueryAnswer, QueryFile, labels_of
-from flows.cli.terminal.view_parts import fact, sentence, table_of
+from dp_core.display.page_text import fact, sentence, table_of
 
 MOST_SHOWN = 1000
 """Most answers in the terminal; `--csv` and `--json` have all."""
