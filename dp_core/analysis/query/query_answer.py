@@ -7,21 +7,29 @@ import datetime
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dp_core.analysis.query.answering import QueryResult, ask
 from dp_core.analysis.query.sources import Sources
 from dp_core.bundle.reading import Bundle
 from dp_core.display.answer import OMITTED, Answer
+from dp_core.display.number_texts import decimals
+from dp_core.display.page import Fact, Grid, Page, Sentence
+from dp_core.display.printed import Printed
 from dp_core.schema.definition import Column, Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NUMBERS = ("estimate", "margin", "low", "high")
 OWN = (*NUMBERS, "determined")
 """Keys of a cell besides its columns."""
+MOST_SHOWN = 60
+"""Most answers that an answer prints."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryAnswer(Answer):
+@dataclass(frozen=True, slots=True, repr=False)
+class QueryAnswer(Printed, Answer):
     """An answer from the noisy tables of a release.
 
     Attributes:
@@ -60,6 +68,71 @@ class QueryAnswer(Answer):
     def exit_code(self) -> int:
         """2 if the published tables do not determine the answer, otherwise 0."""
         return 0 if self.determined else 2
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The estimates: one row for each group.
+
+        A column of the file is a categorical of the labels that the synthetic sets have, and
+        `estimate`, `margin`, `low` and `high` are numbers, NaN where they are not determined. The
+        mean of a date and its interval are dates, with the margin in days. A column of the file
+        with one of these names is called `column NAME`. The frame is empty if the tables do not
+        determine the answer.
+        """
+        import pandas as pd
+
+        groups = list(zip(*(labels_of(self, cell) for cell in self.cells), strict=True))
+        found: dict[str, Any] = {}
+        for place, name in enumerate(self.columns):
+            labels = groups[place] if groups else ()
+            found[cell_key(name)] = pd.Categorical(labels, categories=list(dict.fromkeys(labels)))
+        dates = ("estimate", "low", "high") if self.unit == "date" else ()
+        for name in NUMBERS:
+            values = [cell[name] for cell in self.cells]
+            if name in dates:
+                found[name] = [value and datetime.date.fromisoformat(value) for value in values]
+            else:
+                found[name] = pd.array(values, dtype="float64")
+        return pd.DataFrame(found)
+
+    def page(self, most: int = MOST_SHOWN, whole: str = ".frame") -> Page:
+        """Return the table of estimates, what the margins cover, and the notes.
+
+        Args:
+            most: Most groups in the table; 60 by default.
+            whole: Where all groups are, for a sentence.
+        """
+        asked = Sentence(f"{self.question}   ({self._unit_words()})")
+        if not self.determined:
+            return asked, Sentence(self.reason or "", warns=True)
+        shown = self.cells[:most]
+        least = min((cell["margin"] for cell in shown if cell["margin"]), default=0.0)
+        grid = Grid(
+            (*self.columns, "estimate", "margin", f"{100 * self.level:.4g} % from", "to"),
+            tuple((*labels_of(self, cell), *_texts(cell, self.unit, least)) for cell in shown),
+            texts=len(self.columns),
+        )
+        left = len(self.cells) - len(shown)
+        more = (Sentence(f"... and {left:,} more; {whole} has all."),) if left else ()
+        notes = (Fact("Note", text, warns=True) for text in self.notes)
+        return asked, grid, *more, Fact("Margin", self._margin_words()), *notes
+
+    def _unit_words(self) -> str:
+        words = {"records": "records", "share": "percent", "ratio": "ratio", "date": "date"}
+        own = f"{self.measure}, in {'days' if self.unit == 'days' else 'its own unit'}"
+        return words.get(self.unit, own)
+
+    def _margin_words(self) -> str:
+        percent = f"{100 * self.level:.4g} %"
+        if self.covers == "noise":
+            return (
+                f"{percent} for the value in the confidential file: the margin covers the privacy"
+                " noise only. --sampling adds the error of the file as a sample."
+            )
+        return (
+            f"{percent} for the population: the margin covers the privacy noise and the error of"
+            " the file as a simple random sample of a large population."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +219,24 @@ def labels_of(answer: QueryAnswer, cell: Mapping[str, Any]) -> list[str]:
     """Return the labels of a cell's group, for people."""
     texts = [(name, cell[cell_key(name)]) for name in answer.columns]
     return [answer.labels[name].get(text, text) for name, text in texts]
+
+
+def _texts(cell: Mapping[str, Any], unit: str, least: float) -> tuple[str, ...]:
+    """Return the estimate, margin and interval of a cell as texts.
+
+    Args:
+        cell: The cell.
+        unit: Unit of its numbers.
+        least: Smallest margin of all cells, which decides the number of decimals.
+    """
+    if not cell["determined"]:
+        return "not determined", "–", "–", "–"
+    margin = float(cell["margin"])
+    if unit == "date":
+        return cell["estimate"], f"{margin:,.0f} days", cell["low"], cell["high"]
+    scale, sign = (100.0, " %") if unit == "share" else (1.0, "")
+    digits = decimals(scale * least)
+    return tuple(f"{float(cell[name]) * scale:,.{digits}f}{sign}" for name in NUMBERS)
 
 
 def _labels(result: QueryResult, columns: list[Column]) -> dict[str, dict[str, str]]:
