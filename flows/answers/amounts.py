@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from dp_core.display.answer import INLINE, Answer
 from dp_core.wall.accounting.composition import Amount, Terms
-from flows.answers.answer import INLINE, Answer
 from tasks.ledger.accounts import Above
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from dp_core.analysis.comparison.comparison_tables import runs_of
 from dp_core.analysis.comparison.summary import Row
-from flows.answers.answer import Answer
+from dp_core.display.answer import Answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
+from dp_core.display.answer import Answer
 from dp_core.errors import BadInput
 from dp_core.spec.account_forecast import forecast
 from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.composition import Amount, Composition
 from dp_core.wall.ledger.account_balance import Standing, room
-from flows.answers.answer import Answer
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservation_check import check_terms
 

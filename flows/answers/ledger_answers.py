@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
+from dp_core.display.answer import INLINE, OMITTED, Answer
 from dp_core.errors import BadInput
 from dp_core.spec.plan import Plan
 from dp_core.wall.accounting.account_curve import gaussian_statement
@@ -25,7 +26,6 @@ from flows.answers.amounts import (
     amount_left,
     amount_of,
 )
-from flows.answers.answer import INLINE, OMITTED, Answer
 from tasks.ledger.accounts import Account
 from tasks.ledger.ledger import Ledger
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from dp_core.bundle.report.provenance import listed
+from dp_core.display.answer import INLINE, OMITTED, Answer
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
@@ -25,7 +26,6 @@ from flows.answers.amounts import (
     amount_left,
     within,
 )
-from flows.answers.answer import INLINE, OMITTED, Answer
 from flows.answers.wanted_answers import OtherNoise, WantedMargin, other_noise, wanted_margins
 from tasks.ledger.accounts import Above
 from tasks.ledger.ledger import Ledger

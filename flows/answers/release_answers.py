@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from dp_core.display.answer import OMITTED, Answer
 from dp_core.errors import BadInput
 from dp_core.schema.privacy import OCCASIONAL
 from dp_core.spec.plan import Plan
@@ -20,7 +21,6 @@ from flows.answers.amounts import (
     amount_left,
     amount_of,
 )
-from flows.answers.answer import OMITTED, Answer
 from tasks.ledger.accounts import Account, Used
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation

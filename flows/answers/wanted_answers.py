@@ -7,11 +7,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dp_core.display.answer import Answer
 from dp_core.methods.selection.budget.wanted_margins import Margin, margins
 from dp_core.schema.privacy import Noise
 from dp_core.spec.plan import Plan, make_plan
 from flows.answers.amounts import within
-from flows.answers.answer import Answer
 
 _MUCH_BETTER = 1.2
 """Ratio of margins from which another kind of noise is mentioned."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dp_core.display.answer import Answer
 from dp_core.documents.typed_text import plain_text
 from dp_core.errors import BadInput, nearest
-from flows.answers.answer import Answer
 from flows.cli.arguments import person_and_reason
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
 """Regressions on the m sets of a release: designs, and fits by statsmodels.
 
-Read `analysis` first.
+Read `analysis` first. `regression_answer` is what the command and the library return.
 """

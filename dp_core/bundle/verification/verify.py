@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
@@ -30,6 +30,9 @@ from dp_core.bundle.verification.guarantee_check import check_guarantee
 from dp_core.bundle.verification.measurements_check import check_measurements
 from dp_core.bundle.verification.statement_check import check_statement
 from dp_core.bundle.verification.unknown_methods import Undecided
+from dp_core.display.answer import Answer
+from dp_core.display.page import Grid, Page, Sentence
+from dp_core.display.printed import Printed
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
@@ -38,6 +41,9 @@ from dp_core.wall.accounting.composition import Composition, Terms
 from dp_core.wall.ledger.entries import signed_message
 from dp_core.wall.ledger.receipts import first_bad_link
 from dp_core.wall.ledger.signatures import fingerprint, is_signed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MOST_BYTES = 1 << 30
 _Result = TypeVar("_Result")
@@ -59,9 +65,16 @@ class Check:
     sentence: str
     decided: bool = True
 
+    @property
+    def mark(self) -> str:
+        """`ok`, `FAIL`, or `?` for an undecided check."""
+        if self.passed:
+            return "ok"
+        return "FAIL" if self.decided else "?"
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verification(Printed, Answer):
     """All checks of one bundle.
 
     Attributes:
@@ -87,8 +100,31 @@ class Verification:
         """Whether no fault was found, but this program could not decide every check."""
         return not self.passed and not any(check.decided for check in self.failures)
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain values."""
+    @property
+    def exit_code(self) -> int:
+        """0 if it passed, 1 if a check failed, 2 if only undecided checks remain."""
+        if self.passed:
+            return 0
+        return BadInput.exit_code if self.undecided else 1
+
+    @property
+    def verdict(self) -> str:
+        """The result in a sentence."""
+        if self.undecided:
+            words = "CANNOT be verified with this version of dp-release"
+        else:
+            words = "verifies" if self.passed else "does NOT verify"
+        return f"The bundle {self.folder} {words}."
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The checks: one row for each, with `name`, `passed`, `decided` and `detail`."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_json()["checks"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the checks; `decided` is false if this version cannot decide one."""
         return {
             "folder": str(self.folder),
             "passed": self.passed,
@@ -97,11 +133,17 @@ class Verification:
                     "name": check.name,
                     "passed": check.passed,
                     "decided": check.decided,
-                    "sentence": check.sentence,
+                    "detail": check.sentence,
                 }
                 for check in self.checks
             ],
         }
+
+    def page(self) -> Page:
+        """Return the verdict and the checks, in their order."""
+        rows = tuple((check.mark, check.name, check.sentence) for check in self.checks)
+        verdict = Sentence(self.verdict, warns=not self.passed)
+        return verdict, Grid(("result", "check", "detail"), rows, texts=3)
 
 
 def verify(

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dp_core.display.answer import Answer
 from dp_core.documents.typed_text import exact_number, plain_text
 from dp_core.errors import BadInput
-from flows.answers.answer import Answer
 from flows.cli.command_parts import PATH, answering, cli, this_home
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from flows.answers.regression_answers import RegressionAnswer
+    from dp_core.analysis.regression.regression_answer import RegressionAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ def _print(console: Console, answer: RegressionAnswer | InternalComparison) -> N
     if isinstance(answer, InternalComparison):
         click.echo(f"Result: {answer.internal} (confidential, for staff)")
         return
-    from flows.cli.terminal.regression_views import inferred
+    from dp_core.display.page_text import print_page
 
-    inferred(console, answer)
+    print_page(console, answer.page())
 
 
 @cli.command("infer")
@@ -85,11 +85,11 @@ def infer(
                 " out --family, --level, --naive and --weighted."
             )
         return _against(folder, text)
-    from flows.answers.regression_answers import family_word
-    from flows.answers.regression_answers import infer as carry_out
+    from dp_core.analysis.regression.regression_answer import infer as carry_out
+    from dp_core.bundle.reading import read_bundle
 
-    known, part = family_word(family), float(stated)
-    return carry_out(folder, text, known, level=part, naive=naive, weighted=weighted)
+    bundle, part = read_bundle(folder), float(stated)
+    return carry_out(bundle, text, family=family, level=part, naive=naive, weighted=weighted)
 
 
 def _against(folder: Path, formula: str) -> InternalComparison:

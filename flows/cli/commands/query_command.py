@@ -12,7 +12,7 @@ from dp_core.errors import BadInput
 from flows.cli.command_parts import PATH, answering, cli, json_wanted
 
 if TYPE_CHECKING:
-    from flows.answers.query_answers import QueryAnswer, QueryFile
+    from dp_core.analysis.query.query_answer import QueryAnswer, QueryFile
 
 
 @cli.command("query")
@@ -46,7 +46,11 @@ def query(
         raise BadInput(f"--level must be between 0 and 1, such as 0.95, not {level}.")
     if as_csv and json_wanted():
         raise BadInput("Give --csv or --json, not both.")
-    from flows.answers.query_answers import QueryFile, answer_query
+    from dp_core.analysis.query.query_answer import QueryFile, answer_query
+    from dp_core.analysis.query.sources import sources_of
+    from dp_core.bundle.reading import read_bundle
 
-    found = answer_query(folder, " ".join(question), level=float(stated), sampling=sampling)
+    bundle, part = read_bundle(folder), float(stated)
+    asked = " ".join(question)
+    found = answer_query(bundle, sources_of(bundle), asked, level=part, sampling=sampling)
     return QueryFile(found) if as_csv else found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flows.answers.answer import Answer
+from dp_core.display.answer import Answer
 from flows.cli.command_parts import PATH, CommandGroup, answering, cli
 
 if TYPE_CHECKING:

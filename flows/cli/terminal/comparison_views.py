@@ -10,8 +10,9 @@ from dp_core.analysis.comparison.cells import BOOTSTRAP
 from dp_core.analysis.comparison.comparison_tables import problems, runs_of
 from dp_core.analysis.comparison.figures import FIGURE, about_runs, shown_number
 from dp_core.analysis.comparison.summary import Row, Spread, files, shown_figures
+from dp_core.display.page_text import sentence, table_of
 from flows.answers.comparison_answers import ComparisonAnswer
-from flows.cli.terminal.view_parts import path, sentence, table_of
+from flows.cli.terminal.view_parts import path
 
 _FIRST = (
     "tvd2",

@@ -8,20 +8,12 @@ from typing import Any, assert_never
 from rich.console import Console
 from rich.markup import escape
 
+from dp_core.display.page_text import fact, sentence, table_of
 from dp_core.wall.ledger.receipts import AccountKind
 from flows.answers import ledger_answers as answers
 from flows.answers.amounts import PrivacyAmount
 from flows.answers.forecast_answers import CompositionForecast, Forecast, ImpossibleComposition
-from flows.cli.terminal.view_parts import (
-    amount_words,
-    fact,
-    number,
-    path,
-    plural,
-    privacy,
-    sentence,
-    table_of,
-)
+from flows.cli.terminal.view_parts import amount_words, number, path, plural, privacy
 
 MOST_CHARGES = 1000
 """Charges that a terminal shows; `--json`, and a file or a pipe, get all of them."""

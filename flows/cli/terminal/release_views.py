@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from dp_core.display.page_text import fact, sentence, table_of
 from dp_core.schema.privacy import unit_words
 from dp_core.spec.presets import PRESETS
 from flows.answers import release_answers as answers
 from flows.answers.amounts import unit_of
 from flows.cli.terminal.view_parts import (
     amount_words,
-    fact,
     left_of,
     number,
     path,
     permanently_spent,
     plural,
     privacy,
-    sentence,
-    table_of,
 )
 
 if TYPE_CHECKING:

@@ -1,19 +1,14 @@
-"""Tables, labelled lines and numbers that all terminal views use."""
+"""Paths, numbers and amounts that all terminal views use; see also `dp_core.display.page_text`."""
 
 from __future__ import annotations
 
-import textwrap
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from dp_core.display.page_text import LABEL
 from flows.answers.amounts import AccountAbove, PrivacyAmount
-
-LABEL = 9
-"""Width of the labels on the left, in characters."""
 
 
 def open_console() -> Console:
@@ -22,44 +17,9 @@ def open_console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=200)
 
 
-def table_of(*names: str, right: tuple[str, ...] = (), fold: tuple[str, ...] = ()) -> Table:
-    """Return an empty table with these columns.
-
-    Args:
-        names: Column headings.
-        right: Headings of right-aligned columns.
-        fold: Headings of columns whose values may wrap; others are shortened.
-    """
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in names:
-        justify: Any = "right" if name in right else "left"
-        overflow: Any = "fold" if name in fold else "ellipsis"
-        table.add_column(name, justify=justify, overflow=overflow)
-    return table
-
-
-def fact(console: Console, label: str, text: str) -> None:
-    """Print a labelled sentence, wrapped under its own beginning."""
-    indent = " " * LABEL
-    lines = textwrap.fill(
-        text,
-        console.width,
-        initial_indent=f"{label:<{LABEL - 1}} ",
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
-    console.print(lines, markup=False, soft_wrap=True)
-
-
 def path(console: Console, label: str, text: str | Path) -> None:
     """Print a labelled path on one line, so that it can be copied whole."""
     console.print(f"{label:<{LABEL - 1}} {text}", markup=False, soft_wrap=True)
-
-
-def sentence(console: Console, text: str) -> None:
-    """Print a sentence without interpreting markup."""
-    console.print(text, markup=False)
 
 
 def number(value: float | Fraction | str) -> str:

@@ -9,8 +9,8 @@ import shutil
 import numpy as np
 import pytest
 
+from dp_core.analysis.query.query_answer import cell_key
 from dp_core.wall.released import tables_of
-from flows.answers.query_answers import cell_key
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
 
 

@@ -1,4 +1,4 @@
-"""What every command returns: a frozen dataclass that becomes JSON."""
+"""What a command or a function of the library returns: a frozen dataclass that becomes JSON."""
 
 from __future__ import annotations
 

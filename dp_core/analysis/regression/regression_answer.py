@@ -1,17 +1,16 @@
-"""The answer of `dp-release infer`: a regression on every set, combined by the release's rule."""
+"""A regression on every set, combined by the release's rule: the answer of `dp-release infer`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from dp_core.analysis.regression.analysis import analyse
 from dp_core.analysis.regression.column_scores import compared
-from dp_core.analysis.regression.design import Design, Family
+from dp_core.analysis.regression.design import FAMILIES, Design, Family
 from dp_core.analysis.regression.fitting import (
     Fit,
     check_enough,
@@ -25,15 +24,21 @@ from dp_core.analysis.regression.interval_warnings import (
     general_warnings,
     relation_warnings,
 )
-from dp_core.bundle.reading import Bundle, read_bundle
+from dp_core.bundle.reading import Bundle
 from dp_core.bundle.report.example_code import SIZES_DIFFER
 from dp_core.bundle.statement.release_json import TOLERANCE as WEIGHTS_OFF
-from dp_core.errors import BadInput
+from dp_core.display.answer import INLINE, OMITTED, Answer, fields_of
+from dp_core.display.number_texts import degrees, four_digits, probability
+from dp_core.display.page import Block, Fact, Grid, Page, Sentence
+from dp_core.display.printed import Printed
+from dp_core.errors import BadInput, nearest
 from dp_core.inference.combine import Combined
 from dp_core.inference.combining_rules import NO_SETS, WORDING, covered
 from dp_core.inference.formulas.formula import read_formula
 from dp_core.inference.intervals import interval
-from flows.answers.answer import INLINE, OMITTED, Answer
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +130,8 @@ class JointTest(Answer):
     p_value: float
 
 
-@dataclass(frozen=True, slots=True)
-class RegressionAnswer(Answer):
+@dataclass(frozen=True, slots=True, repr=False)
+class RegressionAnswer(Printed, Answer):
     """A combined regression, its rule, and what to beware of.
 
     Attributes:
@@ -152,24 +157,125 @@ class RegressionAnswer(Answer):
     warnings: list[str]
     notes: list[str]
 
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The coefficients: one row for each, by its name.
+
+        The columns are `estimate`, `std_error`, `statistic`, `degrees_of_freedom`, `p_value`, `low`
+        and `high`, and `concerns`, the kinds of reasons why the interval may be wrong. Infinite
+        degrees of freedom are `inf`. A release with one set has only naive estimates, without
+        `statistic`, `degrees_of_freedom` and `p_value`.
+        """
+        import pandas as pd
+
+        rows = []
+        for row in self.coefficients:
+            values = fields_of(row.combined or row.one_set)
+            if row.combined and row.combined.degrees_of_freedom is None:
+                values["degrees_of_freedom"] = np.inf
+            rows.append({**values, "concerns": ", ".join(row.concerns)})
+        names = pd.Index([row.name for row in self.coefficients], name="coefficient")
+        found = pd.DataFrame(rows, index=names)
+        return found.drop(columns=["within", "between"], errors="ignore")
+
+    def page(self) -> Page:
+        """Return what not to miss, the rule, the table of coefficients and the notes."""
+        rule, reason = self.rule, self.rule.not_honest_because
+        blocks: list[Block] = [] if reason is None else [Fact("Not honest", reason, warns=True)]
+        blocks.append(Sentence(f"{self.formula}   ({self.family}: {self.modelled})"))
+        blocks.append(Fact("Sets", self._sets()))
+        if self.sets > 1:
+            words = (
+                f"{rule.name}: {rule.in_words}. {rule.variance}, degrees of freedom"
+                f" {rule.degrees_of_freedom}; after {rule.source}."
+            )
+            blocks.append(Fact("Rule", words))
+        # Before the numbers, which are read only once.
+        blocks += [Fact("Warning", text, warns=True) for text in self.warnings if text != reason]
+        blocks.append(self._table())
+        if joint := self.all_terms:
+            words = (
+                f"All terms together: F = {joint.statistic:.4g} on {joint.numerator_df} and"
+                f" {degrees(joint.denominator_df)} degrees of freedom,"
+                f" p {probability(joint.p_value, '= ')}."
+            )
+            blocks.append(Sentence(words))
+        if self.sets > 1 and (words := self._narrower()):
+            blocks.append(Sentence(words))
+        return (*blocks, *(Fact("Note", text) for text in self.notes))
+
+    def _sets(self) -> str:
+        used = [row.used for row in self.rows]
+        rows = f"{used[0]:,}" if min(used) == max(used) else f"{min(used):,} to {max(used):,}"
+        return f"{self.sets} of {rows} rows" if len(used) > 1 else f"1 of {rows} rows"
+
+    def _table(self) -> Grid:
+        level, rows = f"{100 * self.level:.4g} %", []
+        names = ("estimate", "std. error", "t", "df", "p", f"{level} interval")
+        headings: tuple[str, ...] = ("coefficient", *names, "set 1 alone (naive)")
+        if self.sets == 1:
+            headings = ("coefficient", "estimate", "std. error", f"naive {level} interval")
+        for row in self.coefficients:
+            alone, found = row.one_set, row.combined
+            first = found or alone
+            cells = [row.name, four_digits(first.estimate), four_digits(first.std_error)]
+            if found is not None:
+                cells += [
+                    f"{found.statistic:.2f}",
+                    degrees(found.degrees_of_freedom),
+                    probability(found.p_value),
+                    _range(found),
+                ]
+            rows.append((*cells, _range(alone)))
+        return Grid(headings, tuple(rows), texts=1)
+
+    def _narrower(self) -> str:
+        """Return how much narrower the naive intervals are."""
+        ratios = sorted(
+            (row.combined.high - row.combined.low) / (row.stacked.high - row.stacked.low)
+            for row in self.coefficients
+            if row.combined and row.stacked and row.stacked.high > row.stacked.low
+        )
+        if not ratios:
+            return ""
+        middle = ratios[len(ratios) // 2]
+        return (
+            "Naive intervals treat synthetic rows as people, and are shown for comparison only."
+            f" Those from the {self.sets} stacked sets would be {middle:.1f} times narrower"
+            " (median; the JSON answer has them as `stacked`)."
+        )
+
+
+def _range(values: NaiveFit | CombinedFit) -> str:
+    return f"{four_digits(values.low)} to {four_digits(values.high)}"
+
 
 def infer(
-    folder: Path, typed: str, family: Family | None, *, level: float, naive: bool, weighted: bool
+    bundle: Bundle,
+    typed: str,
+    *,
+    family: str | None = None,
+    level: float = 0.95,
+    naive: bool = False,
+    weighted: bool = False,
 ) -> RegressionAnswer:
-    """Return the answer of `dp-release infer`.
+    """Return a regression on every set of a release, combined by its rule.
 
     Args:
-        folder: The bundle.
+        bundle: The release.
         typed: The formula as typed.
-        family: The family of the model; None to choose it by the outcome.
-        level: Confidence level of the intervals, 0 to 1.
-        naive: Whether to accept naive intervals if the release has one set.
-        weighted: Whether to use the release's survey weights.
+        family: Name of the family of the model, here or in other software; None (the default) to
+            choose it by the outcome.
+        level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
+        naive: Whether to accept naive intervals if the release has one set; False by default.
+        weighted: Whether to use the release's survey weights; False by default.
 
     Raises:
-        BadInput: if the release is incomplete, or the formula cannot be fitted on each set.
+        BadInput: if the release has no sets, or the formula cannot be fitted on each set.
     """
-    bundle = read_bundle(folder)
+    if not 0 < level < 1:
+        raise BadInput(f"The level must be between 0 and 1, such as 0.95, not {level}.")
+    known = family_word(family)
     claims = bundle.claims
     if bundle.rule is None:
         raise BadInput(NO_SETS)
@@ -183,9 +289,9 @@ def infer(
     if weighted and weight is None:
         raise BadInput("This release has no column of survey weights; leave --weighted out.")
     used = weight.name if weight is not None and weighted else None
-    frames = read_frames(folder, claims.schema, formula.columns, claims.sets, weight=used)
+    frames = read_frames(bundle.folder, claims.schema, formula.columns, claims.sets, weight=used)
     factor = _size_factor(bundle)
-    found = analyse(formula, frames, claims.schema, bundle.rule, family=family, size_factor=factor)
+    found = analyse(formula, frames, claims.schema, bundle.rule, family=known, size_factor=factor)
     design, fits, combined = found.design, found.fits, found.combined
     stacked = fit_stacked(design) if combined else None
     words = WORDING[bundle.rule]
@@ -193,7 +299,7 @@ def infer(
     about = concerns(bundle, formula, compared(formula, design, frames, claims.schema), combined)
     reason = _not_honest(general, about)
     return RegressionAnswer(
-        folder=str(folder),
+        folder=str(bundle.folder),
         release=claims.name,
         formula=formula.text,
         family=design.outcome.family,
@@ -355,9 +461,6 @@ def family_word(text: str | None) -> Family | None:
     Raises:
         BadInput: if there is no such family.
     """
-    from dp_core.analysis.regression.design import FAMILIES
-    from dp_core.errors import nearest
-
     if text is None:
         return None
     other = {

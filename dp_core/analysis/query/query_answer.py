@@ -1,4 +1,4 @@
-"""The answer of `dp-release query`: estimates from the noisy tables, with margins of error."""
+"""Estimates from the noisy tables, with margins of error: the answer of `dp-release query`."""
 
 from __future__ import annotations
 
@@ -7,21 +7,29 @@ import datetime
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dp_core.analysis.query.answering import QueryResult, query
-from dp_core.bundle.reading import read_bundle
+from dp_core.analysis.query.answering import QueryResult, ask
+from dp_core.analysis.query.sources import Sources
+from dp_core.bundle.reading import Bundle
+from dp_core.display.answer import OMITTED, Answer
+from dp_core.display.number_texts import decimals
+from dp_core.display.page import Fact, Grid, Page, Sentence
+from dp_core.display.printed import Printed
 from dp_core.schema.definition import Column, Schema
-from flows.answers.answer import OMITTED, Answer
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NUMBERS = ("estimate", "margin", "low", "high")
 OWN = (*NUMBERS, "determined")
 """Keys of a cell besides its columns."""
+MOST_SHOWN = 60
+"""Most answers that an answer prints."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryAnswer(Answer):
+@dataclass(frozen=True, slots=True, repr=False)
+class QueryAnswer(Printed, Answer):
     """An answer from the noisy tables of a release.
 
     Attributes:
@@ -61,6 +69,71 @@ class QueryAnswer(Answer):
         """2 if the published tables do not determine the answer, otherwise 0."""
         return 0 if self.determined else 2
 
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The estimates: one row for each group.
+
+        A column of the file is a categorical of the labels that the synthetic sets have, and
+        `estimate`, `margin`, `low` and `high` are numbers, NaN where they are not determined. The
+        mean of a date and its interval are dates, with the margin in days. A column of the file
+        with one of these names is called `column NAME`. The frame is empty if the tables do not
+        determine the answer.
+        """
+        import pandas as pd
+
+        groups = list(zip(*(labels_of(self, cell) for cell in self.cells), strict=True))
+        found: dict[str, Any] = {}
+        for place, name in enumerate(self.columns):
+            labels = groups[place] if groups else ()
+            found[cell_key(name)] = pd.Categorical(labels, categories=list(dict.fromkeys(labels)))
+        dates = ("estimate", "low", "high") if self.unit == "date" else ()
+        for name in NUMBERS:
+            values = [cell[name] for cell in self.cells]
+            if name in dates:
+                found[name] = [value and datetime.date.fromisoformat(value) for value in values]
+            else:
+                found[name] = pd.array(values, dtype="float64")
+        return pd.DataFrame(found)
+
+    def page(self, most: int = MOST_SHOWN, whole: str = ".frame") -> Page:
+        """Return the table of estimates, what the margins cover, and the notes.
+
+        Args:
+            most: Most groups in the table; 60 by default.
+            whole: Where all groups are, for a sentence.
+        """
+        asked = Sentence(f"{self.question}   ({self._unit_words()})")
+        if not self.determined:
+            return asked, Sentence(self.reason or "", warns=True)
+        shown = self.cells[:most]
+        least = min((cell["margin"] for cell in shown if cell["margin"]), default=0.0)
+        grid = Grid(
+            (*self.columns, "estimate", "margin", f"{100 * self.level:.4g} % from", "to"),
+            tuple((*labels_of(self, cell), *_texts(cell, self.unit, least)) for cell in shown),
+            texts=len(self.columns),
+        )
+        left = len(self.cells) - len(shown)
+        more = (Sentence(f"... and {left:,} more; {whole} has all."),) if left else ()
+        notes = (Fact("Note", text, warns=True) for text in self.notes)
+        return asked, grid, *more, Fact("Margin", self._margin_words()), *notes
+
+    def _unit_words(self) -> str:
+        words = {"records": "records", "share": "percent", "ratio": "ratio", "date": "date"}
+        own = f"{self.measure}, in {'days' if self.unit == 'days' else 'its own unit'}"
+        return words.get(self.unit, own)
+
+    def _margin_words(self) -> str:
+        percent = f"{100 * self.level:.4g} %"
+        if self.covers == "noise":
+            return (
+                f"{percent} for the value in the confidential file: the margin covers the privacy"
+                " noise only. --sampling adds the error of the file as a sample."
+            )
+        return (
+            f"{percent} for the population: the margin covers the privacy noise and the error of"
+            " the file as a simple random sample of a large population."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class QueryFile(Answer):
@@ -86,25 +159,27 @@ class QueryFile(Answer):
         return out.getvalue()
 
 
-def answer_query(folder: Path, text: str, *, level: float, sampling: bool) -> QueryAnswer:
-    """Return the answer of `dp-release query`.
+def answer_query(
+    bundle: Bundle, sources: Sources, text: str, *, level: float = 0.95, sampling: bool = False
+) -> QueryAnswer:
+    """Return the answer to a question about the file of a release.
 
     Args:
-        folder: The bundle.
-        text: The question.
-        level: Confidence level of the intervals, 0 to 1.
-        sampling: Whether they also contain the sampling error of the file.
+        bundle: The release.
+        sources: Its pooled tables, as `sources_of(bundle)` returns them.
+        text: The question (`dp_core.analysis.query.question_grammar`).
+        level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
+        sampling: Whether they also contain the sampling error of the file; False by default.
 
     Raises:
-        BadInput: if the bundle was changed, or the text is no question about it.
+        BadInput: if the text is not a question about this release.
     """
-    bundle = read_bundle(folder)
-    schema = bundle.claims.schema.coarse or bundle.claims.schema
-    result = query(bundle, text, level=level, sampling=sampling)
+    schema = sources.schema
+    result = ask(sources, text, level=level, sampling=sampling)
     why, unit = result.undetermined, _unit(result, schema)
     columns = [schema.column(name) for name in result.columns]
     return QueryAnswer(
-        folder=str(folder),
+        folder=str(bundle.folder),
         release=bundle.claims.name,
         question=result.question.in_words,
         measure=result.question.measure,
@@ -144,6 +219,24 @@ def labels_of(answer: QueryAnswer, cell: Mapping[str, Any]) -> list[str]:
     """Return the labels of a cell's group, for people."""
     texts = [(name, cell[cell_key(name)]) for name in answer.columns]
     return [answer.labels[name].get(text, text) for name, text in texts]
+
+
+def _texts(cell: Mapping[str, Any], unit: str, least: float) -> tuple[str, ...]:
+    """Return the estimate, margin and interval of a cell as texts.
+
+    Args:
+        cell: The cell.
+        unit: Unit of its numbers.
+        least: Smallest margin of all cells, which decides the number of decimals.
+    """
+    if not cell["determined"]:
+        return "not determined", "–", "–", "–"
+    margin = float(cell["margin"])
+    if unit == "date":
+        return cell["estimate"], f"{margin:,.0f} days", cell["low"], cell["high"]
+    scale, sign = (100.0, " %") if unit == "share" else (1.0, "")
+    digits = decimals(scale * least)
+    return tuple(f"{float(cell[name]) * scale:,.{digits}f}{sign}" for name in NUMBERS)
 
 
 def _labels(result: QueryResult, columns: list[Column]) -> dict[str, dict[str, str]]:

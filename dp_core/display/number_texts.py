@@ -1,0 +1,46 @@
+"""Estimates, margins, probabilities and degrees of freedom as texts of a table."""
+
+from __future__ import annotations
+
+import math
+
+
+def four_digits(value: float) -> str:
+    """Return a number with four decimals at most, for a table of results.
+
+    >>> four_digits(0.123456), four_digits(-12.3456), four_digits(123456.7), four_digits(1.2345e-6)
+    ('0.1235', '-12.35', '123457', '1.234e-06')
+    """
+    if value == 0:
+        return "0"
+    if abs(value) >= 1e7 or abs(value) < 1e-4:
+        return f"{value:.4g}"
+    whole = len(str(int(abs(value))))
+    return f"{value:.{max(0, 4 - (whole if abs(value) >= 1 else 0))}f}"
+
+
+def degrees(value: float | None) -> str:
+    """Return degrees of freedom; None is infinite."""
+    if value is None or value >= 1e6:
+        return "∞"
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def probability(value: float, equals: str = "") -> str:
+    """Return a p value.
+
+    >>> probability(0.0432), probability(1e-9)
+    ('0.043', '< 0.001')
+    """
+    return "< 0.001" if value < 0.0005 else f"{equals}{value:.3f}"
+
+
+def decimals(margin: float) -> int:
+    """Return the number of decimals that show a margin with two significant digits.
+
+    >>> decimals(123.0), decimals(4.56), decimals(0.0123), decimals(0.0)
+    (0, 1, 3, 2)
+    """
+    if margin <= 0 or not math.isfinite(margin):
+        return 2
+    return min(max(1 - math.floor(math.log10(margin)), 0), 9)

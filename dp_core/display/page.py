@@ -1,0 +1,58 @@
+"""A page for a person: the blocks of an answer, before they become text or HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A paragraph.
+
+    Attributes:
+        text: Its text.
+        warns: Whether a reader must not miss it; False by default.
+    """
+
+    text: str
+    warns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A labelled paragraph.
+
+    Attributes:
+        label: One or two words, such as `Note`.
+        text: Its text.
+        warns: Whether a reader must not miss it; False by default.
+    """
+
+    label: str
+    text: str
+    warns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Rows under headings.
+
+    Attributes:
+        headings: One for each column; two columns may have the same.
+        rows: Texts of the cells.
+        texts: Number of leading columns that hold texts. The others hold numbers, which stand at
+            the right.
+    """
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    texts: int
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.headings) for row in self.rows):
+            raise ValueError("A row has another number of cells than there are headings.")
+
+
+Block: TypeAlias = Sentence | Fact | Grid
+Page: TypeAlias = tuple[Block, ...]
