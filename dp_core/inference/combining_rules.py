@@ -93,6 +93,22 @@ NO_SETS = (
 """What is said instead of a rule about a release of tables only."""
 
 
+DECLARED = Wording(
+    variance="T = W + (1 + 1/m) B",
+    degrees_of_freedom="(m - 1) (1 + W/((1 + 1/m) B))^2; normal where B = 0",
+    in_words=(
+        "the release measured noisy sums for this formula; W includes their noise, and the sets"
+        " tell only what the sums do not, so that B is the error of that"
+    ),
+    covers=(
+        "Sampling and privacy noise. The limit on the influence of a record is corrected for with"
+        " the sets' records."
+    ),
+    source="Rubin (1987)",
+)
+"""The rule for a declared analysis that the measured sums answer."""
+
+
 def rule_of(mode: str, sets: int) -> Rule:
     """Return the rule for sets made in a mode; a single set does not show its noise.
 

@@ -70,13 +70,13 @@ def declared_estimates(
     return combine(estimates, covariances, "posterior", complete_df=complete_df)
 
 
-def narrower(one: Combined, other: Combined, level: float) -> bool:
-    """Return whether the intervals of one result are the narrower ones on geometric average."""
+def relative_width(one: Combined, other: Combined, level: float) -> float:
+    """Return the width of one result's intervals relative to another's, on geometric average."""
     widths = []
     for found in (one, other):
         low, high = found.interval(level)
         widths.append(float(np.mean(np.log(np.maximum(high - low, 1e-300)))))
-    return widths[0] < widths[1]
+    return float(np.exp(widths[0] - widths[1]))
 
 
 def _sums_of(bundle: Bundle, regression: DeclaredRegression) -> tuple[Totals, Totals] | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
 from dp_core.analysis.regression.analysis import analyse
 from dp_core.analysis.regression.column_scores import compared
+from dp_core.analysis.regression.declared_estimates import declared_estimates, relative_width
 from dp_core.analysis.regression.design import FAMILIES, Design, Family
 from dp_core.analysis.regression.fitting import (
     Fit,
@@ -33,12 +34,15 @@ from dp_core.display.page import Block, Fact, Grid, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.errors import BadInput, nearest
 from dp_core.inference.combine import Combined
-from dp_core.inference.combining_rules import NO_SETS, WORDING, covered
-from dp_core.inference.formulas.formula import read_formula
+from dp_core.inference.combining_rules import DECLARED, NO_SETS, WORDING, covered
+from dp_core.inference.formulas.formula import Formula, read_formula
 from dp_core.inference.intervals import interval
 
 if TYPE_CHECKING:
     import pandas as pd
+
+AnsweredFrom: TypeAlias = Literal["sets", "declared"]
+"""What the coefficients follow from: the synthetic sets, or sums measured for the formula."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,8 @@ class RegressionAnswer(Printed, Answer):
     """A combined regression, its rule, and what to beware of.
 
     Attributes:
+        answered_from: `sets`, or `declared` if the sums that the release measured for this formula
+            give narrower intervals.
         size_factor: Factor on W if the sets and the file differ in size; else 1.
     """
 
@@ -148,6 +154,7 @@ class RegressionAnswer(Printed, Answer):
     level: float
     weights: str | None
     rows: tuple[SetRows, ...]
+    answered_from: AnsweredFrom
     rule: CombiningRule
     size_factor: float
     complete_df: float | None
@@ -294,9 +301,20 @@ def infer(
     found = analyse(formula, frames, claims.schema, bundle.rule, family=known, size_factor=factor)
     design, fits, combined = found.design, found.fits, found.combined
     stacked = fit_stacked(design) if combined else None
-    words = WORDING[bundle.rule]
+    words, covers = WORDING[bundle.rule], covered(bundle.rule, bundle.origin)
+    answered_from: AnsweredFrom = "sets"
     general = tuple(general_warnings(bundle, combined))
-    about = concerns(bundle, formula, compared(formula, design, frames, claims.schema), combined)
+    notes = list(_notes(bundle, design, fits, frames, factor, used))
+    declared = _declared(bundle, formula, design, frames, combined)
+    if combined is not None and declared is not None:
+        ratio = relative_width(declared, combined, level)
+        notes.insert(0, _about_declared(ratio))
+        if ratio < 1:
+            combined, answered_from, words, covers = declared, "declared", DECLARED, DECLARED.covers
+    about: tuple[Concern, ...] = ()
+    if answered_from == "sets":
+        sides = compared(formula, design, frames, claims.schema)
+        about = concerns(bundle, formula, sides, combined)
     reason = _not_honest(general, about)
     return RegressionAnswer(
         folder=str(bundle.folder),
@@ -309,6 +327,7 @@ def infer(
         level=level,
         weights=used,
         rows=tuple(SetRows(frame.number, frame.rows, frame.dropped) for frame in frames),
+        answered_from=answered_from,
         rule=CombiningRule(
             name=bundle.rule,
             honest=reason is None,
@@ -316,7 +335,7 @@ def infer(
             variance=words.variance,
             degrees_of_freedom=words.degrees_of_freedom,
             in_words=words.in_words,
-            covers=covered(bundle.rule, bundle.origin),
+            covers=covers,
             source=words.source,
         ),
         size_factor=factor,
@@ -327,9 +346,35 @@ def infer(
         warnings=[
             *general,
             *(concern.text for concern in about),
-            *relation_warnings(bundle, formula),
+            *(relation_warnings(bundle, formula) if answered_from == "sets" else ()),
         ],
-        notes=list(_notes(bundle, design, fits, frames, factor, used)),
+        notes=notes,
+    )
+
+
+def _declared(
+    bundle: Bundle,
+    formula: Formula,
+    design: Design,
+    frames: Sequence[Frame],
+    combined: Combined | None,
+) -> Combined | None:
+    """Return the coefficients from what was measured for the formula; None if it was nothing."""
+    if combined is None or not bundle.declared:
+        return None
+    return declared_estimates(bundle, formula, design, frames, complete_df=combined.complete_df)
+
+
+def _about_declared(ratio: float) -> str:
+    """Return which of its two answers a declared analysis has, and how the other compares."""
+    if ratio < 1:
+        return (
+            "This analysis was declared: the answer is from the sums that the release measured for"
+            f" it. The sets alone would give intervals {1 / ratio:.3g} times as wide."
+        )
+    return (
+        "This analysis was declared, but the sets tell as much: the sums that the release measured"
+        f" for it would give intervals {ratio:.3g} times as wide."
     )
 
 

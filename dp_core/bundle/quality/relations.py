@@ -97,8 +97,8 @@ def measured_cliques(
     for item in released:
         if isinstance(item, Measurement | SparseTable) and item.clique:
             tables.setdefault(item.replicate, []).append(item.clique)
-        elif isinstance(item, Totals) and item.stage == "domain":
-            continue  # chose bins and levels; the sets are not made from it
+        elif isinstance(item, Totals) and item.stage in ("domain", "analyses"):
+            continue  # the sets are not made from it
         elif isinstance(item, Totals) and isinstance(item.of, Interaction):
             beyond.append((item.replicate, item.of.clique))
         elif isinstance(item, Totals) and isinstance(item.of, BinnedCounts):
