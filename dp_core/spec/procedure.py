@@ -22,6 +22,7 @@ from dp_core.methods.declared.declared_questions import (
     scores_question,
 )
 from dp_core.methods.declared.declared_regression import DeclaredRegression
+from dp_core.methods.declared.told_sums import told_sums
 from dp_core.methods.private_domain.questions import ask
 from dp_core.methods.reconstruction.reconstructor import Model, in_series, piece_rows
 from dp_core.methods.replicates.kept_moments import (
@@ -31,6 +32,7 @@ from dp_core.methods.replicates.kept_moments import (
     scores_of,
 )
 from dp_core.methods.replicates.noise_aware import redraw
+from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
@@ -47,6 +49,7 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession, Session
 from dp_core.wall.released import Measurement, Records, Released, Table, Totals, tables_of
 from dp_core.wall.statistics import Sum
+from dp_core.wall.statistics.regressions.shortened import SecondMoments
 
 Settle: TypeAlias = Callable[[str, Sum], Sum]
 """Returns the question to ask for a name and a question, the same at every call for a name."""
@@ -376,6 +379,7 @@ class PosteriorDraws:
     ) -> None:
         """Learn the posterior distribution; see `fits` for the arguments."""
         spec = plan.spec
+        sums = _told_sums(plan, released, selections, rows)
         asked = selections[0].dependences if selections else None
         self._plan = plan
         self.tables = PosteriorTables.of(
@@ -387,6 +391,7 @@ class PosteriorDraws:
             dependences=dict(zip(asked.pairs, asked.values, strict=True)) if asked else {},
             dependence_stddev=asked.stddev if asked else 0.0,
             scores=scores_of(spec.schema),
+            sums=sums,
             rng=generator(spec.seed, "posterior", 0),
         )
 
@@ -408,7 +413,10 @@ class PosteriorDraws:
             of the analysis; and the estimated number of such records in the file.
         """
         spec, names = self._plan.spec, regression.analysis.columns
-        domain = spec.schema.domain.project(names)
+        # A model has its columns in the order of the schema.
+        domain = spec.schema.domain.project(
+            tuple(name for name in spec.schema.domain.columns if name in names)
+        )
         zeros = StructuralZeros(
             tuple(rule for rule in spec.schema.zeros.rules if {*rule.columns} <= {*names})
         )
@@ -427,6 +435,32 @@ class PosteriorDraws:
             found.append(codes[complete])
             parts.append(self.size(number) * float(complete.mean()))
         return np.concatenate(found), float(np.mean(parts))
+
+
+def _told_sums(
+    plan: Plan,
+    released: Sequence[Released],
+    selections: Sequence[Selection],
+    rows: int | None,
+) -> dict[Clique, KnownSums]:
+    """Return what the declared analyses tell of columns and pairs; {} before they are measured."""
+    spec = plan.spec
+    declared = [
+        item for item in released if isinstance(item, Totals) and isinstance(item.of, SecondMoments)
+    ]
+    if not declared:
+        return {}
+    others = [item for item in released if item not in declared]
+    before = PosteriorDraws(plan, others, selections, rows=rows)
+    found: dict[Clique, KnownSums] = {}
+    for number, (analysis, item) in enumerate(zip(spec.analyses, declared, strict=True), start=1):
+        regression = DeclaredRegression.of(analysis, spec.schema)
+        rng = generator(spec.seed, "analyses", number)
+        codes, records = before.model_records(regression, rng)
+        told = told_sums(regression, item, codes, records, spec.schema, scores_of(spec.schema))
+        # Analyses may share columns; the sums of the first one are used.
+        found = {**told, **found}
+    return found
 
 
 def fits(

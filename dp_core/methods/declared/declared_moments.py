@@ -56,7 +56,8 @@ def estimated_moments(
 ) -> Moments:
     """Return the moments of the file.
 
-    What the length limit took from the sums is added as the model records have it. The noisy
+    What the length limit took from the sums is restored by what it takes from the model records
+    (`measured_moments`). The noisy
     moments are then shrunk towards those of the model records as far as the noise says (James and
     Stein 1961), so that noise in many entries does no harm.
 
@@ -66,23 +67,49 @@ def estimated_moments(
         codes: Model records without missing values, shape (records, columns).
         records: Number of records of the file without missing values.
     """
-    of = answer.of
-    assert isinstance(of, SecondMoments)
+    found, _, transform, variance = measured_moments(regression, answer, codes, records)
     width = regression.together.width
-    transform = from_whole(of.transform, width)
-    exact = SecondMoments(features=of.features, transform=of.transform, length_limit=LONGEST)
-    unit = float(UNIT**2)
-    lost = (exact.vectors(codes) - of.vectors(codes)).mean(axis=0) / unit
-    model = exact.vectors(codes).mean(axis=0) / unit
-    noisy = answer.values / (unit * max(records, 1.0)) + lost
-    variance = answer.variance / (unit * max(records, 1.0)) ** 2
-    expected, found = _square(model, width), _square(noisy, width)
+    w = features_of(regression, codes) @ transform
+    expected = w.T @ w / len(w)
     off = width * (width - 1) / 2
     noise = variance * (width + 2 * off / _TWICE**2)
     part = max(0.0, 1 - noise / max(float(((found - expected) ** 2).sum()), 1e-300))
     moments = positive(expected + part * (found - expected))
     back = np.linalg.inv(transform)
     return Moments(back.T @ moments @ back, regression.features.width, float(np.sqrt(variance)))
+
+
+def measured_moments(
+    regression: DeclaredRegression, answer: Totals, codes: Codes, records: float
+) -> tuple[Floats, Floats, Floats, float]:
+    """Return the noisy moments of the transformed features.
+
+    Args:
+        regression: The regression.
+        answer: Noisy `SecondMoments`.
+        codes: Model records without missing values, shape (records, columns).
+        records: Number of records of the file without missing values.
+
+    Returns:
+        The noisy mean of w w', shape (features, features), with what the length limit took; what it
+        takes from the model records; the transform T, w = z'T; and the noise variance of an entry of the diagonal, of which
+        the others have half.
+    """
+    of = answer.of
+    assert isinstance(of, SecondMoments)
+    width = regression.together.width
+    unit = float(UNIT**2)
+    exact = SecondMoments(features=of.features, transform=of.transform, length_limit=LONGEST)
+    whole = _square(exact.vectors(codes).mean(axis=0) / unit, width)
+    kept = _square(of.vectors(codes).mean(axis=0) / unit, width)
+    noisy = _square(answer.values / (unit * max(records, 1.0)), width)
+    # The limit takes the same part of all moments if the records lie in an ellipsoid, whatever
+    # their correlations; the rest of what it takes is as in the model records.
+    part = np.clip(np.diag(kept) / np.maximum(np.diag(whole), 1e-12), 0.05, 1.0)
+    parts = np.sqrt(np.multiply.outer(part, part))
+    variance = answer.variance / (unit * max(records, 1.0)) ** 2 * float((1 / part).mean()) ** 2
+    transform = from_whole(of.transform, width)
+    return noisy / parts + whole - kept / parts, whole - kept, transform, variance
 
 
 def _square(entries: Floats, width: int) -> Floats:

@@ -14,6 +14,7 @@ import numpy as np
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.methods.replicates.centred_draws import centred_normals
 from dp_core.methods.replicates.posterior.agreement import with_total
+from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums, drawn_errors
 from dp_core.methods.replicates.posterior.truncation import Floats, truncated, truncated_variance
 from dp_core.tables.structural_zeros import StructuralZeros
 
@@ -56,6 +57,7 @@ def draw_column(
     totals: Floats,
     zeros: StructuralZeros,
     scores: Floats | None,
+    sums: KnownSums | None = None,
     rng: np.random.Generator,
 ) -> ColumnDraws:
     """Return draws of a column's one-way table; an unmeasured column is uniform in all sets.
@@ -68,6 +70,8 @@ def draw_column(
         zeros: Impossible cells; levels that cannot occur get no records.
         scores: Value of each level, shape (levels,), whose mean is kept; None for levels without
             values.
+        sums: Noisy sums of the counts that were measured apart, which are kept as well; None (the
+            default) without any.
         rng: Generator; same state, same draws.
     """
     domain = pooled.domain.project((name,))
@@ -79,6 +83,12 @@ def draw_column(
     spread = np.full(counts.shape, max(variance, 0.0) ** 0.5)
     left = truncated_variance(counts, spread) * possible
     noise = centred_normals(len(totals), counts.shape, rng)
+    if sums is not None:
+        given = Condition.of(counts, spread**2, sums.weights, sums)
+        counts, spread = given.mean, np.sqrt(given.variances)
+        off = given.deviations(noise, drawn_errors(sums, len(totals), rng))
+        noise = off / np.maximum(spread, 1e-9)
+        left = truncated_variance(counts, spread) * possible
     drawn = truncated(counts, spread, noise) * possible
     middle = truncated(counts, spread, np.zeros(counts.shape)) * possible
 
@@ -88,7 +98,10 @@ def draw_column(
         # The sum of centred scores does not depend on the total.
         centre = float(middle @ scores) / max(float(middle.sum()), 1e-9)
         apart = (scores - centre) / max(float(np.abs(scores - centre).max()), 1e-12) * possible
-        return with_total(values, left, size, [(apart, float(apart @ before))])
+        kept = [(apart, float(apart @ before))]
+        if sums is not None:
+            kept += [(each, float(each @ before)) for each in sums.weights * possible]
+        return with_total(values, left, size, kept)
 
     return ColumnDraws(
         settled(middle, counts, total),

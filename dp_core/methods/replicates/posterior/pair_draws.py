@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dp_core.methods.replicates.centred_draws import centred_normals
 from dp_core.methods.replicates.posterior.agreement import Moment, with_margins
+from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums, drawn_errors
 from dp_core.methods.replicates.posterior.pair_prior import Component, Pair, conditional
 from dp_core.methods.replicates.posterior.truncation import (
     Floats,
@@ -19,6 +20,7 @@ from dp_core.methods.replicates.posterior.truncation import (
 )
 
 _LEAST_BELIEF = 1e-3  # smallest probability of a component that is used
+_LEAST_BEFORE_SUMS = 1e-9  # the same before sums that can make a component likely
 _CLEAR = 20.0  # smallest number of records of a level for which the mean of a number is kept
 
 
@@ -35,6 +37,8 @@ class PairPosterior:
         stddev: Its standard deviation, same shape.
         shift: Added to the means of small cells (`lowered`), same shape, not positive.
         possible: Whether each cell can have records, same shape; the others get none.
+        given: The coordinates given sums that were measured apart, under each component; empty
+            without such sums. `means` and `variances` are then given them.
     """
 
     pair: Pair
@@ -45,6 +49,7 @@ class PairPosterior:
     stddev: Floats
     shift: Floats
     possible: NDArray[np.bool_]
+    given: tuple[Condition, ...] = ()
 
     @classmethod
     def of(
@@ -65,9 +70,13 @@ class PairPosterior:
             expected: Counts without dependence, given the median margins, shape (p, q), in records.
             possible: Whether each cell can have records, shape (p, q).
         """
-        kept = [int(at) for at in np.flatnonzero(belief > _LEAST_BELIEF)]
+        least = _LEAST_BELIEF if pair.sums is None else _LEAST_BEFORE_SUMS
+        kept = [int(at) for at in np.flatnonzero(belief > least)]
         belief = belief[kept] / belief[kept].sum()
         each = [conditional(pair, components[at]) for at in kept]
+        given: tuple[Condition, ...] = ()
+        if pair.sums is not None:
+            each, given, belief = _given_sums(pair, pair.sums, each, belief)
         means, variances = (np.array(found) for found in zip(*each, strict=True))
         mean = np.tensordot(belief, means, 1)
         variance = np.tensordot(belief, variances + means**2, 1) - mean**2
@@ -75,7 +84,7 @@ class PairPosterior:
         cells = pair.table(mean)
         usual, shift = (expected + cells)[possible], np.zeros_like(cells)
         shift[possible] = lowered(usual, spread[possible]) - usual
-        return cls(pair, means, variances, belief, cells, spread, shift, possible)
+        return cls(pair, means, variances, belief, cells, spread, shift, possible, given)
 
     def deviations(self, sets: int, rng: np.random.Generator) -> Floats:
         """Return one deviation for each set, shape (sets, p, q), in records; centred.
@@ -89,9 +98,41 @@ class PairPosterior:
         """
         chosen = _components(self.belief, sets, rng)
         scores = centred_normals(sets, self.means.shape[1:], rng)
-        drawn = self.means[chosen] + np.sqrt(self.variances[chosen]) * scores
+        drawn = self.means[chosen] + self._deviations(chosen, scores, rng)
         drawn = drawn - drawn.mean(axis=0)
         return np.asarray(self.mean + np.array([self.pair.table(each) for each in drawn]))
+
+    def _deviations(
+        self, chosen: NDArray[np.int64], scores: Floats, rng: np.random.Generator
+    ) -> Floats:
+        """Return deviations of the coordinates from the means of the chosen components."""
+        if self.pair.sums is None:
+            return np.asarray(np.sqrt(self.variances[chosen]) * scores)
+        sets = len(chosen)
+        errors, flat = drawn_errors(self.pair.sums, sets, rng), scores.reshape(sets, -1)
+        found = [
+            self.given[component].deviations(flat[at : at + 1], errors[at : at + 1])
+            for at, component in enumerate(chosen)
+        ]
+        return np.concatenate(found).reshape(scores.shape)
+
+
+def _given_sums(
+    pair: Pair, sums: KnownSums, each: Sequence[tuple[Floats, Floats]], belief: Floats
+) -> tuple[list[tuple[Floats, Floats]], tuple[Condition, ...], Floats]:
+    """Return means and variances given the sums, the conditions, and the beliefs, by component."""
+    weights = np.array([pair.coordinates(table).ravel() for table in sums.weights])
+    given = [Condition.of(mean.ravel(), variance.ravel(), weights, sums) for mean, variance in each]
+    fits = np.array([one.log_likelihood for one in given])
+    told = belief * np.exp(fits - fits.max())
+    told = told / told.sum()
+    kept = [int(at) for at in np.flatnonzero(told > _LEAST_BELIEF)]
+    shape = each[0][0].shape
+    return (
+        [(given[at].mean.reshape(shape), given[at].variances.reshape(shape)) for at in kept],
+        tuple(given[at] for at in kept),
+        told[kept] / told[kept].sum(),
+    )
 
 
 def _components(belief: Floats, sets: int, rng: np.random.Generator) -> NDArray[np.int64]:

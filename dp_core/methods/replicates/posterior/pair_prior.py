@@ -24,6 +24,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.truncation import Floats
 from dp_core.tables.domain import Clique
 
@@ -102,6 +103,7 @@ class Pair:
             not depend on `observed`. None without factors.
         dependence: Noisy sum of the absolute deviations, in records, and the standard deviation of
             its noise; None if it was not measured.
+        sums: Noisy sums of the deviation that were measured apart; None (the default) without any.
     """
 
     one: Column
@@ -111,6 +113,7 @@ class Pair:
     variance: float = 0.0
     predicted: Floats | None = None
     dependence: tuple[float, float] | None = None
+    sums: KnownSums | None = None
 
     @cached_property
     def trends(self) -> NDArray[np.int64]:

@@ -29,6 +29,7 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.reconstruction.estimates.raking import rake
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from dp_core.methods.replicates.posterior.column_draws import ColumnDraws, draw_column, draw_total
+from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.larger_draws import LargerDraws
 from dp_core.methods.replicates.posterior.pair_draws import PairPosterior, pair_table
 from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, learn
@@ -87,6 +88,7 @@ class PosteriorTables:
         dependences: Mapping[Clique, float] | None = None,
         dependence_stddev: float = 0.0,
         scores: Mapping[str, Floats] | None = None,
+        sums: Mapping[Clique, KnownSums] | None = None,
         rng: np.random.Generator,
     ) -> PosteriorTables:
         """Return the posterior given everything that was measured.
@@ -103,6 +105,8 @@ class PosteriorTables:
                 default) without them.
             scores: Value of each level of numeric and ordinal columns, NaN for missing; the moments
                 of these columns are kept. None by default.
+            sums: Noisy sums that were measured apart from tables, by column or pair in the order of
+                the domain; None (the default) without any.
             rng: Generator; same state, same draws.
         """
         if sets < 2:
@@ -113,6 +117,7 @@ class PosteriorTables:
         zeros = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         total, totals = draw_total(pooled, sets, rng)
         known = _filled(pooled, scores or {})
+        told = sums or {}
         columns = {
             name: draw_column(
                 pooled,
@@ -121,12 +126,13 @@ class PosteriorTables:
                 totals=totals,
                 zeros=zeros,
                 scores=known.get(name),
+                sums=told.get((name,)),
                 rng=rng,
             )
             for name in domain.columns
         }
         every = itertools.combinations(domain.columns, 2)
-        known_pairs = [pair for pair in every if pooled.observed(pair) is not None]
+        known_pairs = [pair for pair in every if pooled.observed(pair) is not None or pair in told]
         cliques = drawn_pairs(domain, known_pairs)
         expected = {
             clique: without_dependence(
@@ -158,6 +164,7 @@ class PosteriorTables:
                 variance=seen[1] if seen else 0.0,
                 predicted=predicted.get(clique),
                 dependence=(asked[clique], dependence_stddev) if clique in asked else None,
+                sums=told.get(clique),
             )
         prior = learn(pairs)
         posteriors = {
