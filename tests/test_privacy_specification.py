@@ -237,7 +237,10 @@ def symbols_of(ask):
             found["M"] = lambda s: (
                 math.isqrt(math.ceil(Fraction(s * s * steepest * steps**2, ridge**2))) + 2
             )
-        case SecondMoments(length_limit=limit) | Scores(length_limit=limit):
+        case SecondMoments(length_limit=limit):
+            least = 2 * limit**2 + 8 * limit * math.ceil(math.sqrt(ask.length))
+            found |= {"C": limit, "E": min(4 * limit**2, least)}
+        case Scores(length_limit=limit):
             found |= {"C": limit}
         case None:
             pass

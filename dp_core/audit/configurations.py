@@ -223,6 +223,8 @@ def _features() -> Iterator[Configuration]:
     yield Configuration("Gaussian noise", "auto", {"measure": "{noise: gaussian}"})
     wanted = {"tables": "[{of: [sex, age], weight: 3, prefixes: [age]}, {of: [sex, income]}]"}
     yield Configuration("wanted tables", "auto", wanted)
+    declared = {"analyses": "[income ~ age + sex, marital ~ income]"}
+    yield Configuration("declared analyses", "auto", declared)
     yield Configuration("tables only", "fixed", {**wanted, "synthesize": "{sets: 0}"})
     yield Configuration("charged checks", "privsyn", {"checks": _CHECKS})
     yield Configuration("charged checks of positions", "modips", {"checks": _CHECKS})

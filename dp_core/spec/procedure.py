@@ -18,10 +18,11 @@ from dp_core.methods.declared.declared_moments import estimated_moments
 from dp_core.methods.declared.declared_questions import (
     MODEL_RECORDS,
     MOMENTS_PART,
+    SOME_RECORDS,
     moments_question,
     scores_question,
 )
-from dp_core.methods.declared.declared_regression import DeclaredRegression
+from dp_core.methods.declared.declared_regression import DeclaredRegression, sizes_of
 from dp_core.methods.declared.told_sums import told_sums
 from dp_core.methods.private_domain.questions import ask
 from dp_core.methods.reconstruction.reconstructor import Model, in_series, piece_rows
@@ -410,13 +411,13 @@ class PosteriorDraws:
 
         Returns:
             Stored codes of records without missing values, shape (records, columns), in the order
-            of the analysis; and the estimated number of such records in the file.
+            of the analysis; and the estimated number of such records in the file. If no drawn
+            record has all values, the codes are drawn evenly.
         """
         spec, names = self._plan.spec, regression.analysis.columns
-        # A model has its columns in the order of the schema.
-        domain = spec.schema.domain.project(
-            tuple(name for name in spec.schema.domain.columns if name in names)
-        )
+        # A model's one-way tables are in the domain's order.
+        in_order = [name for name in spec.schema.domain.columns if name in names]
+        domain = spec.schema.domain.project(in_order)
         zeros = StructuralZeros(
             tuple(rule for rule in spec.schema.zeros.rules if {*rule.columns} <= {*names})
         )
@@ -434,7 +435,12 @@ class PosteriorDraws:
             complete = regression.complete(codes)
             found.append(codes[complete])
             parts.append(self.size(number) * float(complete.mean()))
-        return np.concatenate(found), float(np.mean(parts))
+        codes = np.concatenate(found)
+        if not len(codes):
+            # Of few records, or of mostly missing values: any records give finite scales.
+            sizes = sizes_of(regression)
+            codes = rng.integers(0, sizes, (SOME_RECORDS, len(sizes))).astype(np.uint16)
+        return codes, float(np.mean(parts))
 
 
 def _told_sums(

@@ -107,10 +107,6 @@ MECHANISMS: Mapping[str, Mechanism] = {
 """Every mechanism that an event can name; `rows` is 1 if an event does not state it."""
 
 _CELL = "one record is in one cell and adds 1 to it; a replaced one moves two cells by 1"
-_SHORTENED = (
-    "one record adds a vector that is cut to a length of at most `length_limit`; a replaced one"
-    " moves the sum by up to twice that"
-)
 QUESTIONS: Mapping[str, str] = {
     "table": _CELL,
     "sparse-table": _CELL,
@@ -183,8 +179,14 @@ QUESTIONS: Mapping[str, str] = {
         "one record moves the minimum of a `ridge`-strongly convex loss by at most the size of its"
         " gradient over `ridge` (Chaudhuri, Monteleoni & Sarwate 2011), rounding included"
     ),
-    "second-moments": _SHORTENED,
-    "scores": _SHORTENED,
+    "second-moments": (
+        "one record adds a vector that is cut to a length of at most `length_limit`; a replaced one"
+        " moves the sum by up to the root of 2 times that, rounding included"
+    ),
+    "scores": (
+        "one record adds a vector that is cut to a length of at most `length_limit`; a replaced one"
+        " moves the sum by up to twice that"
+    ),
 }
 """Sensitivity of each query; the receipt's `asks` has the parameters in backticks.
 

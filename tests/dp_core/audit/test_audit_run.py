@@ -25,6 +25,7 @@ from dp_core.wall.noise import granted_noise, perturbed_draws, stability
 from dp_core.wall.statistics import InDif, TableDistance, vetted
 from dp_core.wall.statistics.moments import CellSums
 from dp_core.wall.statistics.regressions.gradients import ClassGradient
+from dp_core.wall.statistics.regressions.shortened import SecondMoments
 from tests.full import some
 
 ROWS = UNITS[:2]
@@ -185,6 +186,12 @@ FAULTS = {
         ROWS,
         "class-gradient",
     ),
+    "half of the length limit": (
+        half(SecondMoments, "l2_squared"),
+        "declared analyses",
+        ROWS,
+        "second-moments",
+    ),
     "half of the change of a score": (half(InDif, "largest_change"), "privsyn", ROWS, "indif"),
     "half of the change of a choice": (
         half(TableDistance, "largest_change"),
@@ -245,6 +252,8 @@ ASKED_BY = {
     "query-counts": "fourier",
     "query-distance": "mwem",
     "r-score": "privbayes",
+    "scores": "declared analyses",
+    "second-moments": "declared analyses",
     "signed-queries": "dualquery",
     "table-checks": "charged checks",
     "table-distance": "aim",

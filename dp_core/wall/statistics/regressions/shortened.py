@@ -2,9 +2,9 @@
 
 What a record adds is a vector of whole numbers that depends on its own codes and on public numbers
 only. A vector longer than the `length_limit` is multiplied by limit/length and rounded towards 0.
-So the sensitivity is the limit, whatever the columns, the transform and the coefficients are. That
-is the clipping of gradients by Abadi et al. (2016, Deep learning with differential privacy, Section
-3.1), in whole numbers.
+So the sensitivity follows from the limit, whatever the columns, the transform and the coefficients
+are. That is the clipping of gradients by Abadi et al. (2016, Deep learning with differential
+privacy, Section 3.1), in whole numbers.
 
 Records that lack a value in one of the columns add 0.
 """
@@ -102,19 +102,25 @@ class SecondMoments(Sum):
         return _shortened(products, (w**2).sum(axis=1), self.length_limit)
 
     def l1(self, neighbours: Neighbours) -> int:
-        """Return the limit times the root of the number of entries; twice that under replace-one.
+        """Return the root of the number of entries times the squared L2 sensitivity, rounded up.
 
-        See `l2_squared`: a vector of K entries and length L has an L1 norm of at most L sqrt(K).
+        A vector of K entries and length L has an L1 norm of at most L sqrt(K).
         """
-        return _l1(self.length_limit, self.length, neighbours)
+        return _l1(_of_moments(self.length_limit, self.length, neighbours), self.length)
 
     def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return the square of the limit under add-remove, four times that under replace-one.
+        """Return C^2 under add-remove, with the limit C, and 2 C^2 + 8 C sqrt(K) under replace-one.
 
-        A record's vector is at most as long as the limit, because `_shortened` cuts it. To replace
-        a record is to take one away and to add one.
+        A record's vector is at most as long as the limit, because `_shortened` cuts it.
+
+        To replace a record is to take its vector a away and to add another, b: |a - b|^2 = |a|^2 +
+        |b|^2 - 2 a'b. Let u and v be the vectors before rounding, of the predictors w and z. With f
+        = (181/128)^2 and a positive factor, u'v is (1 - f/2) sum w_i^2 z_i^2 + (f/2) (w'z)^2. That
+        is not negative, because f < 2. An entry is rounded at most twice, by less than 1 each time,
+        so |a - u| and |b - v| are below 2 sqrt(K), for K entries. So a'b = u'v + (a - u)'v +
+        a'(b - v) >= -4 C sqrt(K). `sqrt(K)` is rounded up. 4 C^2 always holds, if it is smaller.
         """
-        return _l2_squared(self.length_limit, neighbours)
+        return _of_moments(self.length_limit, self.length, neighbours)
 
     def claimed_codes(self) -> list[ClaimedCodes]:
         return _claimed(self.features)
@@ -244,11 +250,11 @@ class Scores(Sum):
         return np.asarray((chances - PROBABILITY * own + step // 2) // step)
 
     def l1(self, neighbours: Neighbours) -> int:
-        """Return the limit times the root of the number of entries; twice that under replace-one.
+        """Return the root of the number of entries times the squared L2 sensitivity, rounded up.
 
-        See `l2_squared`: a vector of K entries and length L has an L1 norm of at most L sqrt(K).
+        A vector of K entries and length L has an L1 norm of at most L sqrt(K).
         """
-        return _l1(self.length_limit, self.length, neighbours)
+        return _l1(_of_scores(self.length_limit, neighbours), self.length)
 
     def l2_squared(self, neighbours: Neighbours) -> int:
         """Return the square of the limit under add-remove, four times that under replace-one.
@@ -256,7 +262,7 @@ class Scores(Sum):
         A record's vector is at most as long as the limit, because `_shortened` cuts it. To replace
         a record is to take one away and to add one.
         """
-        return _l2_squared(self.length_limit, neighbours)
+        return _of_scores(self.length_limit, neighbours)
 
     def claimed_codes(self) -> list[ClaimedCodes]:
         return [*_claimed(Features((self.outcome,))), *_claimed(self.features)]
@@ -376,12 +382,17 @@ def _claimed(features: Features) -> list[ClaimedCodes]:
     return [ClaimedCodes(each.name, _codes(each), or_missing=True) for each in features.all]
 
 
-def _l1(limit: int, entries: int, neighbours: Neighbours) -> int:
-    own = isqrt(limit**2 * entries - 1) + 1
-    return own if neighbours == "add-remove" else 2 * own
+def _l1(l2_squared: int, entries: int) -> int:
+    return isqrt(l2_squared * entries - 1) + 1
 
 
-def _l2_squared(limit: int, neighbours: Neighbours) -> int:
+def _of_moments(limit: int, entries: int, neighbours: Neighbours) -> int:
+    if neighbours == "add-remove":
+        return limit**2
+    return min(4 * limit**2, 2 * limit**2 + 8 * limit * (isqrt(entries - 1) + 1))
+
+
+def _of_scores(limit: int, neighbours: Neighbours) -> int:
     return limit**2 if neighbours == "add-remove" else 4 * limit**2
 
 

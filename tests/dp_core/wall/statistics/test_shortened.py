@@ -356,6 +356,59 @@ def test_a_root_is_rounded_up(values):
     assert found.tolist() == [root_above(each) for each in values]
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_no_replaced_record_moves_a_sum_by_more_than_the_bounds(name):
+    sum = ALL[name]
+    found = np.unique(sum.vectors(every_record(sum)), axis=0).astype(object)
+    far = max(int(((found - one) ** 2).sum(axis=1).max()) for one in found)
+    assert far <= sum.l2_squared("replace-one")
+    assert max(int(abs(found - one).sum(axis=1).max()) for one in found) <= sum.l1("replace-one")
+    if name in ("number, at 0", "four levels, largest"):
+        assert far > 0.99 * sum.l2_squared("replace-one")
+
+
+def moments_of(predictors, limit):
+    """Return the vectors of some predictors, each those of one code; and the sum."""
+    sum = SecondMoments(
+        features=Features((Levels(name="x", size=len(predictors) + 1),)),
+        transform=(
+            *(0,) * len(predictors[0]),
+            *(each * C // UNIT for w in predictors for each in w),
+        ),
+        length_limit=limit,
+    )
+    codes = np.arange(1, len(predictors) + 1, dtype=np.uint16)
+    assert transformed(sum.features, codes[:, None], sum.transform).tolist() == predictors
+    return sum, sum.vectors(codes[:, None])
+
+
+def test_a_replaced_record_moves_moments_by_the_root_of_2_limits():
+    """By as much, if the predictors are orthogonal: no two matrices w w' are opposite."""
+    limit = UNIT**2
+    sum, (one, other, third) = moments_of([[2000, 0], [0, 3000], [-2000, 2000]], limit)
+    assert added((one - other) ** 2) == 2 * limit**2
+    assert added((one - third) ** 2) < 2 * limit**2
+    assert 2 * limit**2 < sum.l2_squared("replace-one") < 2.0001 * limit**2
+
+
+def test_rounding_moves_moments_by_more_than_the_root_of_2_limits():
+    """Of short vectors rounding changes the direction; the bound has a term for it."""
+    rng = np.random.default_rng(0)
+    beyond = 0
+    for limit in (2, 5, 10, 30, 100):
+        for width in (2, 3, 5):
+            for size in (1, 5, 20, 200):
+                predictors = rng.integers(-size, size + 1, (99, width))
+                predictors[rng.random(predictors.shape) < 0.4] = 0
+                sum, found = moments_of(predictors.tolist(), limit)
+                products = found @ found.T
+                own = products.diagonal()
+                far = int((own[:, None] + own - 2 * products).max())
+                assert far <= sum.l2_squared("replace-one") <= 4 * limit**2
+                beyond += far > 2 * limit**2
+    assert beyond
+
+
 # -- missing values
 
 
@@ -389,6 +442,7 @@ def test_sums_that_could_overflow_are_added_exactly_and_cut_at_the_end():
         ([2**40 - 1, 0], (2**40 - 1) * one),
         ([2**40, 0], 2**62),
         ([2**40 + 1, 0], 2**62),
+        ([3 * 2**40, 0], 2**62),
         ([2**41 + 3, 2**41], 3 * one),
         ([2**41, 2**41 + 2**40 + 1], -(2**62)),
         ([2**61, 2**61 - 1], one),
@@ -416,12 +470,15 @@ def test_the_longest_vectors_are_added_exactly():
 def test_bounds_are_those_of_the_docstrings(name):
     sum = ALL[name]
     limit = sum.length_limit
-    l1 = root_above(limit**2 * sum.length)
-    assert (sum.l1("add-remove"), sum.l2_squared("add-remove")) == (l1, limit**2)
-    assert (sum.l1("replace-one"), sum.l2_squared("replace-one")) == (2 * l1, 4 * limit**2)
+    replaced = 4 * limit**2
+    if isinstance(sum, SecondMoments):
+        replaced = min(replaced, 2 * limit**2 + 8 * limit * root_above(sum.length))
     document = json.loads(json.dumps(sum.to_json()))
     assert sum_from_json(document) == sum
-    assert required(document, Relation("replace-one")) == (2 * l1, 2 * l1, 4 * limit**2)
+    for neighbours, l2_squared in (("add-remove", limit**2), ("replace-one", replaced)):
+        l1 = root_above(l2_squared * sum.length)
+        assert (sum.l1(neighbours), sum.l2_squared(neighbours)) == (l1, l2_squared)
+        assert required(document, Relation(neighbours)) == (l1, l1, l2_squared)
 
 
 MOMENTS, NUMBER, LEVELS = ALL["moments"], ALL["number"], ALL["two levels"]
