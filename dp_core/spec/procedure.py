@@ -408,7 +408,9 @@ class PosteriorDraws:
             of the analysis; and the estimated number of such records in the file.
         """
         spec, names = self._plan.spec, regression.analysis.columns
-        domain = spec.schema.domain.project(names)
+        # A model's one-way tables are in the domain's order.
+        in_order = [name for name in spec.schema.domain.columns if name in names]
+        domain = spec.schema.domain.project(in_order)
         zeros = StructuralZeros(
             tuple(rule for rule in spec.schema.zeros.rules if {*rule.columns} <= {*names})
         )
