@@ -426,8 +426,9 @@ class PosteriorDraws:
                 [stored_codes(each, drawn.column(each.name), rng=rng) for each in columns]
             )
             complete = regression.complete(codes)
-            found.append(codes[complete])
             parts.append(self.size(number) * float(complete.mean()))
+            # Of a column that is hardly ever known, every draw may be missing.
+            found.append(codes[complete] if complete.any() else regression.filled(codes, rng))
         return np.concatenate(found), float(np.mean(parts))
 
 

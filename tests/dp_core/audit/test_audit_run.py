@@ -43,7 +43,7 @@ def audited(names, units):
 
 
 # One release of each kind of charge; `make test-all` audits all of them.
-KINDS = ("fdh", "privsyn", "sba", "pegs", "multinomial-dirichlet")
+KINDS = ("fdh", "privsyn", "sba", "pegs", "multinomial-dirichlet", "declared analyses")
 
 
 @pytest.mark.parametrize("most", some([1, 3], lambda rows: rows == 3))
@@ -245,6 +245,8 @@ ASKED_BY = {
     "query-counts": "fourier",
     "query-distance": "mwem",
     "r-score": "privbayes",
+    "scores": "declared analyses",
+    "second-moments": "declared analyses",
     "signed-queries": "dualquery",
     "table-checks": "charged checks",
     "table-distance": "aim",
