@@ -110,6 +110,8 @@ _FURTHER: tuple[tuple[str, str, str], ...] = (
     ("laplace-sanitizer", "bins", "3"),
 )
 _CHECKS = "{share: 0.2, tables: [[sex, age], [marital]]}"
+_ANALYSES = '["income ~ age + sex + moved", "sex ~ marital + income", "marital ~ age"]'
+_OF_PRIVATE = '["income ~ age + moved", "sex ~ income"]'
 _HOLD = (
     "{share: 0.2, tables: [[sex, age], [marital]],"
     " thresholds: [{figure: worst_tvd, hold: 0.0001}, {figure: fit, hold: 0.0001}]}"
@@ -226,6 +228,10 @@ def _features() -> Iterator[Configuration]:
     declared = {"analyses": "[income ~ age + sex, marital ~ income]"}
     yield Configuration("declared analyses", "auto", declared)
     yield Configuration("tables only", "fixed", {**wanted, "synthesize": "{sets: 0}"})
+    yield Configuration("declared analyses", "auto", {"analyses": _ANALYSES})
+    yield Configuration(
+        "declared analyses, private bins", "auto", {"analyses": _OF_PRIVATE}, schema="private"
+    )
     yield Configuration("charged checks", "privsyn", {"checks": _CHECKS})
     yield Configuration("charged checks of positions", "modips", {"checks": _CHECKS})
     yield Configuration(

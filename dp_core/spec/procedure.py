@@ -6,54 +6,35 @@ of them in memory, for comparisons, benchmarks and notebooks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dp_core.methods.declared.declared_moments import estimated_moments
-from dp_core.methods.declared.declared_questions import (
-    MODEL_RECORDS,
-    MOMENTS_PART,
-    SOME_RECORDS,
-    moments_question,
-    scores_question,
-)
-from dp_core.methods.declared.declared_regression import DeclaredRegression, sizes_of
-from dp_core.methods.declared.told_sums import told_sums
 from dp_core.methods.private_domain.questions import ask
 from dp_core.methods.reconstruction.reconstructor import Model, in_series, piece_rows
 from dp_core.methods.replicates.kept_moments import (
     has_numbers,
     keep_moments,
     points_of,
-    scores_of,
 )
 from dp_core.methods.replicates.noise_aware import redraw
-from dp_core.methods.replicates.posterior.known_sums import KnownSums
-from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
-from dp_core.schema.decoding import stored_codes
 from dp_core.schema.privacy import Stage
 from dp_core.spec.chosen_domain import choose, recoding, resolved_plan
+from dp_core.spec.declared_measurement import measure_analyses
 from dp_core.spec.plan import Plan
+from dp_core.spec.posterior_draws import PosteriorDraws, in_codes
+from dp_core.spec.seeded import generator
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Counter
-from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.coarse_counter import CoarseCounter
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession, Session
 from dp_core.wall.released import Measurement, Records, Released, Table, Totals, tables_of
-from dp_core.wall.statistics import Sum
-from dp_core.wall.statistics.regressions.shortened import SecondMoments
-
-Settle: TypeAlias = Callable[[str, Sum], Sum]
-"""Returns the question to ask for a name and a question, the same at every call for a name."""
 
 LANES = 4
 """Pieces of a large set that may be drawn in parallel."""
@@ -222,31 +203,13 @@ def behind(plan: Plan, released: Sequence[Released], number: int) -> tuple[Relea
         released: Everything that was measured, for all replicates.
         number: Number of the model, 0 or 1..m.
     """
-    released = _in_codes(released)
+    released = in_codes(released)
     if plan.spec.mode == "noise-aware":
         rng = generator(plan.spec.seed, "redraw", 0)
         drawn = redraw(released, number=number, sets=plan.spec.sets, rng=rng)
         schema = plan.spec.schema
         return keep_moments(schema.domain, drawn, points_of(schema), zeros=schema.zeros)
     return tuple(item for item in released if item.replicate == number)
-
-
-def _in_codes(released: Sequence[Released]) -> list[Released]:
-    """Return the results that refer to the codes of the schema, to which models are fitted.
-
-    The counts that chose bins and levels, and the sums of declared analyses, refer to the codes in
-    which the file is stored.
-    """
-    return [
-        item
-        for item in released
-        if not (isinstance(item, Totals) and item.stage in ("domain", "analyses"))
-    ]
-
-
-def generator(seed: int, purpose: str, number: int) -> np.random.Generator:
-    """Return the generator of one piece of post-processing; the seed belongs to the plan."""
-    return np.random.default_rng([seed, number, *purpose.encode()])
 
 
 def choose_domain(plan: Plan, curator: Curator) -> tuple[Totals, ...]:
@@ -317,155 +280,6 @@ def measure_selected(
         found += curator.interactions("measure", cliques, costs, replicate=replicate)
     if selection.records is not None:
         found += (Records(selection.records, replicate),)
-    return found
-
-
-def measure_analyses(
-    plan: Plan,
-    curator: Curator,
-    released: Sequence[Released],
-    selections: Sequence[Selection],
-    *,
-    rows: int | None,
-    settle: Settle = lambda _name, question: question,
-) -> tuple[Totals, ...]:
-    """Return the noisy sums of the declared analyses: for each its second moments and its scores.
-
-    Args:
-        plan: Plan of the release.
-        curator: Curator for the codes of `Schema.stored`.
-        released: Everything that was measured before.
-        selections: Result of `select`.
-        rows: Number of records if it is public, otherwise None.
-        settle: Called with the name and the value of each question before it is asked; it returns
-            the question to ask, so that a repeated call after a crash asks the same. By default
-            that is the question itself.
-    """
-    spec = plan.spec
-    if not spec.analyses:
-        return ()
-    draws = PosteriorDraws(plan, released, selections, rows=rows)
-    cost = plan.costs["analyses"] / len(spec.analyses)
-    costs = {"moments": cost * MOMENTS_PART, "scores": cost * (1 - MOMENTS_PART)}
-    found: list[Totals] = []
-    for number, analysis in enumerate(spec.analyses, start=1):
-        regression = DeclaredRegression.of(analysis, spec.schema)
-        rng = generator(spec.seed, "analyses", number)
-        codes, records = draws.model_records(regression, rng)
-
-        def noise(part: str) -> Callable[[Sum], float]:
-            return lambda question: curator.statistic_noise(question, costs[part]).stddev
-
-        def ask(part: str, question: Sum, number: int = number) -> Totals:
-            step = f"analysis-{number}-{part}"
-            return curator.total("analyses", step, settle(step, question), costs[part])
-
-        moments = ask("moments", moments_question(regression, codes, records, noise("moments")))
-        known = estimated_moments(regression, moments, codes, records)
-        scores = scores_question(regression, codes, records, known, noise("scores"), rng)
-        found += [moments, ask("scores", scores)]
-    return tuple(found)
-
-
-class PosteriorDraws:
-    """Draws of a release's tables given what it measured, and model records made from them."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        released: Sequence[Released],
-        selections: Sequence[Selection],
-        *,
-        rows: int | None,
-    ) -> None:
-        """Learn the posterior distribution; see `fits` for the arguments."""
-        spec = plan.spec
-        sums = _told_sums(plan, released, selections, rows)
-        asked = selections[0].dependences if selections else None
-        self._plan = plan
-        self.tables = PosteriorTables.of(
-            spec.schema.domain,
-            _in_codes(released),
-            sets=spec.sets,
-            rows=rows,
-            zeros=spec.schema.zeros,
-            dependences=dict(zip(asked.pairs, asked.values, strict=True)) if asked else {},
-            dependence_stddev=asked.stddev if asked else 0.0,
-            scores=scores_of(spec.schema),
-            sums=sums,
-            rng=generator(spec.seed, "posterior", 0),
-        )
-
-    def size(self, number: int) -> int:
-        """Return the number of records of a set, from 1."""
-        return max(1, round(float(self.tables.totals[number - 1])))
-
-    def model_records(
-        self, regression: DeclaredRegression, rng: np.random.Generator
-    ) -> tuple[NDArray[np.uint16], float]:
-        """Return records of a regression's columns as the first two sets may have them.
-
-        Args:
-            regression: The declared regression.
-            rng: Generator for post-processing.
-
-        Returns:
-            Stored codes of records without missing values, shape (records, columns), in the order
-            of the analysis; and the estimated number of such records in the file. If no drawn
-            record has all values, the codes are drawn evenly.
-        """
-        spec, names = self._plan.spec, regression.analysis.columns
-        # A model's one-way tables are in the domain's order.
-        in_order = [name for name in spec.schema.domain.columns if name in names]
-        domain = spec.schema.domain.project(in_order)
-        zeros = StructuralZeros(
-            tuple(rule for rule in spec.schema.zeros.rules if {*rule.columns} <= {*names})
-        )
-        columns = [spec.schema.column(name) for name in names]
-        found, parts = [], []
-        for number in range(1, 3):
-            tables = [each for each in self.tables.draw(number) if {*each.clique} <= {*names}]
-            model = spec.reconstructor.restore(
-                domain, tables, rows=self.size(number), zeros=zeros, released=()
-            )
-            drawn = model.sample(min(self.size(number), MODEL_RECORDS // 2), rng=rng)
-            codes = np.column_stack(
-                [stored_codes(each, drawn.column(each.name), rng=rng) for each in columns]
-            )
-            complete = regression.complete(codes)
-            found.append(codes[complete])
-            parts.append(self.size(number) * float(complete.mean()))
-        codes = np.concatenate(found)
-        if not len(codes):
-            # Of few records, or of mostly missing values: any records give finite scales.
-            sizes = sizes_of(regression)
-            codes = rng.integers(0, sizes, (SOME_RECORDS, len(sizes))).astype(np.uint16)
-        return codes, float(np.mean(parts))
-
-
-def _told_sums(
-    plan: Plan,
-    released: Sequence[Released],
-    selections: Sequence[Selection],
-    rows: int | None,
-) -> dict[Clique, KnownSums]:
-    """Return what the declared analyses tell of columns and pairs; {} before they are measured."""
-    spec = plan.spec
-    declared = [
-        item for item in released if isinstance(item, Totals) and isinstance(item.of, SecondMoments)
-    ]
-    if not declared:
-        return {}
-    others = [item for item in released if item not in declared]
-    before = PosteriorDraws(plan, others, selections, rows=rows)
-    found: dict[Clique, KnownSums] = {}
-    for number, (analysis, item) in enumerate(zip(spec.analyses, declared, strict=True), start=1):
-        regression = DeclaredRegression.of(analysis, spec.schema)
-        rng = generator(spec.seed, "analyses", number)
-        codes, records = before.model_records(regression, rng)
-        told = told_sums(regression, item, codes, records, spec.schema, scores_of(spec.schema))
-        # Analyses may share columns; the sums of the first one are used.
-        found = {**told, **found}
     return found
 
 

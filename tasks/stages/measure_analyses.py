@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import StageFailed
-from dp_core.spec import procedure
+from dp_core.spec import declared_measurement
 from dp_core.wall.released import Released
 from dp_core.wall.stage_grant import StageGrant
 from dp_core.wall.statistics import Sum, sum_from_json
@@ -31,7 +31,7 @@ def measure_analyses(run: ConfidentialRun, grant: StageGrant) -> None:
     require_own_dependences(run, selections)
     # Where the number of rows is confidential, a file of the run's folder cannot make it public.
     rows, public = run.fact("basics", "rows"), run.spec.privacy.relation.rows_public
-    found = procedure.measure_analyses(
+    found = declared_measurement.measure_analyses(
         run.plan,
         run.stored_curator(grant),
         before,

@@ -250,6 +250,7 @@ KINDS = (
     "split sets",
     "noise-aware sets",
     "tables only",
+    "declared analyses",
     "charged checks of positions",
     "checks that wait",
     FAILING,

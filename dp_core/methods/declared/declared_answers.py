@@ -10,7 +10,7 @@ Rubin's rule (1987) combines them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,9 +26,10 @@ from dp_core.methods.declared.declared_regression import Codes, DeclaredRegressi
 from dp_core.methods.declared.whitening import from_whole
 from dp_core.wall.released import Totals
 from dp_core.wall.statistics.regressions.features import ONE
-from dp_core.wall.statistics.regressions.shortened import UNIT, Scores
+from dp_core.wall.statistics.regressions.shortened import LONGEST, UNIT, Scores
 
 _STEPS = 12
+_MISJUDGED = 0.5  # part of what the length limit takes that a set may misjudge
 _STEP = 0.05  # step of a numeric derivative, in standard deviations of the residuals
 
 
@@ -113,6 +114,9 @@ def _fit(
     _, slope = model.response(found)
     inverse = own @ np.linalg.pinv(slope, rcond=1e-6)
     covariance = variance * inverse @ inverse.T
+    # What the length limit takes is known from the set only, which may misjudge it.
+    taken = _MISJUDGED * inverse @ (model.taken(found) / unit)
+    covariance = covariance + np.outer(taken, taken)
     sampling = own @ np.linalg.pinv(model.information(found)) / max(records, 1.0)
     covariance = covariance + (sampling + sampling.T) / 2
     # The second moments are noisy too; their error scales the move.
@@ -135,6 +139,7 @@ class _Number:
         moments: Moments,
     ) -> None:
         self._of, self._codes, self._w = of, codes, w
+        self._long = replace(of, length_limit=LONGEST)
         best = coefficients_of(regression, x, moments, len(x))
         self._variance = residual_variance(moments, best)
         own = own_residuals(x, regression.y(codes))
@@ -144,17 +149,21 @@ class _Number:
     def response(self, move: Floats) -> tuple[Floats, Floats]:
         """Return the mean score if the coefficients are `move` away, and minus its derivative."""
         step = _STEP * float(np.sqrt(self._variance))
-        mean = self._mean(move)
+        mean = self._mean(move, self._of)
         slope = np.empty((len(move), len(move)))
         for place in range(len(move)):
             other = move.copy()
             other[place] += step
-            slope[:, place] = (mean - self._mean(other)) / (step * UNIT * ONE)
+            slope[:, place] = (mean - self._mean(other, self._of)) / (step * UNIT * ONE)
         return mean, slope
 
-    def _mean(self, move: Floats) -> Floats:
+    def _mean(self, move: Floats, of: Scores) -> Floats:
         residual = np.rint(-(self._own + self._w @ move) * ONE).astype(np.int64)[:, None]
-        return np.asarray(self._of.vectors_of(self._codes, residual).mean(axis=0))
+        return np.asarray(of.vectors_of(self._codes, residual).mean(axis=0))
+
+    def taken(self, move: Floats) -> Floats:
+        """Return what the length limit takes from the mean score."""
+        return np.asarray(self._mean(move, self._long) - self._mean(move, self._of))
 
     def information(self, _move: Floats) -> Floats:
         """Return the information of a record about the coefficients, without a limit."""
@@ -171,11 +180,15 @@ class _Classes:
         self._residuals = len(at)
         there = chances_of(x, at)
         # Vectors of a record for each level that its outcome may have.
-        self._vectors = []
+        self._vectors: list[Floats] = []
+        self._taken: list[Floats] = []
+        long = replace(of, length_limit=LONGEST)
         for level in range(self._residuals + 1):
             own = np.arange(1, self._residuals + 1) == level
             residual = np.rint((there - own) * ONE).astype(np.int64)
-            self._vectors.append(of.vectors_of(codes, residual).astype(np.float64))
+            vectors = of.vectors_of(codes, residual).astype(np.float64)
+            self._vectors.append(vectors)
+            self._taken.append(long.vectors_of(codes, residual) - vectors)
 
     def _chances(self, move: Floats) -> Floats:
         logits = self._before + self._w @ move.reshape(self._residuals, -1).T
@@ -184,9 +197,7 @@ class _Classes:
     def response(self, move: Floats) -> tuple[Floats, Floats]:
         """Return the mean score if the coefficients are `move` away, and minus its derivative."""
         chances, first = self._chances(move), self._vectors[0]
-        mean = first + sum(
-            chances[:, k : k + 1] * (self._vectors[k + 1] - first) for k in range(self._residuals)
-        )
+        mean = _mixed(chances, self._vectors)
         width, rows = self._w.shape[1], len(self._w)
         slope = np.empty((first.shape[1], self._residuals, width))
         for k in range(self._residuals):
@@ -196,6 +207,22 @@ class _Classes:
         unit = UNIT * ONE
         return mean.mean(axis=0), slope.reshape(first.shape[1], -1) / unit
 
+    def taken(self, move: Floats) -> Floats:
+        """Return what the length limit takes from the mean score."""
+        return np.asarray(_mixed(self._chances(move), self._taken).mean(axis=0))
+
     def information(self, move: Floats) -> Floats:
         """Return the information of a record about the coefficients, without a limit."""
         return information(self._w, self._chances(move))
+
+
+def _mixed(chances: Floats, vectors: Sequence[Floats]) -> Floats:
+    """Return the expected vector of each record, whose outcome has these chances from level 2 on.
+
+    Args:
+        chances: Shape (records, levels - 1).
+        vectors: Vectors of the records for each level, each of shape (records, entries).
+    """
+    first = vectors[0]
+    rest = [chances[:, [k]] * (each - first) for k, each in enumerate(vectors[1:])]
+    return np.asarray(first + np.sum(rest, axis=0))

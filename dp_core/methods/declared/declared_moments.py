@@ -57,9 +57,8 @@ def estimated_moments(
     """Return the moments of the file.
 
     What the length limit took from the sums is restored by what it takes from the model records
-    (`measured_moments`). The noisy
-    moments are then shrunk towards those of the model records as far as the noise says (James and
-    Stein 1961), so that noise in many entries does no harm.
+    (`measured_moments`). The noisy moments are then shrunk towards those of the model records as
+    far as the noise says (James and Stein 1961), so that noise in many entries does no harm.
 
     Args:
         regression: The regression.
@@ -91,9 +90,9 @@ def measured_moments(
         records: Number of records of the file without missing values.
 
     Returns:
-        The noisy mean of w w', shape (features, features), with what the length limit took; what it
-        takes from the model records; the transform T, w = z'T; and the noise variance of an entry of the diagonal, of which
-        the others have half.
+        The noisy mean of w w', shape (features, features), with what the length limit took;
+        what it takes from the model records; the transform T, w = z'T; and the noise variance of
+        an entry of the diagonal, of which the others have half.
     """
     of = answer.of
     assert isinstance(of, SecondMoments)

@@ -23,8 +23,6 @@ from dp_core.wall.statistics.regressions.shortened import LONGEST, UNIT, Scores,
 
 MODEL_RECORDS = 1 << 13
 """Largest number of model records."""
-SOME_RECORDS = 100
-"""Number of records that take their place if none of them has a value in every column."""
 MOMENTS_PART = Fraction(1, 2)
 """Part of a regression's budget for the second moments; the rest is for the scores."""
 

@@ -84,6 +84,17 @@ class DeclaredRegression:
         """
         return np.asarray((codes < np.array(sizes_of(self))).all(axis=1))
 
+    def filled(self, codes: Codes, rng: np.random.Generator) -> Codes:
+        """Return records in which every missing value is one of its column, drawn uniformly.
+
+        Args:
+            codes: Stored codes, as in `complete`.
+            rng: Generator for post-processing.
+        """
+        sizes = np.array(sizes_of(self))
+        drawn = rng.integers(0, sizes, size=codes.shape)
+        return np.where(codes < sizes, codes, drawn).astype(codes.dtype)
+
     def x(self, codes: Codes) -> Floats:
         """Return the features of records without missing values, shape (records, features)."""
         return np.asarray(self.features.matrix(codes[:, :-1]) / ONE)

@@ -44,7 +44,7 @@ def audited(names, units):
 
 
 # One release of each kind of charge; `make test-all` audits all of them.
-KINDS = ("fdh", "privsyn", "sba", "pegs", "multinomial-dirichlet")
+KINDS = ("fdh", "privsyn", "sba", "pegs", "multinomial-dirichlet", "declared analyses")
 
 
 @pytest.mark.parametrize("most", some([1, 3], lambda rows: rows == 3))

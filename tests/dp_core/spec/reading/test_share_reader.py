@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
-from dp_core.schema.privacy import PAYING_STAGES, Stage
+from dp_core.schema.privacy import OCCASIONAL, PAYING_STAGES, Stage
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.reading.share_reader import resolve_shares
 from dp_core.spec.reading.spec_file import load_spec
@@ -27,7 +27,7 @@ def test_resolved_shares_sum_to_exactly_one_and_keep_what_was_stated(stated, pre
     shares = resolve_shares(stated, preset)
 
     assert sum(shares.values()) == 1
-    named = {*PAYING_STAGES} - {"domain"} | {*stated, *preset}
+    named = {*PAYING_STAGES} - {*OCCASIONAL} | {*stated, *preset}
     assert tuple(shares) == tuple(stage for stage in PAYING_STAGES if stage in named)
     assert {stage: shares[stage] for stage in stated} == stated
     given_out = [shares.get(stage, 0) for stage in PAYING_STAGES if stage not in stated]

@@ -1,0 +1,136 @@
+"""Draws of a release's tables given what it measured, and model records made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.declared.declared_questions import MODEL_RECORDS
+from dp_core.methods.declared.declared_regression import DeclaredRegression
+from dp_core.methods.declared.told_sums import told_sums
+from dp_core.methods.replicates.kept_moments import scores_of
+from dp_core.methods.replicates.posterior.known_sums import KnownSums
+from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
+from dp_core.methods.selection.selector import Selection
+from dp_core.schema.decoding import stored_codes
+from dp_core.spec.plan import Plan
+from dp_core.spec.seeded import generator
+from dp_core.tables.domain import Clique
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, Table, Totals
+from dp_core.wall.statistics.regressions.shortened import SecondMoments
+
+
+class PosteriorDraws:
+    """Draws of a release's tables given what it measured, and model records made from them."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        released: Sequence[Released],
+        selections: Sequence[Selection],
+        *,
+        rows: int | None,
+    ) -> None:
+        """Learn the posterior distribution; see `fits` for the arguments."""
+        spec = plan.spec
+        sums = _told_sums(plan, released, selections, rows)
+        asked = selections[0].dependences if selections else None
+        self._plan, self._drawn = plan, dict[int, tuple[Table, ...]]()
+        self.tables = PosteriorTables.of(
+            spec.schema.domain,
+            in_codes(released),
+            sets=spec.sets,
+            rows=rows,
+            zeros=spec.schema.zeros,
+            dependences=dict(zip(asked.pairs, asked.values, strict=True)) if asked else {},
+            dependence_stddev=asked.stddev if asked else 0.0,
+            scores=scores_of(spec.schema),
+            sums=sums,
+            rng=generator(spec.seed, "posterior", 0),
+        )
+
+    def size(self, number: int) -> int:
+        """Return the number of records of a set, from 1."""
+        return max(1, round(float(self.tables.totals[number - 1])))
+
+    def model_records(
+        self, regression: DeclaredRegression, rng: np.random.Generator
+    ) -> tuple[NDArray[np.uint16], float]:
+        """Return records of a regression's columns as the first two sets may have them.
+
+        Args:
+            regression: The declared regression.
+            rng: Generator for post-processing.
+
+        Returns:
+            Stored codes of records without missing values, shape (records, columns), in the order
+            of the analysis; and the estimated number of such records in the file. If no drawn
+            record has all values, missing ones are drawn evenly.
+        """
+        spec, names = self._plan.spec, regression.analysis.columns
+        # A model's one-way tables are in the domain's order.
+        in_order = [name for name in spec.schema.domain.columns if name in names]
+        domain = spec.schema.domain.project(in_order)
+        zeros = StructuralZeros(
+            tuple(rule for rule in spec.schema.zeros.rules if {*rule.columns} <= {*names})
+        )
+        columns = [spec.schema.column(name) for name in names]
+        found, parts = [], []
+        for number in range(1, 3):
+            if number not in self._drawn:
+                self._drawn[number] = self.tables.draw(number)
+            tables = [each for each in self._drawn[number] if {*each.clique} <= {*names}]
+            model = spec.reconstructor.restore(
+                domain, tables, rows=self.size(number), zeros=zeros, released=()
+            )
+            drawn = model.sample(min(self.size(number), MODEL_RECORDS // 2), rng=rng)
+            codes = np.column_stack(
+                [stored_codes(each, drawn.column(each.name), rng=rng) for each in columns]
+            )
+            complete = regression.complete(codes)
+            parts.append(self.size(number) * float(complete.mean()))
+            # Of a column that is hardly ever known, every draw may be missing.
+            found.append(codes[complete] if complete.any() else regression.filled(codes, rng))
+        return np.concatenate(found), float(np.mean(parts))
+
+
+def in_codes(released: Sequence[Released]) -> list[Released]:
+    """Return the results that refer to the codes of the schema, to which models are fitted.
+
+    The counts that chose bins and levels, and the sums of declared analyses, refer to the codes in
+    which the file is stored.
+    """
+    return [
+        item
+        for item in released
+        if not (isinstance(item, Totals) and item.stage in ("domain", "analyses"))
+    ]
+
+
+def _told_sums(
+    plan: Plan,
+    released: Sequence[Released],
+    selections: Sequence[Selection],
+    rows: int | None,
+) -> dict[Clique, KnownSums]:
+    """Return what the declared analyses tell of columns and pairs; {} before they are measured."""
+    spec = plan.spec
+    declared = [
+        item for item in released if isinstance(item, Totals) and isinstance(item.of, SecondMoments)
+    ]
+    if not declared:
+        return {}
+    others = [item for item in released if item not in declared]
+    before = PosteriorDraws(plan, others, selections, rows=rows)
+    found: dict[Clique, KnownSums] = {}
+    for number, (analysis, item) in enumerate(zip(spec.analyses, declared, strict=True), start=1):
+        regression = DeclaredRegression.of(analysis, spec.schema)
+        rng = generator(spec.seed, "analyses", number)
+        codes, records = before.model_records(regression, rng)
+        told = told_sums(regression, item, codes, records, spec.schema, scores_of(spec.schema))
+        # Analyses may share columns; the sums of the first one are used.
+        found = {**told, **found}
+    return found
