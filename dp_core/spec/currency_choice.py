@@ -15,6 +15,7 @@ import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
+from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.private_domain.questions import questions
 from dp_core.methods.selection.budget.wanted_margins import weighted_error
@@ -124,16 +125,17 @@ def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms
 def _planned_sums(
     spec: ReleaseSpec, analysis: DeclaredAnalysis, share: Fraction
 ) -> list[tuple[Fraction, int, int, float]]:
-    """Return the two sums of a declared analysis as the choice of a currency sees them.
+    """Return the sums of a declared analysis as the choice of a currency sees them.
 
     Their length limits are not known yet; noise is relative to a limit of `_LIMIT`.
     """
     regression = DeclaredRegression.of(analysis, spec.schema)
     width = regression.together.width
     found = []
-    for entries in (width * (width + 1) // 2, regression.coefficients):
+    for name, part in PARTS.items():
+        entries = width * (width + 1) // 2 if name == "moments" else regression.coefficients
         l1 = math.isqrt(_LIMIT**2 * entries - 1) + 1
-        found.append((share / 2, l1, _LIMIT**2, entries / _LIMIT))
+        found.append((share * part, l1, _LIMIT**2, entries / _LIMIT))
     return found
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
 from typing import TypeAlias
 
+from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
+from dp_core.methods.declared.declared_answers import coefficients_near
 from dp_core.methods.declared.declared_moments import estimated_moments
 from dp_core.methods.declared.declared_questions import (
-    MOMENTS_PART,
+    PARTS,
+    SCORES,
+    coefficients_of,
     moments_question,
     scores_question,
 )
@@ -33,7 +39,7 @@ def measure_analyses(
     rows: int | None,
     settle: Settle = lambda _name, question: question,
 ) -> tuple[Totals, ...]:
-    """Return the noisy sums of the declared analyses: for each its second moments and its scores.
+    """Return the noisy sums of the declared analyses: for each the moments, then scores twice.
 
     Args:
         plan: Plan of the release.
@@ -49,8 +55,7 @@ def measure_analyses(
     if not spec.analyses:
         return ()
     draws = PosteriorDraws(plan, released, selections, rows=rows)
-    cost = plan.costs["analyses"] / len(spec.analyses)
-    costs = {"moments": cost * MOMENTS_PART, "scores": cost * (1 - MOMENTS_PART)}
+    costs = {part: plan.costs["analyses"] * share for part, share in parts(spec.analyses).items()}
     found: list[Totals] = []
     for number, analysis in enumerate(spec.analyses, start=1):
         regression = DeclaredRegression.of(analysis, spec.schema)
@@ -58,7 +63,7 @@ def measure_analyses(
         codes, records = draws.model_records(regression, rng)
 
         def noise(part: str) -> Callable[[Sum], float]:
-            return lambda question: curator.statistic_noise(question, costs[part]).stddev
+            return partial(_stddev, curator, costs[part])
 
         def ask(part: str, question: Sum, number: int = number) -> Totals:
             step = f"analysis-{number}-{part}"
@@ -66,6 +71,19 @@ def measure_analyses(
 
         moments = ask("moments", moments_question(regression, codes, records, noise("moments")))
         known = estimated_moments(regression, moments, codes, records)
-        scores = scores_question(regression, codes, records, known, noise("scores"), rng)
-        found += [moments, ask("scores", scores)]
+        at = coefficients_of(regression, regression.x(codes), known, records)
+        found.append(moments)
+        for part in SCORES:
+            question = scores_question(regression, codes, records, known, at, noise(part), rng)
+            found.append(ask(part, question))
+            at = coefficients_near(regression, known, found[-1], codes, records)
     return tuple(found)
+
+
+def _stddev(curator: Curator, cost: Fraction, question: Sum) -> float:
+    return curator.statistic_noise(question, cost).stddev
+
+
+def parts(analyses: Sequence[DeclaredAnalysis]) -> dict[str, Fraction]:
+    """Return the part of the stage's budget for each sum of one of the analyses."""
+    return {name: part / len(analyses) for name, part in PARTS.items()}

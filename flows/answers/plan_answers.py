@@ -311,7 +311,7 @@ def _what(plan: Plan, stage: str, threshold: Threshold | None) -> str:
         return f"{plan.scores} scores of dependence" if plan.scores else f"private choices{times}"
     if stage == "analyses":
         count = len(plan.spec.analyses)
-        return f"{count} declared regression{'s' if count != 1 else ''}, two noisy sums each"
+        return f"{count} declared regression{'s' if count != 1 else ''}, three noisy sums each"
     if plan.totals and stage == "measure":
         numbers = sum(total.numbers for total in plan.totals) + sum(t.cells for t in tables)
         return f"{numbers:,} sums and counts that the method needs{times}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import StageFailed
+from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.spec import declared_measurement
 from dp_core.wall.released import Released
 from dp_core.wall.stage_grant import StageGrant
@@ -47,7 +48,7 @@ def measure_analyses(run: ConfidentialRun, grant: StageGrant) -> None:
 def read_analyses(run: Run) -> None:
     """Raise unless the sums of all declared analyses can be read."""
     found = [item for item in read_released(run) if _is_of_analysis(item)]
-    if len(found) != 2 * len(run.spec.analyses):
+    if len(found) != len(PARTS) * len(run.spec.analyses):
         raise StageFailed("The sums of a declared analysis are missing.")
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.methods.declared.class_model import chances_of, information
 from dp_core.methods.declared.declared_moments import Moments, estimated_moments
@@ -73,6 +74,21 @@ def declared_fits(
     return tuple(_fit(regression, found, scores, codes, records) for codes in complete)
 
 
+def coefficients_near(
+    regression: DeclaredRegression, moments: Moments, scores: Totals, codes: Codes, records: float
+) -> Floats:
+    """Return the coefficients that scores imply with model records, shape (residuals, features).
+
+    Args:
+        regression: The regression.
+        moments: Estimated moments of the file.
+        scores: Noisy `Scores` of the release.
+        codes: Model records without missing values, shape (records, columns).
+        records: Number of records of the file without missing values.
+    """
+    return _fit(regression, moments, scores, codes, records).coefficients
+
+
 def thinned(codes: Codes, most: int) -> Codes:
     """Return at most about `most` records, evenly spaced."""
     return codes[:: max(1, len(codes) // max(most, 1))]
@@ -115,8 +131,12 @@ def _fit(
     inverse = own @ np.linalg.pinv(slope, rcond=1e-6)
     covariance = variance * inverse @ inverse.T
     # What the length limit takes is known from the set only, which may misjudge it.
-    taken = _MISJUDGED * inverse @ (model.taken(found) / unit)
-    covariance = covariance + np.outer(taken, taken)
+    taken = _MISJUDGED * inverse * (model.taken(found) / unit)
+    covariance = covariance + taken @ taken.T
+    # How much of the move the limit hides is known from the set only, too.
+    apparent = np.linalg.pinv(model.slope_without_limit(found), rcond=1e-6) @ slope @ found
+    hidden = _MISJUDGED * own @ (found - apparent)
+    covariance = covariance + np.outer(hidden, hidden)
     sampling = own @ np.linalg.pinv(model.information(found)) / max(records, 1.0)
     covariance = covariance + (sampling + sampling.T) / 2
     # The second moments are noisy too; their error scales the move.
@@ -148,22 +168,34 @@ class _Number:
 
     def response(self, move: Floats) -> tuple[Floats, Floats]:
         """Return the mean score if the coefficients are `move` away, and minus its derivative."""
-        step = _STEP * float(np.sqrt(self._variance))
         mean = self._mean(move, self._of)
+        return mean, self._slope(move, self._of, mean)
+
+    def slope_without_limit(self, move: Floats) -> Floats:
+        """Return minus the derivative of the mean score, if there were no length limit."""
+        return self._slope(move, self._long, self._mean(move, self._long))
+
+    def _slope(self, move: Floats, of: Scores, mean: Floats) -> Floats:
+        step = _STEP * float(np.sqrt(self._variance))
         slope = np.empty((len(move), len(move)))
         for place in range(len(move)):
             other = move.copy()
             other[place] += step
-            slope[:, place] = (mean - self._mean(other, self._of)) / (step * UNIT * ONE)
-        return mean, slope
+            slope[:, place] = (mean - self._mean(other, of)) / (step * UNIT * ONE)
+        return slope
 
     def _mean(self, move: Floats, of: Scores) -> Floats:
-        residual = np.rint(-(self._own + self._w @ move) * ONE).astype(np.int64)[:, None]
-        return np.asarray(of.vectors_of(self._codes, residual).mean(axis=0))
+        return np.asarray(of.vectors_of(self._codes, self._residual(move)).mean(axis=0))
+
+    def _residual(self, move: Floats) -> NDArray[np.int64]:
+        found = np.rint(-(self._own + self._w @ move) * ONE)
+        return np.asarray(found.astype(np.int64)[:, None])
 
     def taken(self, move: Floats) -> Floats:
-        """Return what the length limit takes from the mean score."""
-        return np.asarray(self._mean(move, self._long) - self._mean(move, self._of))
+        """Return the mean size of what the length limit takes from each score."""
+        residual = self._residual(move)
+        long, cut = (of.vectors_of(self._codes, residual) for of in (self._long, self._of))
+        return np.asarray(np.abs(long - cut).mean(axis=0))
 
     def information(self, _move: Floats) -> Floats:
         """Return the information of a record about the coefficients, without a limit."""
@@ -196,20 +228,28 @@ class _Classes:
 
     def response(self, move: Floats) -> tuple[Floats, Floats]:
         """Return the mean score if the coefficients are `move` away, and minus its derivative."""
-        chances, first = self._chances(move), self._vectors[0]
-        mean = _mixed(chances, self._vectors)
+        mean = _mixed(self._chances(move), self._vectors)
+        return mean.mean(axis=0), self._slope(move, self._vectors, mean)
+
+    def slope_without_limit(self, move: Floats) -> Floats:
+        """Return minus the derivative of the mean score, if there were no length limit."""
+        long = [one + other for one, other in zip(self._vectors, self._taken, strict=True)]
+        return self._slope(move, long, _mixed(self._chances(move), long))
+
+    def _slope(self, move: Floats, vectors: Sequence[Floats], mean: Floats) -> Floats:
+        chances, first = self._chances(move), vectors[0]
         width, rows = self._w.shape[1], len(self._w)
         slope = np.empty((first.shape[1], self._residuals, width))
         for k in range(self._residuals):
             # d p_l / d logit_k = p_l ([l = k] - p_k)
-            change = chances[:, k : k + 1] * (self._vectors[k + 1] - mean)
+            change = chances[:, k : k + 1] * (vectors[k + 1] - mean)
             slope[:, k, :] = -(change.T @ self._w) / rows
-        unit = UNIT * ONE
-        return mean.mean(axis=0), slope.reshape(first.shape[1], -1) / unit
+        return slope.reshape(first.shape[1], -1) / (UNIT * ONE)
 
     def taken(self, move: Floats) -> Floats:
-        """Return what the length limit takes from the mean score."""
-        return np.asarray(_mixed(self._chances(move), self._taken).mean(axis=0))
+        """Return the mean size of what the length limit takes from each score."""
+        sizes = [np.abs(each) for each in self._taken]
+        return np.asarray(_mixed(self._chances(move), sizes).mean(axis=0))
 
     def information(self, move: Floats) -> Floats:
         """Return the information of a record about the coefficients, without a limit."""

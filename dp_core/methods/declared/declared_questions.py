@@ -1,13 +1,15 @@
-"""The two noisy sums that a declared regression asks for, from model records. Public.
+"""The noisy sums that a declared regression asks for, from model records. Public.
 
-Both questions depend on model records, which a release makes from its noisy tables, and on earlier
-answers. The model records decide scales, coefficients and length limits. Poor ones cost precision,
-but cause no bias that the second question does not remove to first order.
+The questions depend on model records, which a release makes from its noisy tables, and on earlier
+answers: the second moments first, then scores at the coefficients that the moments imply, then
+scores at the coefficients that the first scores imply. The model records decide scales and length
+limits. Poor ones cost precision. The last coefficients are near those of the file, so errors of the
+model records hardly matter for what the last scores tell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -23,11 +25,18 @@ from dp_core.wall.statistics.regressions.shortened import LONGEST, UNIT, Scores,
 
 MODEL_RECORDS = 1 << 13
 """Largest number of model records."""
-MOMENTS_PART = Fraction(1, 2)
-"""Part of a regression's budget for the second moments; the rest is for the scores."""
+PARTS: Mapping[str, Fraction] = {
+    "moments": Fraction(1, 5),
+    "scores-1": Fraction(1, 5),
+    "scores-2": Fraction(3, 5),
+}
+"""Part of a regression's budget for each of its sums, in their order."""
+SCORES = ("scores-1", "scores-2")
+"""The sums that are scores, in their order; the last one gives the answer."""
 
-_MISJUDGED = 0.5  # part of what the length limit takes that the model records may misjudge
+_MISJUDGED = 1.0  # part of what the length limit takes that the model records may misjudge
 _LIMITS = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 23.0, 32.0)  # of the mean length
+_LEAST_OF_NUMBER = 5.0  # the same for scores of a number, whose tails no model records show
 _PRIOR_RECORDS = 1.0  # records that the penalty on logistic coefficients is worth
 
 Noise = Callable[[Sum], float]
@@ -57,21 +66,21 @@ def scores_question(
     codes: Codes,
     records: float,
     moments: Moments,
+    at: Floats,
     noise: Noise,
     rng: np.random.Generator,
 ) -> Scores:
-    """Return the question for the scores at the coefficients that the moments imply.
+    """Return the question for the scores at coefficients.
 
     Args:
         regression: The regression.
         codes: Model records without missing values, shape (records, columns).
         records: Number of records of the file without missing values.
         moments: Estimated moments of the file.
+        at: Coefficients near those of the file, shape (residuals, features).
         noise: Noise of a question at its budget.
         rng: Generator for post-processing.
     """
-    x = regression.x(codes)
-    at = coefficients_of(regression, x, moments, records)
     transform = whole(whitening(moments.x, records))
 
     def question(limit: int) -> Scores:
@@ -86,7 +95,9 @@ def scores_question(
     residual = modelled_residuals(regression, codes, at, moments, rng)
     vectors = question(LONGEST).vectors_of(codes, residual)
     long = question(LONGEST)
-    return question(_limit(vectors, records, noise(long) / LONGEST, float(UNIT * ONE)))
+    least = _LEAST_OF_NUMBER if regression.linear else 0.0
+    limit = _limit(vectors, records, noise(long) / LONGEST, float(UNIT * ONE), least)
+    return question(limit)
 
 
 def coefficients_of(
@@ -152,7 +163,9 @@ def own_residuals(x: Floats, y: Floats) -> Floats:
     return np.asarray(y - x @ np.linalg.lstsq(x, y, rcond=None)[0])
 
 
-def _limit(vectors: NDArray[np.int64], records: float, noise: float, unit: float) -> int:
+def _limit(
+    vectors: NDArray[np.int64], records: float, noise: float, unit: float, least: float = 0.0
+) -> int:
     """Return the length limit with the least expected error.
 
     The error has the noise, which grows with the limit, and a part of what the limit takes.
@@ -162,6 +175,7 @@ def _limit(vectors: NDArray[np.int64], records: float, noise: float, unit: float
         records: Number of records of the file.
         noise: Standard deviation of the noise of an entry relative to the limit.
         unit: The number 1 in the unit of the entries.
+        least: Least limit, in mean lengths; 0 by default.
     """
     found = vectors / unit
     lengths = np.sqrt((found**2).sum(axis=1))
@@ -169,12 +183,13 @@ def _limit(vectors: NDArray[np.int64], records: float, noise: float, unit: float
     sizes = np.abs(found)
     power = max(float((lengths**2).mean()), 1e-300)
     errors = []
-    for times in _LIMITS:
+    limits = [max(each, least) for each in _LIMITS]
+    for times in limits:
         kept = np.minimum(1.0, times * mean / np.maximum(lengths, 1e-300))
         lost = ((1 - kept) @ sizes) / len(sizes)
         random = found.shape[1] * (noise * times * mean / max(records, 1.0)) ** 2
         # What is left of the signal: the limit also weakens the response to the coefficients.
         left = float((kept * lengths**2).mean()) / power
         errors.append((random + _MISJUDGED**2 * float(lost @ lost)) / max(left, 1e-6) ** 2)
-    best = _LIMITS[int(np.argmin(errors))] * mean * unit
+    best = limits[int(np.argmin(errors))] * mean * unit
     return int(np.clip(round(best), 1, LONGEST))
