@@ -132,7 +132,7 @@ MISTAKES = {
     "square": ('["income ~ I(age**2)"]', ["analyses[1]", "computes with age"]),
     "number as levels": ('["income ~ C(age)"]', ["analyses[1]", "the number age as levels"]),
     "flag as levels": ('["C(flag) ~ age"]', ["analyses[1]", "the number flag as levels"]),
-    "own coding": ("[\"income ~ C(sex, Sum)\"]", ["analyses[1]", "how sex is coded"]),
+    "own coding": ('["income ~ C(sex, Sum)"]', ["analyses[1]", "how sex is coded"]),
     "no intercept": ('["income ~ age - 1"]', ["analyses[1]", "no intercept"]),
     "zero intercept": ('["income ~ 0 + age"]', ["analyses[1]", "no intercept"]),
     "one level": ('["income ~ one"]', ["analyses[1]", "'one'", "one level"]),
@@ -163,7 +163,7 @@ MISTAKES = {
     ),
     "too many coefficients": ('["income ~ many"]', ["analyses[1]", "62 coefficients", "60"]),
     "too many classes": ('["state ~ many"]', ["analyses[1]", "124 coefficients", "60"]),
-    "no grid": ('["income ~ odd"]', ["analyses", "'odd'", "65,534 steps"]),
+    "no grid": ('["income ~ odd"]', ["analyses", "'odd'", "65,534"]),
     "shared sets": ('["income ~ age"]\nsynthesize: {sets: 2, mode: shared}', ["mode: shared"]),
     "split sets": ('["income ~ age"]\nsynthesize: {sets: 2, mode: split}', ["mode: split"]),
     "noise-aware sets": (
