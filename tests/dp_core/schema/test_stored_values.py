@@ -1,4 +1,4 @@
-"""Columns stored on a fine grid (`with_values`): their bins, and what they refuse, stay the same."""
+"""Columns stored on a fine grid (`with_values`): bins and refused values stay the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = {
     "negative integers": "x: {type: integer, min: -500, max: 499, edges: [-500, 0, 500]}",
     "number": "x: {type: number, min: 0, max: 1000, bins: 4, decimals: 2}",
     "thirds": "x: {type: number, min: 0, max: 1, bins: 3}",
-    "far number": "x: {type: number, min: 1000000, max: 1000003, edges: [1000000, 1000001.5, 1000003]}",
+    "far number": "x: {type: number, min: 500000, max: 500003, edges: [500000, 500001.5, 500003]}",
     "fine edges": "x: {type: number, min: 0, max: 10, edges: [0, 0.001, 10]}",
     "date": "x: {type: date, min: 2000-01-01, max: 2009-12-31, bins: year}",
     "quarters": "x: {type: date, min: 1950-01-01, max: 2026-12-31, bins: quarter}",

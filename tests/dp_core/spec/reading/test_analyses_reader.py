@@ -194,5 +194,5 @@ def test_a_method_without_posterior_sets_is_named(read, method):
 
 
 def test_a_misspelt_key_is_told_the_right_one(read):
-    with pytest.raises(BadInput, match="'analysis' here. Did you mean 'analyses'"):
+    with pytest.raises(BadInput, match=r"'analysis' here\. Did you mean 'analyses'"):
         read('analysis: ["income ~ age"]')
