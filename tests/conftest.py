@@ -102,6 +102,7 @@ HEAVY = (
     "tests/deployments/test_alerts.py",
     "tests/flows/monitoring/test_runbook.py",
     "tests/tasks/counting/test_worker_loss.py",
+    "tests/flows/test_declared_analyses.py",
     "tests/flows/test_private_domain.py",
     "tests/flows/engine/test_network_fence.py",
     "tests/tasks/ledger/test_release_writer.py",

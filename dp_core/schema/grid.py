@@ -182,9 +182,9 @@ def _through_edges(column: Column, positions: int) -> Column:
     most = int(MOST_POSITIONS // (span / meeting))
     if not most:
         raise BadInput(
-            f"Column {column.name!r} is in a declared analysis, which needs a grid of equal steps"
-            f" through all of its bin edges, and that would have more than {MOST_POSITIONS:,}"
-            " steps; write edges that are multiples of a larger number."
+            f"Column {column.name!r} is in a declared analysis, for which its values are stored in"
+            f" equal steps, at most {MOST_POSITIONS:,}, through all of its bin edges. Its edges"
+            f" need more; state edges whose distances are multiples of {_stated_step(column)}."
         )
     if column.kind == "number":
         parts = min(most, math.ceil(positions / (span / meeting)))
@@ -200,6 +200,20 @@ def _through_edges(column: Column, positions: int) -> Column:
     return dataclasses.replace(
         column, edges=tuple(low + step * place for place in range(int(span / step) + 1)), grid=None
     )
+
+
+def _stated_step(column: Column) -> str:
+    """Return a round step that is wide enough for the largest grid, for a message."""
+    span = column.edges[-1] - column.edges[0]
+    power = Fraction(10) ** (math.floor(math.log10(span / MOST_POSITIONS)))
+    step = next(
+        power * times for times in (1, 2, 5, 10) if span / (power * times) <= MOST_POSITIONS
+    )
+    if column.kind == "number":
+        return f"{float(step):.10f}".rstrip("0").rstrip(".") + ", or other bins"
+    step = max(step, Fraction(1))
+    unit = " days" if column.kind == "date" else ""
+    return f"{int(step)}{unit}, the last of which is max + 1"
 
 
 def _common_step(distances: list[Fraction]) -> Fraction:

@@ -45,7 +45,9 @@ def declared_estimates(
         family, a level that is in no set).
     """
     declared = (declared_analysis(each, bundle.claims.schema) for each in bundle.declared)
-    analysis = next((each for each in declared if same_analysis(formula, each)), None)
+    analysis = next(
+        (each for each in declared if same_analysis(formula, each, bundle.claims.schema)), None
+    )
     if analysis is None or design.weights:
         return None
     schema = with_values(bundle.claims.schema, analysis.columns)

@@ -359,8 +359,12 @@ def _declared(
     frames: Sequence[Frame],
     combined: Combined | None,
 ) -> Combined | None:
-    """Return the coefficients from what was measured for the formula; None if it was nothing."""
-    if combined is None or not bundle.declared:
+    """Return the coefficients from what was measured for the formula; None if it was nothing.
+
+    What the sums do not tell is taken from the sets, whose differences must show how uncertain it
+    is: those of posterior sets do.
+    """
+    if combined is None or not bundle.declared or bundle.rule != "posterior":
         return None
     return declared_estimates(bundle, formula, design, frames, complete_df=combined.complete_df)
 

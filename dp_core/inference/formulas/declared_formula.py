@@ -37,15 +37,21 @@ def declared_analysis(text: str, schema: Schema) -> DeclaredAnalysis:
     return found
 
 
-def same_analysis(formula: Formula, analysis: DeclaredAnalysis) -> bool:
-    """Return whether a formula is a declared analysis, with its columns in any order."""
+def same_analysis(formula: Formula, analysis: DeclaredAnalysis, schema: Schema) -> bool:
+    """Return whether a formula is a declared analysis, with its columns in any order.
+
+    Args:
+        formula: The formula.
+        analysis: The declared analysis.
+        schema: Schema of the release.
+    """
     terms = [term for term in formula.terms if term]
     return (
         () in formula.terms
         and formula.outcome_columns == (analysis.outcome,)
         and all(len(term) == 1 for term in terms)
         and {*formula.columns} <= {*formula.by_level}
-        and not _as_levels(formula)
+        and not _coded(formula, schema)
         and sorted(term[0] for term in terms) == sorted(analysis.predictors)
     )
 
@@ -65,7 +71,7 @@ def _check_form(formula: Formula, schema: Schema) -> None:
     named = [name for term in formula.terms for name in term]
     if len(set(named)) != len(named):
         raise BadInput(f"The formula {formula.text!r:.120} has a column in two terms; {FORM}.")
-    for name in _as_levels(formula):
+    for name in _coded(formula, schema):
         if not schema.column(name).levels:
             raise BadInput(
                 f"The formula {formula.text!r:.120} takes the number {name} as levels; {FORM}."
@@ -76,15 +82,19 @@ def _check_form(formula: Formula, schema: Schema) -> None:
         )
 
 
-def _as_levels(formula: Formula) -> list[str]:
-    """Return the columns that stand in C(...) with anything besides the column."""
+def _coded(formula: Formula, schema: Schema) -> list[str]:
+    """Return the columns in C(...), except levels in a C(...) that states nothing else."""
     description = formula.description
     found = []
     for term in (*description.lhs_termlist, *description.rhs_termlist):
         for factor in term.factors:
-            code = factor.code.replace(" ", "")
-            if code.startswith("C("):
-                found += factor.columns
+            if not factor.is_category:
+                continue
+            (name,) = (each for each in formula.columns if each in factor.columns)
+            code = factor.code.replace(" ", "").replace('"', "'")
+            plain = code in (f"C({name})", f"C(Q('{name}'))")
+            if not plain or not schema.column(name).levels:
+                found.append(name)
     return found
 
 
@@ -108,7 +118,11 @@ def _check_column(formula: Formula, name: str, schema: Schema) -> None:
             " label; give each its own in the schema."
         )
     if column.bins < 2:
-        raise BadInput(f"The formula {formula.text!r:.120} uses {name!r}, which has one level.")
+        what = "level" if column.levels else "bin"
+        raise BadInput(
+            f"The formula {formula.text!r:.120} uses {name!r}, which has one {what}; leave it out,"
+            f" or give it more in the schema."
+        )
 
 
 def _width(column: Column) -> int:

@@ -51,9 +51,11 @@ def read_analyses(section: Node, schema: Schema) -> tuple[Schema, tuple[Declared
     if node is None:
         return schema, ()
     items = [node] if isinstance(node.content, str) else list(node.items(example=EXAMPLE))
-    if not 1 <= len(items) <= MOST_ANALYSES:
+    if not items:
+        raise node.error(f"is empty; name a formula, such as {EXAMPLE}, or remove analyses.")
+    if len(items) > MOST_ANALYSES:
         raise node.error(
-            f"has {len(items)} formulas; declare 1 to {MOST_ANALYSES}, because each divides the"
+            f"has {len(items)} formulas; declare at most {MOST_ANALYSES}, because each divides the"
             " budget of the others."
         )
     found: list[DeclaredAnalysis] = []
@@ -69,17 +71,35 @@ def read_analyses(section: Node, schema: Schema) -> tuple[Schema, tuple[Declared
 
 
 def check_analyses(
-    section: Node, analyses: tuple[DeclaredAnalysis, ...], mode: Mode, sets: int
+    section: Node,
+    analyses: tuple[DeclaredAnalysis, ...],
+    mode: Mode,
+    method: str,
+    synthesis: Mapping[str, Node],
 ) -> None:
     """Refuse declared analyses without posterior sets, which tell what the sums do not.
+
+    Args:
+        section: Result of `analyses_section`.
+        analyses: The declared analyses.
+        mode: Mode of the sets.
+        method: Preset of the release, for the message.
+        synthesis: Keys of `synthesize`, for the message.
 
     Raises:
         BadInput: if the sets are made in another mode.
     """
-    if analyses and mode != "posterior":
-        made = f"mode: {mode}" if sets else "sets: 0"
-        raise section.error(
-            "need posterior sets, which tell what the measured sums do not; this spec has"
-            f" {made}. Use method: auto with synthesize: {{sets: 5, mode: posterior}}, or remove"
-            " analyses."
-        )
+    if not analyses or mode == "posterior":
+        return
+    # What was typed that leads to another mode.
+    sets = synthesis.get("sets")
+    if sets is not None and sets.content in ("0", "1"):
+        made = f"sets: {sets.content}"
+    elif "mode" in synthesis:
+        made = f"mode: {mode}"
+    else:
+        made = f"method: {method}, whose sets are made otherwise"
+    raise section.error(
+        f"need posterior sets, which tell what the measured sums do not; this spec has {made}. Use"
+        " method: auto with synthesize: {sets: 5, mode: posterior}, or remove analyses."
+    )

@@ -190,9 +190,18 @@ def _measured_with(earlier: EarlierRelease) -> Mapping[str, Any]:
 
 
 def _as_typed(key: str, node: Node, value: Any) -> Any:
-    """Return a resolved value in the form of what was typed: formulas may stand without a share."""
-    short = key == "analyses" and not isinstance(node.content, Mapping)
-    return value["formulas"] if short else value
+    """Return a resolved value in the form of what was typed.
+
+    Formulas may stand without a share, and a single one without a list.
+    """
+    if key != "analyses":
+        return value
+    typed = node.content
+    stated = typed.get("formulas") if isinstance(typed, Mapping) else node
+    formulas = value["formulas"]
+    if stated is not None and isinstance(stated.content, str) and len(formulas) == 1:
+        (formulas,) = formulas
+    return {**value, "formulas": formulas} if isinstance(typed, Mapping) else formulas
 
 
 def _check_method(node: Node, earlier: EarlierRelease) -> None:

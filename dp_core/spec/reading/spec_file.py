@@ -154,7 +154,7 @@ def load_spec(path: Path, *, find: FindEarlier = no_ledger) -> ReleaseSpec:
         preset, mode = without_sets(sets_node, keys, sections, preset), "shared"
     schema, analyses = read_analyses(sections["analyses"], schema)
     if preset.synthesize:
-        check_analyses(sections["analyses"], analyses, mode, sets)
+        check_analyses(sections["analyses"], analyses, mode, method, synthesis)
         refuse_wanted(keys.get("tables"), preset.synthesize)
         schema, selector, reconstructor = read_parametric(
             keys, sections, preset, schema, rows, _SECTION_KEYS["synthesize"]
@@ -174,7 +174,9 @@ def load_spec(path: Path, *, find: FindEarlier = no_ledger) -> ReleaseSpec:
             mode, sets = "posterior", POSTERIOR_SETS if sets_node is None else sets
         if sets_node is not None and not sets:
             refuse_records(sets_node, selector, selector_name)
-    check_analyses(sections["analyses"], analyses, mode, sets)
+    if earlier is None:
+        # The tables of a release with analyses may be used for any sets.
+        check_analyses(sections["analyses"], analyses, mode, method, synthesis)
     shares = read_shares(
         *(root, sections, preset, privacy, selector, selector_name),
         private=bool(schema.private),

@@ -1,0 +1,465 @@
+"""Releases that measure declared analyses, from the spec to the answer of `infer`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import textwrap
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_core.analysis.regression import regression_answer
+from dp_core.analysis.regression.regression_answer import infer
+from dp_core.bundle.reading import read_bundle
+from dp_core.bundle.verification.verify import verify
+from dp_core.documents.canonical import canonical_json
+from dp_core.errors import BadInput, StageFailed
+from tests.dp_core.bundle.forgery import failed, reseal, statement_of
+from tests.flows.conftest import make_project
+from tests.flows.releases.test_resume import (
+    KILL,
+    KILLED,
+    assert_complete,
+    failing,
+    noisy,
+    work_done,
+)
+from tests.flows.test_reuse import Second
+from tests.plain_judge import PlainJudge, users
+
+__all__ = ["work_done"]  # a fixture
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+FORMULAS = ["income ~ sex + age", "sex ~ income + moved"]
+TEXT = f"analyses: {json.dumps(FORMULAS)}\nsynthesize: {{sets: 2}}\n"
+STEPS = [f"analysis-{number}-{part}" for number in (1, 2) for part in ("moments", "scores")]
+
+
+@pytest.fixture
+def project(gaussian_project):
+    gaussian_project.write_spec(TEXT)
+    return gaussian_project
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The project of a finished release, and of one that uses its measurements; to be read only."""
+    folder = tmp_path_factory.mktemp("declared")
+    with pytest.MonkeyPatch.context() as patch:
+        for module in users():
+            patch.setattr(module, "SuiteJudge", PlainJudge)
+        patch.setenv("DP_RELEASE_HOME", str(folder / "home"))
+        patch.setenv("DP_RELEASE_STATE", str(folder / "state"))
+        patch.delenv("DP_RELEASE_LEDGER", raising=False)
+        project = make_project(folder / "work", folder / "home", measure="{noise: gaussian}")
+        project.write_spec(TEXT)
+        project.release()
+        second = Second(project)
+        second.write("synthesize: {sets: 3, seed: 9}\n")
+        second.make()
+    return project, second
+
+
+@pytest.fixture
+def from_sums(monkeypatch):
+    """Answer declared analyses from their sums, however wide their intervals."""
+    monkeypatch.setattr(regression_answer, "relative_width", lambda *_: 0.5)
+
+
+def questions(project):
+    """Return the stored questions by name."""
+    folder = project.run_folder / "public" / "analyses"
+    return {path.stem: path.read_bytes() for path in folder.glob("*")}
+
+
+def charged(project):
+    """Return the charges of the stage, by step."""
+    ledger = project.ledger()
+    charges = ledger.charges(ledger.reservation("town"))
+    return {charge.step: charge.cost for charge in charges if charge.stage == "analyses"}
+
+
+# -- what is measured
+
+
+def test_each_analysis_is_paid_in_two_equal_parts_of_its_share(made):
+    project, _ = made
+    found, total = charged(project), project.ledger().reservation("town").currency.limit
+    assert [*found] == STEPS
+    assert {*found.values()} == {total * Fraction(3, 10) / 4}
+    assert {*questions(project)} == {*STEPS}
+    assert verify(project.out).passed
+
+
+def test_the_file_of_noisy_results_holds_the_sums_as_they_were_asked(made):
+    project, second = made
+    asked = [json.loads(questions(project)[step]) for step in STEPS]
+    for out in (project.out, second.out):
+        of = pq.read_table(out / "marginals.parquet", columns=["stage", "of"]).to_pylist()
+        found = [json.loads(row["of"]) for row in of if row["stage"] == "analyses"]
+        assert [each for place, each in enumerate(found) if each not in found[:place]] == asked
+
+
+@pytest.mark.usefixtures("from_sums")
+@pytest.mark.parametrize(
+    "formula",
+    ["income ~ sex + age", "income ~ age + sex", "income~sex+age", "income ~ age + C(sex)"],
+)
+def test_a_declared_formula_is_answered_from_its_sums_however_it_is_typed(made, formula):
+    bundle = read_bundle(made[0].out)
+    found, first = infer(bundle, formula), infer(bundle, FORMULAS[0])
+    assert (found.answered_from, first.answered_from) == ("declared", "declared")
+
+    def numbers(answer):
+        return {
+            row.name.replace("C(sex)", "sex"): (row.combined.estimate, row.combined.std_error)
+            for row in answer.coefficients
+        }
+
+    assert numbers(found).keys() == numbers(first).keys()
+    for name, values in numbers(first).items():
+        assert numbers(found)[name] == pytest.approx(values, rel=1e-9)
+
+
+@pytest.mark.usefixtures("from_sums")
+@pytest.mark.parametrize(
+    "formula",
+    ["income ~ age", "income ~ sex * age", "income ~ age + sex - 1", "age ~ income + sex"],
+)
+def test_another_formula_is_answered_from_the_sets(made, formula):
+    assert infer(read_bundle(made[0].out), formula).answered_from == "sets"
+
+
+@pytest.mark.usefixtures("from_sums")
+def test_a_release_that_uses_the_sums_answers_from_them_too(made):
+    project, second = made
+    assert verify(second.out).passed
+    assert verify(second.out, measurements=project.out).passed
+    for formula in FORMULAS:
+        found = infer(read_bundle(second.out), formula)
+        assert found.answered_from == "declared"
+        assert found.sets == 3
+
+
+def test_the_narrower_of_the_two_answers_is_given(made, monkeypatch):
+    bundle = read_bundle(made[0].out)
+    for ratio, told in ((0.9, "declared"), (1.1, "sets")):
+        monkeypatch.setattr(regression_answer, "relative_width", lambda *_, ratio=ratio: ratio)
+        answer = infer(bundle, FORMULAS[0])
+        assert answer.answered_from == answer.to_json()["answered_from"] == told
+
+
+@pytest.mark.usefixtures("from_sums")
+def test_json_and_text_say_what_the_answer_is_from(made, command):
+    out = made[0].out
+    assert command("infer", out, FORMULAS[0], "--json").json["answered_from"] == "declared"
+    assert "was declared" in " ".join(command("infer", out, FORMULAS[0]).out.split())
+    assert command("infer", out, "income ~ age", "--json").json["answered_from"] == "sets"
+
+
+@pytest.mark.usefixtures("from_sums")
+def test_sets_of_another_mode_are_made_of_the_tables_alone(made, monkeypatch):
+    """The sums say nothing about sets that are no draws; `infer` then has the sets' own answer."""
+    project, _ = made
+    monkeypatch.setenv("DP_RELEASE_HOME", str(project.home))
+    other = Second(project)
+    other.spec, other.out = project.folder / "shared.yaml", project.folder / "shared"
+    other.write("synthesize: {sets: 2, mode: shared}\n", release="shared")
+    other.make()
+    assert verify(other.out).passed
+    assert infer(read_bundle(other.out), FORMULAS[0]).answered_from == "sets"
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        (f"analyses: {json.dumps(FORMULAS)}\n", True),
+        (f"analyses: {{formulas: {json.dumps(FORMULAS)}, share: 0.3}}\n", True),
+        (f"analyses: {json.dumps(FORMULAS[:1])}\n", False),
+        (f"analyses: {{formulas: {json.dumps(FORMULAS)}, share: 0.2}}\n", False),
+    ],
+)
+def test_a_release_that_uses_the_sums_cannot_declare_others(made, text, right):
+    from dp_core.spec.reading.spec_file import load_spec
+    from tasks.run.earlier_releases import find_earlier
+
+    other = Second(made[0])
+    other.spec = other.project.folder / "declared.yaml"
+    other.write(text, release="declared")
+    find = partial(find_earlier, made[0].home)
+    if right:
+        assert [each.formula for each in load_spec(other.spec, find=find).analyses] == FORMULAS
+        return
+    with pytest.raises(BadInput, match=r"analyses.* is not what release 'town' was measured with"):
+        load_spec(other.spec, find=find)
+
+
+# -- failures and crashes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_release_goes_on_with_the_same_sums(project, work_done, after):
+    """One release fails in each of these stages in turn."""
+    measured, asked = {}, {}
+    for name in ("measure", "analyses", "reconstruct", "publish"):
+        with pytest.raises(StageFailed, match="outside"):
+            project.release(perform=failing(name, StageFailed("outside"), after=after))
+        found = noisy(project)
+        assert {kept: found[kept] for kept in measured} == measured
+        measured = found
+        assert {kept: questions(project)[kept] for kept in asked} == asked
+        asked = questions(project)
+
+    project.release()
+
+    assert_complete(project)
+    assert {name: noisy(project)[name] for name in measured} == measured
+    assert questions(project) == asked
+    assert [*charged(project)] == STEPS
+    assert project.redraws() == 0
+    assert work_done["analyses"] == 1 + after
+
+
+TRAPS = {
+    # In stage `analyses`: where the crash comes, and how many draws that costs.
+    "charged, not drawn": (f"ledger_session._draw_and_store = lambda *_: {KILL}", 1),
+    "stored, not committed": (f"type(run.writer).commit = lambda *_: {KILL}", 0),
+    "question stored, not charged": (f"type(run.writer).charge = lambda *_: {KILL}", 0),
+    "all measured, not written": (
+        "import dp_core.bundle.files.marginals_file as file; "
+        f"file.write_marginals = lambda *_: {KILL}",
+        0,
+    ),
+    "between the two sums": (
+        f"from dp_core.spec import procedure; procedure.scores_question = lambda *_: {KILL}",
+        0,
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", TRAPS)
+def test_a_killed_process_loses_and_repeats_nothing(project, fork_server, tmp_path, where):
+    trap, draws = TRAPS[where]
+    script = textwrap.dedent(KILLED).format(
+        stage="analyses", trap=trap, spec=str(project.spec), out=str(project.out)
+    )
+    environment = {**os.environ, "DP_RELEASE_HOME": str(project.home)}
+    ended = fork_server.run(script, [], tmp_path, environment)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    measured = {name: data for name, data in noisy(project).items() if name.endswith(".noise")}
+    asked = questions(project)
+
+    project.release()
+
+    assert_complete(project)
+    assert {name: noisy(project)[name] for name in measured} == measured
+    assert {name: questions(project)[name] for name in asked} == asked
+    assert [*charged(project)] == STEPS
+    assert project.redraws() == draws
+
+
+@pytest.fixture
+def stopped(project):
+    """A project whose release stopped after stage `analyses`."""
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing("reconstruct", StageFailed("outside"), after=False))
+    return project
+
+
+@pytest.mark.parametrize("content", [None, b"garbled"])
+def test_a_lost_file_of_noisy_results_is_written_again(stopped, content):
+    path, before, asked = stopped.run_folder / "public/marginals.parquet", noisy(stopped), None
+    whole, asked = path.read_bytes(), questions(stopped)
+    path.unlink() if content is None else path.write_bytes(content)
+
+    stopped.release()
+
+    assert_complete(stopped)
+    assert (path.read_bytes(), noisy(stopped), questions(stopped)) == (whole, before, asked)
+    assert stopped.redraws() == 0
+
+
+def test_a_file_of_noisy_results_without_the_sums_gets_them_again(stopped):
+    path = stopped.run_folder / "public/marginals.parquet"
+    whole = path.read_bytes()
+    table = pq.read_table(path)
+    kept = [stage != "analyses" for stage in table["stage"].to_pylist()]
+    pq.write_table(table.filter(kept).replace_schema_metadata(table.schema.metadata), path)
+
+    stopped.release()
+
+    assert_complete(stopped)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b'{"name": "scores"}', b"\xff"])
+def test_a_lost_question_is_asked_again_as_it_was(stopped, content):
+    path = stopped.run_folder / "public/analyses/analysis-1-scores.json"
+    asked = questions(stopped)
+    path.unlink() if content is None else path.write_bytes(content)
+    (stopped.run_folder / "public/marginals.parquet").unlink()
+
+    stopped.release()
+
+    assert_complete(stopped)
+    assert questions(stopped) == asked
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_another_question_than_the_charged_one_is_not_asked(project, committed):
+    """Whether its answer was stored or not: nothing is charged or drawn for it."""
+    place = "reconstruct" if committed else "analyses"
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing(place, StageFailed("outside"), after=False))
+    path = project.run_folder / "public/analyses/analysis-1-scores.json"
+    if not committed:
+        # Charged, but the draw fails.
+        script = failing_draw("analysis-1-scores")
+        with pytest.raises(StageFailed):
+            script(project)
+    document = json.loads(path.read_bytes())
+    right = path.read_bytes()
+    document["length_limit"] //= 2
+    path.write_bytes(canonical_json(document))
+    (project.run_folder / "public/marginals.parquet").unlink()
+    before = charged(project)
+
+    with pytest.raises(StageFailed):
+        project.release()
+
+    assert charged(project) == before
+    path.write_bytes(right)
+    project.release()
+    assert_complete(project)
+
+
+def failing_draw(step):
+    """Return a function that makes a release whose draw of a step fails."""
+    from dp_core.wall.noise import granted_noise
+
+    def make(project):
+        right = granted_noise.add
+
+        def broken(values, grant):
+            if grant.step.name == step:
+                raise OSError("outside")
+            return right(values, grant)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(granted_noise, "add", broken)
+            project.release()
+
+    return make
+
+
+# -- what anyone can check
+
+
+@pytest.fixture
+def forged(made, tmp_path):
+    return shutil.copytree(made[0].out, tmp_path / "forged")
+
+
+def change(bundle, name, to):
+    """Change one column of the sums' rows in the file of noisy results."""
+    path = bundle / "marginals.parquet"
+    table = pq.read_table(path)
+    rows = [place for place, stage in enumerate(table["stage"].to_pylist()) if stage == "analyses"]
+    values = table[name].to_pylist()
+    for row in rows[:1] if name == "count" else rows:
+        values[row] = to(values[row])
+    place = table.column_names.index(name)
+    field = table.schema.field(place)
+    changed = table.set_column(place, field, pa.array(values, field.type))
+    pq.write_table(changed.replace_schema_metadata(table.schema.metadata), path)
+    reseal(bundle, statement_of(bundle))
+
+
+def halved(of):
+    document = json.loads(of)
+    document["length_limit"] //= 2
+    return canonical_json(document).decode()
+
+
+def other_column(of):
+    return of.replace('"name":"age"', '"name":"moved"')
+
+
+@pytest.mark.parametrize(
+    ("name", "to"),
+    [("count", lambda value: value + 1), ("of", halved), ("of", other_column)],
+    ids=["value", "limit", "column"],
+)
+def test_changed_sums_do_not_verify(forged, name, to):
+    assert verify(forged).passed
+    change(forged, name, to)
+    found = failed(verify(forged))
+    assert found
+    assert "files" not in found
+
+
+def test_a_statement_that_leaves_its_analyses_out_does_not_verify(forged):
+    document = statement_of(forged)
+    del document["method"]["plan"]["spec"]["analyses"]
+    reseal(forged, document)
+    assert not verify(forged).passed
+
+
+# -- other guarantees
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        "{epsilon: 2}",
+        "{epsilon: 2, neighbours: replace-one}",
+        "{epsilon: 2, delta: 1e-6, neighbours: replace-one}",
+    ],
+)
+@pytest.mark.usefixtures("from_sums")
+def test_every_guarantee_can_be_spent_on_analyses(project, privacy):
+    relation = "replace-one" if "replace-one" in privacy else "add-remove"
+    project.open_account("other", neighbours=relation)
+    noise = "gaussian" if "delta" in privacy else "laplace"
+    project.write_spec(TEXT, privacy=privacy, account="other", measure=f"{{noise: {noise}}}")
+    project.release()
+    assert verify(project.out).passed
+    answer = infer(read_bundle(project.out), FORMULAS[0])
+    assert answer.answered_from == "declared"
+    assert all(np.isfinite(row.combined.std_error) for row in answer.coefficients)
+
+
+# -- where the stage is named
+
+
+def test_plan_status_and_statement_name_the_stage(project, command):
+    plan = command("plan", project.spec, "--json").json
+    assert [row["stage"] for row in plan["stages"]][-1] == "analyses"
+    (row,) = [row for row in plan["stages"] if row["stage"] == "analyses"]
+    assert Fraction(row["share"]) == Fraction(3, 10)
+    assert "2 declared regressions" in " ".join(command("plan", project.spec).out.split())
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing("analyses", StageFailed("outside"), after=False))
+    assert "analyses" in command("status", "town", "--json").json["stages_open"]
+    project.release()
+    assert "declared analyses" in (project.out / "report.html").read_text()
+
+
+def test_a_release_without_analyses_has_no_such_stage(project, command):
+    project.write_spec("synthesize: {sets: 2}\n")
+    plan = command("plan", project.spec, "--json").json
+    assert "analyses" not in [row["stage"] for row in plan["stages"]]
+    project.release()
+    assert not (project.run_folder / "public/analyses").exists()
+    assert "analyses" not in statement_of(project.out)["method"]["plan"]["spec"]
