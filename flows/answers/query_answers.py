@@ -12,6 +12,7 @@ from typing import Any
 
 from dp_core.analysis.query.answering import QueryResult, query
 from dp_core.bundle.reading import read_bundle
+from dp_core.documents.spreadsheet_text import spreadsheet_text
 from dp_core.schema.definition import Column, Schema
 from flows.answers.answer import OMITTED, Answer
 
@@ -64,7 +65,10 @@ class QueryAnswer(Answer):
 
 @dataclass(frozen=True, slots=True)
 class QueryFile(Answer):
-    """An answer as CSV text, with the labels that the synthetic sets have."""
+    """An answer as CSV text, with the labels that the synthetic sets have.
+
+    An apostrophe stands before a label that a spreadsheet would run as a formula.
+    """
 
     answer: QueryAnswer
 
@@ -77,12 +81,11 @@ class QueryFile(Answer):
         """Return a header and one line for each group."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([*self.answer.columns, *NUMBERS])
+        writer.writerow([*map(spreadsheet_text, self.answer.columns), *NUMBERS])
         for cell in self.answer.cells:
+            labels = map(spreadsheet_text, labels_of(self.answer, cell))
             numbers = [cell[name] for name in NUMBERS]
-            writer.writerow(
-                [*labels_of(self.answer, cell), *("" if n is None else n for n in numbers)]
-            )
+            writer.writerow([*labels, *("" if n is None else n for n in numbers)])
         return out.getvalue()
 
 
