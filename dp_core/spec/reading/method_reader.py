@@ -263,16 +263,28 @@ def makes_posterior(selector: Selector, reconstructor: Reconstructor, domain: Do
     return able and pairs <= MOST_PAIRS
 
 
-def for_posterior(reconstructor: Reconstructor) -> Gum:
+def for_posterior(section: Node, reconstructor: Reconstructor) -> Gum:
     """Return the reconstruction of posterior sets: GUM, which takes a table of every pair.
 
     Args:
+        section: Node of `reconstruct`.
         reconstructor: The stated one, which `check_posterior` accepts.
+
+    Raises:
+        BadInput: if the spec sets an option that has no effect on such sets.
     """
+    stated = section.entries()
+    drawing = reconstructor if isinstance(reconstructor, Gum) else Gum()
     # The tables of all pairs are drawn, so records imply no others.
-    if isinstance(reconstructor, Gum):
-        return dataclasses.replace(reconstructor, implied=False)
-    return Gum(implied=False)
+    off = {name for name in ("implied", "cleared") if not getattr(reconstructor, name, True)}
+    used = {"method", *off} | (Gum.for_drawing if drawing is reconstructor else set())
+    for option in stated:
+        if option not in used:
+            raise stated[option].error(
+                "has no effect on posterior sets, whose records match a drawn table of every pair;"
+                " remove it, or choose another synthesize.mode."
+            )
+    return dataclasses.replace(drawing, implied=False)
 
 
 def _one_set(mode: Mode, sets: int) -> str:
