@@ -125,9 +125,7 @@ class PosteriorTables:
             )
             for name in domain.columns
         }
-        every = itertools.combinations(domain.columns, 2)
-        known_pairs = [pair for pair in every if pooled.observed(pair) is not None]
-        cliques = drawn_pairs(domain, known_pairs)
+        cliques = drawn_pairs(domain, _observed_pairs(domain, pooled))
         expected = {
             clique: without_dependence(
                 domain, clique, *(columns[name].middle for name in clique), zeros=zeros
@@ -261,3 +259,20 @@ def drawn_pairs(domain: Domain, measured: Sequence[Clique]) -> tuple[Clique, ...
             break
         kept.add(pair)
     return tuple(pair for pair in every if pair in kept)
+
+
+def undrawn_pairs(domain: Domain, released: Sequence[Released]) -> tuple[Clique, ...]:
+    """Return the pairs that posterior sets do not draw; no interval covers the error of these.
+
+    Args:
+        domain: All columns.
+        released: Noisy tables and interactions of one measurement.
+    """
+    every = itertools.combinations(domain.columns, 2)
+    drawn = {*drawn_pairs(domain, _observed_pairs(domain, pool(domain, released)))}
+    return tuple(pair for pair in every if pair not in drawn)
+
+
+def _observed_pairs(domain: Domain, pooled: Pooled) -> list[Clique]:
+    """Return the pairs about whose dependence some measurement says something."""
+    return [pair for pair in itertools.combinations(domain.columns, 2) if pooled.precision(pair)]
