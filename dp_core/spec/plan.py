@@ -292,6 +292,22 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     )
 
 
+def with_gaussian_noise(plan: Plan) -> Plan | None:
+    """Return the plan of the same release with Gaussian noise; None if it has that, or cannot.
+
+    A `zcdp` account takes epsilon^2 / 2 of rho for a release with Laplace noise, which can be many
+    times what the same guarantee takes with Gaussian noise. The plan depends on the spec alone, so
+    `measure.noise: auto` does not choose by the account.
+    """
+    spec = plan.spec
+    if plan.currency.kind != "pure" or not spec.privacy.delta or spec.measurements is not None:
+        return None
+    try:
+        return make_plan(replace(spec, noise="gaussian"))
+    except BadInput:
+        return None
+
+
 def _check_rules(spec: ReleaseSpec) -> None:
     """Refuse rules that together leave no record possible.
 

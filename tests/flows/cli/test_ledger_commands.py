@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import re
 import stat
 import sys
 from fractions import Fraction
@@ -504,6 +505,40 @@ def test_looking_makes_neither_ledger_nor_key(command, project, tmp_path, monkey
         assert_refused(command(*words), 2, "There is no ledger in", "DP_RELEASE_HOME")
     assert not nowhere.exists()
     assert not (tmp_path / "out").exists()
+
+
+def test_a_zcdp_account_names_the_noise_that_it_has_room_for(project, command, tmp_path):
+    """For these few columns Laplace noise is smaller, but it takes rho 1/2 at epsilon 1."""
+    auto = "synthesize: {sets: 2}\nmeasure: {noise: auto}\n"
+    total = ("--delta", "1e-5", "--composition", "zcdp", *WHO)
+    for name, epsilon in (("less", "1/2"), ("one", "1"), ("many", "10")):
+        command("ledger", "open", name, "--epsilon", epsilon, *total)
+
+    spec = project.write_spec(auto, account="one")
+    answer = command("plan", spec, "--json").json
+    assert (answer["currency"], answer["more_such_releases"]) == ("pure", 0)
+    assert answer["more_with_gaussian_noise"] == 1
+    assert "enough for 1 release" in command("plan", spec).out
+    count = entries(project)
+    run = ("run", spec, "--out", tmp_path / "out")
+    assert_refused(command(*run), 3, "With `measure: {noise: gaussian}` in the spec it fits.")
+    assert entries(project) == count
+    stated = auto.replace("auto", "gaussian")
+    answer = command("plan", project.write_spec(stated, account="one"), "--json").json
+    assert (answer["currency"], answer["more_such_releases"]) == ("gaussian", 1)
+    assert "more_with_gaussian_noise" not in answer
+
+    project.write_spec(auto, account="less")
+    refused = command(*run)
+    assert_refused(refused, 3, "With `measure: {noise: gaussian}` in the spec, the largest")
+    largest = re.search(r"still fits is (\S+)\. \(", refused.err)[1]
+    privacy = f"{{epsilon: {largest}, delta: 1e-6}}"
+    answer = command("plan", project.write_spec(stated, account="less", privacy=privacy), "--json")
+    assert answer.json["more_such_releases"] == 1
+
+    answer = command("plan", project.write_spec(auto, account="many"), "--json")
+    assert answer.json["more_such_releases"] == 3
+    assert answer.json["more_with_gaussian_noise"] > 50
 
 
 # -- forecast
