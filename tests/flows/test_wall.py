@@ -249,6 +249,7 @@ KINDS = (
     "mwem",
     "split sets",
     "noise-aware sets",
+    "wanted tables",
     "tables only",
     "charged checks of positions",
     "checks that wait",
