@@ -29,8 +29,9 @@ def test_one_noise_aware_set_is_refused(tmp_path):
 
 def test_noise_of_what_a_threshold_kept_is_not_drawn_again(tmp_path):
     kept = {"method": "sba", "privacy": "{epsilon: 1, delta: 1e-6}"}
-    with pytest.raises(BadInput, match=r"synthesize\.mode: .*sba.*split"):
-        spec_of(tmp_path, "", **kept)
+    for mode in ("noise-aware", "posterior"):
+        with pytest.raises(BadInput, match=rf"synthesize\.mode: {mode} sets.*sba.*split"):
+            spec_of(tmp_path, "", mode=mode, **kept)
     assert spec_of(tmp_path, "", mode="split", **kept).mode == "split"
 
 
