@@ -253,7 +253,8 @@ def drawn_pairs(domain: Domain, measured: Sequence[Clique]) -> tuple[Clique, ...
     every: list[Clique] = list(itertools.combinations(domain.columns, 2))
     kept: set[Clique] = {pair for pair in measured if len(pair) == 2}
     room = MOST_CELLS - sum(domain.size(pair) for pair in kept)
-    for pair in sorted({*every} - kept, key=domain.size):
+    # Of pairs of equal size the first in the domain, in every process: sets have no order.
+    for pair in sorted((pair for pair in every if pair not in kept), key=domain.size):
         room -= domain.size(pair)
         if room < 0 or len(kept) >= MOST_PAIRS:
             break
