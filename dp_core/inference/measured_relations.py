@@ -90,6 +90,19 @@ def inferred_sentence(missing: Sequence[tuple[str, ...]]) -> str:
     )
 
 
+def undrawn_sentence(missing: Sequence[tuple[str, ...]]) -> str:
+    """Return a sentence about pairs that posterior sets do not draw.
+
+    >>> undrawn_sentence([("income", "age")])[:70]
+    'No measured table holds income with age, and the sets have no draw of '
+    """
+    return (
+        f"No measured table holds {_listed(missing)}, and the sets have no draw of such a table,"
+        " because the release has too many pairs of columns or too many cells: there the sets"
+        " follow from the other pairs, not from the file, and no interval covers that error."
+    )
+
+
 def _listed(groups: Sequence[tuple[str, ...]], most: int = 6) -> str:
     named = [_group(group) for group in groups[:most]]
     if len(groups) > most:

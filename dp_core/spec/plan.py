@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.methods.parametric.adapters import Measuring
@@ -196,6 +198,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         return _plan_of_use(spec, spec.measurements)
     domain, privacy = spec.schema.domain, spec.privacy
     spec.reconstructor.check(domain)
+    _check_rules(spec)
     times = spec.sets if spec.mode == "split" else 1
     l1, l2_squared = count_l1(privacy.relation), count_l2_squared(privacy.relation)
     currency = currency_of(spec, times, lambda currency: _costed(spec, currency).terms)
@@ -287,6 +290,33 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         ),
         _check_noise(spec, currency, costs["checks"]),
     )
+
+
+def with_gaussian_noise(plan: Plan) -> Plan | None:
+    """Return the plan of the same release with Gaussian noise; None if it has that, or cannot.
+
+    A `zcdp` account takes epsilon^2 / 2 of rho for a release with Laplace noise, which can be many
+    times what the same guarantee takes with Gaussian noise. The plan depends on the spec alone, so
+    `measure.noise: auto` does not choose by the account.
+    """
+    spec = plan.spec
+    if plan.currency.kind != "pure" or not spec.privacy.delta or spec.measurements is not None:
+        return None
+    try:
+        return make_plan(replace(spec, noise="gaussian"))
+    except BadInput:
+        return None
+
+
+def _check_rules(spec: ReleaseSpec) -> None:
+    """Refuse rules that together leave no record possible.
+
+    Raises:
+        BadInput: if no record obeys them all.
+    """
+    domain = spec.schema.domain
+    first = np.zeros(len(domain), dtype=np.uint16)
+    spec.schema.zeros.possible_record(domain, first, rng=np.random.default_rng(0))
 
 
 def _costed(spec: ReleaseSpec, currency: Currency) -> Plan:

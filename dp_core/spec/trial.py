@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
+from dp_core.documents.node import from_plain
 from dp_core.methods import registry
 from dp_core.methods.parametric.adapters import Modelling, measuring
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
@@ -70,7 +71,8 @@ def trial_plan(
         zeros: Impossible cells.
 
     Raises:
-        BadInput: if there is no such method, or it cannot take the domain.
+        BadInput: if there is no such method, it cannot take the domain, or posterior sets ignore a
+            stated option of the reconstruction.
     """
     preset = PRESETS[method]
     zeros = zeros or StructuralZeros()
@@ -115,7 +117,8 @@ def trial_plan(
     if mode == "noise-aware":
         selector, reconstructor = unshrunk(selector), unshrunk(reconstructor)
     elif mode == "posterior":
-        reconstructor = for_posterior(reconstructor)
+        stated = from_plain(reconstruct or {}, "trial", "reconstruct")
+        reconstructor = for_posterior(stated, reconstructor)
     selector.check_basics(
         privacy.relation.of_rows, [stage for stage, share in resolved.items() if share]
     )

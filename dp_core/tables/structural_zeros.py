@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,8 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 
 _EXCHANGES = 6  # rounds of exchange; rows that are left after them rarely find a partner
+_SEARCHED = 64  # rows for which a possible record is searched if no row is possible
+_MOST_STATES = 1 << 16  # states of a search
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,25 +113,26 @@ class StructuralZeros:
         possible row, if both are possible afterwards; this leaves all one-way tables unchanged. A
         row that cannot be repaired so takes the values of the rule's columns from a random possible
         row, which shares its value in the rule's first column if such a row exists. A row that
-        still breaks a rule becomes a copy of a random possible row. All of this is post-processing.
+        still breaks a rule becomes a copy of a random possible row. If no row is possible, some
+        rows first become possible records. All of this is post-processing.
 
         Args:
             data: Synthetic records.
             rng: Generator for post-processing.
 
         Raises:
-            BadInput: if every row breaks a rule.
+            BadInput: if every row breaks a rule and no possible record is found.
         """
         broken = self.violations(data)
         if not broken.any():
             return data
-        if broken.all():
-            raise BadInput(
-                "Every synthetic row breaks a rule of `impossible` in the schema;"
-                " check that the rules leave some combination possible."
-            )
         codes = data.codes.copy()
         mended = Dataset(data.domain, codes)
+        if broken.all():
+            for row in rng.permutation(data.rows)[:_SEARCHED]:
+                codes[:, row] = self.possible_record(data.domain, codes[:, row], rng=rng)
+            if not self.violations(mended).any():
+                return mended
         for attempt in range(_EXCHANGES):
             for rule in self.rules:
                 self._exchange(mended, rule, attempt, rng=rng)
@@ -153,6 +156,44 @@ class StructuralZeros:
         if left.size:
             codes[:, left] = codes[:, rng.choice(donors, size=left.size)]
         return mended
+
+    def possible_record(
+        self, domain: Domain, codes: NDArray[np.uint16], *, rng: np.random.Generator
+    ) -> NDArray[np.uint16]:
+        """Return a record that breaks no rule and shares most values with a given one.
+
+        A rule that is broken loses its codes in one of its columns, whose value then is random
+        among the codes left; the other columns of the rule are tried after it.
+
+        Args:
+            domain: All columns.
+            codes: The record to change, `uint16`, shape (columns,).
+            rng: Generator for post-processing.
+
+        Raises:
+            BadInput: if the rules leave no record possible, or none is found in many tries.
+        """
+        states: list[dict[str, frozenset[int]]] = [{}]
+        for _ in range(_MOST_STATES):
+            if not states:
+                break
+            left = states.pop()
+            found = codes.copy()
+            for name, options in left.items():
+                axis = domain.columns.index(name)
+                if found[axis] not in options:
+                    found[axis] = rng.choice(sorted(options))
+            alone = Dataset(domain, found[:, None])
+            broken = [rule for rule in self.rules if breaks(rule, alone)[0]]
+            if not broken:
+                return found
+            # The rule with the fewest ways out comes first, so that dead ends are found early.
+            ways = min((_ways_out(rule, domain, left) for rule in broken), key=len)
+            states += [ways[place] for place in rng.permutation(len(ways))]
+        raise BadInput(
+            "No record was found that obeys all rules of `impossible` in the schema; check that"
+            " they leave some combination possible."
+        )
 
     def _exchange(
         self, data: Dataset, rule: Rule, attempt: int, *, rng: np.random.Generator
@@ -186,6 +227,24 @@ class StructuralZeros:
         for rule in self.rules:
             broken += breaks(rule, data, rows)
         return broken
+
+
+def _ways_out(
+    rule: Rule, domain: Domain, left: Mapping[str, frozenset[int]]
+) -> list[dict[str, frozenset[int]]]:
+    """Return the states of a search in which a rule is obeyed, one for each column that can do it.
+
+    Args:
+        rule: The rule.
+        domain: All columns.
+        left: The state before: codes that each column may still have; all if it is not named.
+    """
+    found = []
+    for name, codes in zip(rule.columns, rule.codes, strict=True):
+        every = frozenset(range(domain.size((name,))))
+        if options := left.get(name, every) - set(codes):
+            found.append({**left, name: options})
+    return found
 
 
 def breaks(rule: Rule, data: Dataset, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:

@@ -18,6 +18,7 @@ from dp_core.spec.plan import (
     PlannedTable,
     PlannedTotal,
     check_reach,
+    with_gaussian_noise,
 )
 from flows.answers.amounts import (
     AccountAbove,
@@ -116,7 +117,12 @@ class Threshold(Answer):
 
 @dataclass(frozen=True, slots=True)
 class AccountRoom(Answer):
-    """What the account of a plan has left, and for how many releases of the plan."""
+    """What the account of a plan has left, and for how many releases of the plan.
+
+    Attributes:
+        more_with_gaussian_noise: The same number if the spec stated `measure.noise: gaussian`; None
+            if it is not larger.
+    """
 
     account_found: bool
     account_missing: str | None
@@ -124,6 +130,7 @@ class AccountRoom(Answer):
     left: PrivacyAmount | None = None
     above: AccountAbove | None = None
     more_such_releases: int | None = None
+    more_with_gaussian_noise: int | None = field(default=None, metadata=OMITTED)
     approval: PlanApproval | None = None
 
 
@@ -247,6 +254,11 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
         count = fitting_now(other, plan, account.day)
         if count < fits:
             fits, least = count, other
+    gaussian = None if closed else with_gaussian_noise(plan)
+    more = 0
+    if gaussian is not None:
+        day = account.day
+        more = min(fitting_now(one, gaussian, day) for one in (own, *others))
     above = None if least is own else Above(least.name, least.terms, room(least, account.day))
     return AccountRoom(
         account_found=True,
@@ -255,6 +267,7 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
         left=amount_left(account.terms, account.left),
         above=account_above(above),
         more_such_releases=0 if closed else fits,
+        more_with_gaussian_noise=more if more > fits else None,
         approval=plan_approval(ledger, plan),
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dp_core.errors import BadInput, nearest
-from dp_core.spec.plan import Plan, make_plan
+from dp_core.spec.plan import Plan, make_plan, with_gaussian_noise
 from dp_core.wall.accounting.composition import (
     Amount,
     Terms,
@@ -166,6 +166,13 @@ def _advice(plan: Plan, accounts: Sequence[Room]) -> str:
     """Return what would fit in all accounts that pay, not only in the refusing one."""
     privacy, spec = plan.spec.privacy, plan.spec
     rooms = [(room.terms, room.left) for room in accounts]
+    # A basic account takes epsilon and delta, whatever the noise.
+    basic = all(terms.is_basic for terms, _ in rooms)
+    gaussian = None if basic else with_gaussian_noise(plan)
+    if gaussian is not None and all(
+        terms.promised(gaussian.currency, *gaussian.promise).within(left) for terms, left in rooms
+    ):
+        return " With `measure: {noise: gaussian}` in the spec it fits."
     deltas = [left.delta for terms, left in rooms if terms.is_basic]
     delta = max(Fraction(0), min([privacy.delta, *deltas]))
     if delta < privacy.delta:
@@ -197,6 +204,14 @@ def _advice(plan: Plan, accounts: Sequence[Room]) -> str:
             f" The largest that still fits is privacy.epsilon {exact(largest)} with privacy.delta"
             f" {show(delta)}."
         )
+    if gaussian is not None:
+        by_gaussian = _currency_of(gaussian, delta)
+        more = min(largest_epsilon(terms, left, delta, by_gaussian) for terms, left in rooms)
+        if more > largest:
+            return (
+                " With `measure: {noise: gaussian}` in the spec, the largest privacy.epsilon that"
+                f" still fits is {exact(more)}."
+            )
     advice = f" The largest privacy.epsilon that still fits is {exact(largest)}"
     if spec.mode == "split" and spec.sets > 1:
         sets = min(

@@ -249,6 +249,7 @@ KINDS = (
     "mwem",
     "split sets",
     "noise-aware sets",
+    "wanted tables",
     "tables only",
     "declared analyses",
     "charged checks of positions",

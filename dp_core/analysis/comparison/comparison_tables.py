@@ -15,6 +15,7 @@ from dp_core.analysis.comparison.figures import (
     shown_number,
 )
 from dp_core.analysis.comparison.summary import Row, Spread, files, shown_figures
+from dp_core.documents.spreadsheet_text import spreadsheet_comment, spreadsheet_text
 from dp_core.metrics.significance import Outcome
 
 _HEAD = ("file", "method", "preset", "epsilon", "delta", "neighbours", "run", "seed")
@@ -27,10 +28,11 @@ def as_csv(results: Sequence[tuple[Cell, Result | None]], declaration: Declarati
 
     The first line begins with `#`: `pandas.read_csv(..., comment="#")` and `read.csv(...,
     comment.char = "#")` skip it. `relative` is a figure of rows, not of runs, and is left out.
+    An apostrophe stands before a text that a spreadsheet would run as a formula.
     """
     names = [figure.name for figure in FIGURES if figure.name != "relative"]
     text = io.StringIO()
-    text.write(f"# {declaration.sentence}\n")
+    text.write(f"{spreadsheet_comment(declaration.sentence)}\n")
     writer = csv.writer(text, lineterminator="\n")
     asked = any(name in result.figures for _, result in results if result for name in _OUTCOMES)
     names += _OUTCOMES if asked else ()
@@ -40,12 +42,12 @@ def as_csv(results: Sequence[tuple[Cell, Result | None]], declaration: Declarati
         found = result.figures if result else {}
         writer.writerow(
             [
-                *("" if head[name] is None else head[name] for name in _HEAD),
+                *(_of_head(head[name]) for name in _HEAD),
                 result.outcome if result else "open",
                 *("" if found.get(name) is None else repr(found[name]) for name in names),
                 *("" if found.get(name) is None else int(found[name] or 0) for name in _MORE),
                 # Another `#` would also start a comment.
-                (result.sentence if result else "").replace("#", "no."),
+                spreadsheet_text((result.sentence if result else "").replace("#", "no.")),
             ]
         )
     return text.getvalue()
@@ -110,6 +112,13 @@ def problems(rows: Sequence[Row]) -> list[str]:
         at = f" at epsilon {', '.join(epsilons)}" if any(epsilons) else ""
         lines.append(f"{label}{at}: {sentence}")
     return lines
+
+
+def _of_head(value: object) -> object:
+    """Return a value of a cell's head as it is written to CSV."""
+    if isinstance(value, str):
+        return spreadsheet_text(value)
+    return "" if value is None else value
 
 
 def _with_deviation(name: str, found: Spread | None) -> str:

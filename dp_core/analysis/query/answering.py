@@ -115,6 +115,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         raise BadInput(f"The level must be between 0 and 1, such as 0.95, not {level}.")
     question = read_question(text, sources.schema)
     asked = Asked(question, sources.schema)
+    asked.check_groups()
     parts = _parts(asked)
     absent = _absent(sources, [each for pair in parts for each in pair if each is not None])
     if absent is not None:

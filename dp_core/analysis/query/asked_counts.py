@@ -93,6 +93,21 @@ class Asked:
             )
         return tuple(found)
 
+    def check_groups(self) -> None:
+        """Refuse a difference between two groups of the same records.
+
+        Raises:
+            BadInput: if no record can be in one group of `between` and not in the other.
+        """
+        if self.question.between is None:
+            return
+        one, other = map(self._inside, self.question.between)
+        if all(np.array_equal(self._where[n] & one[n], self._where[n] & other[n]) for n in one):
+            raise BadInput(
+                "Both groups of the difference are the same records, so it is 0 without any margin;"
+                " name two different groups after `between`."
+            )
+
     def on_axis(self, name: str) -> tuple[str, ...]:
         """Return the columns of `by` that depend on a measured column, or are this column."""
         return tuple(each for each in self.question.groups if self._origins[each][0] == name)

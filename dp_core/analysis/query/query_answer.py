@@ -16,6 +16,7 @@ from dp_core.display.answer import OMITTED, Answer
 from dp_core.display.number_texts import decimals
 from dp_core.display.page import Fact, Grid, Page, Sentence
 from dp_core.display.printed import Printed
+from dp_core.documents.spreadsheet_text import spreadsheet_text
 from dp_core.schema.definition import Column, Schema
 
 if TYPE_CHECKING:
@@ -137,7 +138,10 @@ class QueryAnswer(Printed, Answer):
 
 @dataclass(frozen=True, slots=True)
 class QueryFile(Answer):
-    """An answer as CSV text, with the labels that the synthetic sets have."""
+    """An answer as CSV text, with the labels that the synthetic sets have.
+
+    An apostrophe stands before a label that a spreadsheet would run as a formula.
+    """
 
     answer: QueryAnswer
 
@@ -150,12 +154,11 @@ class QueryFile(Answer):
         """Return a header and one line for each group."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([*self.answer.columns, *NUMBERS])
+        writer.writerow([*map(spreadsheet_text, self.answer.columns), *NUMBERS])
         for cell in self.answer.cells:
+            labels = map(spreadsheet_text, labels_of(self.answer, cell))
             numbers = [cell[name] for name in NUMBERS]
-            writer.writerow(
-                [*labels_of(self.answer, cell), *("" if n is None else n for n in numbers)]
-            )
+            writer.writerow([*labels, *("" if n is None else n for n in numbers)])
         return out.getvalue()
 
 

@@ -24,11 +24,13 @@ from dp_core.inference.formulas.formula import Formula
 from dp_core.inference.measured_relations import (
     inferred_sentence,
     needed_groups,
+    undrawn_sentence,
     unmeasured,
     unmeasured_sentence,
 )
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.replicates.kept_moments import has_few_cells
+from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
 from dp_core.schema.dependencies import origin
 from dp_core.spec.release_spec import Mode
 from dp_core.tables.domain import Clique
@@ -47,7 +49,7 @@ All intervals of these sets are too narrow, and one warning is about all; this n
 _MOST_CELLS = 1 << 16
 _Z95 = 1.959963984540054
 
-Kind = Literal["unmeasured", "inferred", "thin", "noise", "bins"]
+Kind = Literal["unmeasured", "undrawn", "inferred", "thin", "noise", "bins"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,9 @@ class Concern:
     """A reason why the intervals of some coefficients may be wrong.
 
     Attributes:
-        kind: `unmeasured`: a relation that they need is in no measured table. `inferred`: the same
-            for a pair of posterior sets, whose intervals include the variance of its prior. `thin`:
+        kind: `unmeasured`: a relation that they need is in no measured table. `undrawn`: the same
+            for a pair that posterior sets do not draw because of their limits. `inferred`: the same
+            for a pair that they draw, so that intervals include the variance of its prior. `thin`:
             the sets differ from the noisy tables, because they have no negative counts or because
             the method shrinks tables. `noise`: the interval leaves out large noise that all sets
             share. `bins`: the bins are wide for the column.
@@ -137,12 +140,24 @@ def concerns(
     if left := [group for group in lost if group not in pairs]:
         about = _about(bundle, formula, coefficients, left)
         found.append(Concern("unmeasured", about, unmeasured_sentence(left)))
-    if pairs:
-        about = _about(bundle, formula, coefficients, pairs)
-        found.append(Concern("inferred", about, inferred_sentence(pairs)))
+    if undrawn := _undrawn(bundle, pairs):
+        about = _about(bundle, formula, coefficients, undrawn)
+        found.append(Concern("undrawn", about, undrawn_sentence(undrawn)))
+    if inferred := [pair for pair in pairs if pair not in undrawn]:
+        about = _about(bundle, formula, coefficients, inferred)
+        found.append(Concern("inferred", about, inferred_sentence(inferred)))
     if bundle.origin in ("drawn", "chosen"):
         return tuple(found)
     return (*found, *_Measured(bundle, formula, combined).concerns(coefficients))
+
+
+def _undrawn(bundle: Bundle, pairs: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return those of some pairs that posterior sets do not draw."""
+    if not pairs:
+        return []
+    schema = bundle.claims.schema
+    undrawn = {frozenset(pair) for pair in undrawn_pairs(schema.domain, bundle.measured)}
+    return [pair for pair in pairs if frozenset(pair) in undrawn]
 
 
 def _groups(bundle: Bundle, formula: Formula) -> tuple[tuple[str, ...], ...]:

@@ -112,7 +112,7 @@ class Coefficient(Answer):
 
     Attributes:
         concerns: Kinds of reasons why its interval may be wrong, in the order of the answer's
-            `warnings`: `unmeasured`, `inferred`, `thin`, `noise` and `bins`
+            `warnings`: `unmeasured`, `undrawn`, `inferred`, `thin`, `noise` and `bins`
             (`dp_core.analysis.regression.interval_warnings`).
     """
 
@@ -387,7 +387,7 @@ def _not_honest(general: Sequence[str], about: Sequence[Concern]) -> str | None:
 
     That the sets cannot carry the formula comes first: no mode corrects it.
     """
-    lost = [concern.text for concern in about if concern.kind == "unmeasured"]
+    lost = [each.text for each in about if each.kind in ("unmeasured", "undrawn")]
     return next(iter((*lost, *general)), None)
 
 

@@ -17,6 +17,7 @@ from dp_core.bundle.quality.near_zero import STANDARD_ERRORS, NearZero, counts_n
 from dp_core.inference.measured_relations import unmeasured
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool_interactions
 from dp_core.methods.replicates.kept_moments import has_few_cells
+from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
 from dp_core.schema.definition import Schema
 from dp_core.spec.release_spec import Mode
 from dp_core.tables.domain import Clique, Domain
@@ -41,6 +42,9 @@ class Relations:
         carried: Number of pairs that a measured table contains.
         missing: The other pairs, at most `_NAMED`, as "a × b".
         more: Number of pairs missing from `missing`.
+        undrawn: In mode `posterior`, those of the other pairs that the sets do not draw, at most
+            `_NAMED`.
+        undrawn_more: Number of pairs missing from `undrawn`.
         near_zero: Levels near zero for their noise, at most `_NAMED`, as "column: level".
         near_zero_more: Number of levels missing from `near_zero`.
         thin: Pairs with many cells near zero for their noise, at most `_NAMED`, as "a × b (share)",
@@ -53,6 +57,8 @@ class Relations:
     carried: int
     missing: tuple[str, ...]
     more: int
+    undrawn: tuple[str, ...]
+    undrawn_more: int
     near_zero: tuple[str, ...]
     near_zero_more: int
     thin: tuple[str, ...]
@@ -71,6 +77,9 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
     tables, _ = measured_cliques(released)
     groups = list(combinations(schema.domain.columns, 2))
     missing = unmeasured(groups, tables)
+    posterior = missing and mode == "posterior"
+    limited = {*undrawn_pairs(schema.domain, released)} if posterior else set()
+    undrawn = [pair for pair in missing if pair in limited]
     weak = levels_near_zero(released, schema, schema.domain.columns)
     weakest = sorted(thin_groups(released, schema, groups, mode=mode), key=lambda pair: -pair[1])
     thin = tuple(f"{' × '.join(group)} ({share:.0%})" for group, share in weakest)
@@ -79,6 +88,8 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
         carried=len(groups) - len(missing),
         missing=tuple(" × ".join(pair) for pair in missing[:_NAMED]),
         more=max(len(missing) - _NAMED, 0),
+        undrawn=tuple(" × ".join(pair) for pair in undrawn[:_NAMED]),
+        undrawn_more=max(len(undrawn) - _NAMED, 0),
         near_zero=weak[:_NAMED],
         near_zero_more=max(len(weak) - _NAMED, 0),
         thin=thin[:_NAMED],

@@ -37,7 +37,10 @@ from dp_core.wall.ledger.ledger_position import Adoption, Total
 FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 4
 """Increased whenever a sentence of the statement changes, because `verify` recomputes the sentences
-and would reject those of another version."""
+and cannot compare those of another version."""
+SAME_FACTS_SINCE = 4
+"""Oldest format whose statements differ from the current ones in sentences only. It becomes
+`FORMAT_VERSION` whenever a key, a number or the meaning of one changes."""
 TOLERANCE = 1e-9
 """Relative deviation from a public total up to which the weights meet it."""
 STATEMENT = "release.json"
@@ -257,10 +260,11 @@ def exact(value: Fraction) -> dict[str, object]:
     return {"exact": str(value), "decimal": float(value)}
 
 
-def statement_message(document: Mapping[str, object]) -> bytes:
+def statement_message(document: Mapping[str, Any]) -> bytes:
     """Return the message that is signed: the whole statement, including the hash of every file."""
     body = {name: document[name] for name in document if name not in ("signature", "sha256")}
-    return canonical_json(["dp-release statement", FORMAT_VERSION, digest(body)])
+    version = document["format"]["version"]
+    return canonical_json(["dp-release statement", version, digest(body)])
 
 
 def render(document: Mapping[str, object]) -> bytes:

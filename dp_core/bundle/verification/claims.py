@@ -185,7 +185,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         place=_place(ledger["place"]),
         signature=signed and (_text(signed["public_key"]), _text(signed["signature"])),
         message=statement_message(document),
-        program=_program(document["software"].get("dp_release")),
+        program=program_of(document),
         earlier=read_claims(_measuring(document)) if MEASUREMENTS in document else None,
     )
 
@@ -293,7 +293,11 @@ def _whole(value: object) -> int:
     return value
 
 
-def _program(version: object) -> str:
-    """Return the program's name, with its version if that is well-formed: people may install it."""
+def program_of(document: Mapping[str, Any]) -> str:
+    """Return the program that made a release, with its version if that is well-formed.
+
+    People may install it.
+    """
+    version = document["software"].get("dp_release")
     known = isinstance(version, str) and re.fullmatch(r"\d{1,4}(\.\w{1,8}){0,4}", version)
     return f"dp_release {version}" if known else "the version of dp_release"

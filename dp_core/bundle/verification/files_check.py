@@ -18,6 +18,8 @@ from dp_core.bundle.statement.citation import CITATION, citation_text
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
 from dp_core.bundle.statement.release_json import STATEMENT, TOLERANCE, file_record, origin_of
 from dp_core.bundle.verification.claims import GARBAGE, Claims
+from dp_core.bundle.verification.unknown_methods import Undecided
+from dp_core.bundle.verification.wording import is_current, undecided_by_format
 from dp_core.inference.combining_rules import ORIGINS
 from dp_core.methods.replicates.survey_weights import Calibrator
 from dp_core.schema.definition import Schema
@@ -65,8 +67,19 @@ def check_files(
     return tuple(wrong) or f"All {len(listed)} files are as published, and there are no others."
 
 
-def check_copies(folder: Path, document: Mapping[str, Any]) -> str | tuple[str, ...]:
-    """Return that citation and registry entry agree with the statement, or which does not."""
+def check_copies(
+    folder: Path, document: Mapping[str, Any], program: str
+) -> str | tuple[str, ...] | Undecided:
+    """Return that citation and registry entry agree with the statement, or which does not.
+
+    Args:
+        folder: The bundle.
+        document: Its statement.
+        program: Program that made the release, with its version.
+
+    Returns:
+        `Undecided` if they differ and the statement has an earlier format.
+    """
     origin = origin_of(document["method"]["plan"])
     # For an unknown method, the entry may state any origin.
     origins = ORIGINS if origin == "unknown" else (origin,)
@@ -79,6 +92,8 @@ def check_copies(folder: Path, document: Mapping[str, Any]) -> str | tuple[str, 
         for name, contents in made.items()
         if (folder / name).is_file() and (folder / name).read_bytes() not in contents
     ]
+    if wrong and not is_current(document):
+        return undecided_by_format(document, program, f"{CITATION} and {REGISTRY}")
     return tuple(wrong) or f"{CITATION} and {REGISTRY} agree with {STATEMENT}."
 
 

@@ -20,6 +20,7 @@ from dp_core.bundle.statement.measurements import MEASUREMENTS, measurements_sta
 from dp_core.bundle.statement.release_json import STATEMENT, currency_json
 from dp_core.bundle.verification.charges_check import mode_contradictions
 from dp_core.bundle.verification.claims import Claims, read_claims
+from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.documents.canonical import canonical_json, digest
 from dp_core.documents.exact import exact_fraction
 from dp_core.spec.earlier_release import EarlierRelease
@@ -31,8 +32,12 @@ from dp_core.wall.ledger.signatures import is_signed
 
 
 def check_measurements(
-    folder: Path, document: Mapping[str, Any], claims: Claims, first: Path | None, fault: str | None
-) -> str | tuple[str, ...]:
+    folder: Path,
+    document: Mapping[str, Any],
+    claims: Claims,
+    first: Path | None,
+    fault: str | Undecided | None,
+) -> str | tuple[str, ...] | Undecided:
     """Return whose noisy tables a release uses, or what contradicts that.
 
     Args:
@@ -40,7 +45,8 @@ def check_measurements(
         document: Its statement.
         claims: Its claims.
         first: Bundle of the earlier release; None to check without it.
-        fault: What is wrong in that bundle; None if it verifies, or without it.
+        fault: What is wrong in that bundle, or cannot be decided; None if it verifies, or without
+            it.
     """
     earlier = claims.earlier
     if earlier is None:
@@ -53,6 +59,9 @@ def check_measurements(
             f"By the receipts stated here, release {earlier.name!r:.80} paid for the noisy tables."
             " Not compared with the bundle of that release: name its folder with --measurements."
         )
+    if isinstance(fault, Undecided):
+        said = f"The bundle {first} cannot be verified here: {fault.sentence}"
+        return tuple(wrong) or Undecided(said)
     wrong += [f"The bundle {first} does not verify: {fault}"] if fault else []
     wrong += [] if fault else _unlike(folder, earlier, first)
     return tuple(wrong) or (

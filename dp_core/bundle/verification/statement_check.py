@@ -28,6 +28,7 @@ from dp_core.bundle.verification.unknown_methods import (
     undecided_by_method,
     unknown_method,
 )
+from dp_core.bundle.verification.wording import agrees, is_current, undecided_by_format
 from dp_core.documents.canonical import canonical_json
 from dp_core.inference.combining_rules import ORIGINS, inference_statement
 from dp_core.spec.chosen_domain import statement as chosen
@@ -70,7 +71,8 @@ def check_statement(
 
     Returns:
         `Undecided` if no part differs but the plan's method is unknown, because the method decides
-        what the statement says about intervals.
+        what the statement says about intervals; or if the statement has an earlier format, of which
+        facts are compared and sentences are not.
     """
     wrong = [
         f"{STATEMENT} states {name!r:.40}, which is not part of a statement."
@@ -78,16 +80,16 @@ def check_statement(
     ]
     mode, origin = claims.plan["spec"]["synthesize"]["mode"], origin_of(claims.plan)
     possible = ORIGINS if origin == "unknown" else (origin,)
-    if canonical_json(document["inference"]) not in [
-        canonical_json(inference_statement(mode, claims.sets, origin=each)) for each in possible
-    ]:
-        wrong.append(f"{STATEMENT} states 'inference' unlike plan and receipts.")
-    if canonical_json(document["accounting"]) != canonical_json(
-        accounting_json(claims.payer.currency, claims.relation, claims.payer.receipts)
+    if not any(
+        agrees(document, document["inference"], inference_statement(mode, claims.sets, origin=each))
+        for each in possible
     ):
+        wrong.append(f"{STATEMENT} states 'inference' unlike plan and receipts.")
+    paid = accounting_json(claims.payer.currency, claims.relation, claims.payer.receipts)
+    if not agrees(document, document["accounting"], paid):
         wrong.append(f"{STATEMENT} states 'accounting' unlike plan and receipts.")
     settled = claims.settled.body if claims.settled else None
-    if canonical_json(document["refusals"]) != canonical_json(refusals_statement(settled)):
+    if not agrees(document, document["refusals"], refusals_statement(settled)):
         wrong.append(f"{STATEMENT} states 'refusals' unlike its receipts.")
     for section, names in _SECTIONS.items():
         if section == "method" and claims.schema.private:
@@ -100,7 +102,7 @@ def check_statement(
         ]
     for (section, name), made in _remade(document, claims):
         stated = document[section]
-        if name not in stated or canonical_json(stated[name]) != canonical_json(made):
+        if name not in stated or not agrees(document, {name: stated[name]}, {name: made}):
             wrong.append(f"{STATEMENT} states '{section}.{name}' unlike plan and receipts.")
     wrong += [
         f"The plan in {STATEMENT} states {name!r} unlike the reservation."
@@ -113,6 +115,10 @@ def check_statement(
         name = unknown_method(claims.plan)
         what = "what it says about intervals from the sets ('inference')"
         return undecided_by_method(name, claims.program, what)
+    if not is_current(document):
+        return undecided_by_format(
+            document, claims.program, "its sentences, though not its numbers and names,"
+        )
     return "Sentences, decimals and copied values agree with the plan and the receipts."
 
 

@@ -14,9 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
-from dp_core.bundle.statement.release_json import FORMAT_NAME, FORMAT_VERSION, STATEMENT, render
+from dp_core.bundle.statement.release_json import (
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    SAME_FACTS_SINCE,
+    STATEMENT,
+    render,
+)
 from dp_core.bundle.verification.charges_check import check_charges, check_tables
-from dp_core.bundle.verification.claims import GARBAGE, Claims, read_claims
+from dp_core.bundle.verification.claims import GARBAGE, Claims, program_of, read_claims
 from dp_core.bundle.verification.decision_check import check_decision
 from dp_core.bundle.verification.expectations_check import check_expectations
 from dp_core.bundle.verification.figures_check import check_figures
@@ -47,6 +53,10 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 1 << 30
 _Result = TypeVar("_Result")
+
+
+class _OtherFormat(BadInput):
+    """A statement of a format version that this program does not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +171,7 @@ def verify(
     Raises:
         BadInput: if `folder` or `measurements` is not a folder that contains a statement.
     """
-    fault = _fault_of(measurements, trusted) if measurements is not None else None
+    first = _first_failure(measurements, trusted) if measurements is not None else None
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise BadInput(f"{folder} {what}; name the folder of a release (with {STATEMENT}).")
@@ -174,7 +184,8 @@ def verify(
     document = _attempt("statement", lambda: _read_statement(folder / STATEMENT))
     if isinstance(document, Check):
         return Verification(folder, (document,))
-    checks = [Check("statement", True, f"{STATEMENT} is complete, format {FORMAT_VERSION}.")]
+    version = document["format"]["version"]
+    checks = [Check("statement", True, f"{STATEMENT} is complete, format {version}.")]
     checks.append(_guard("files", lambda: check_files(folder, found, document)))
     claims = _attempt("receipts", lambda: read_claims(document))
     if isinstance(claims, Check):
@@ -183,7 +194,7 @@ def verify(
     checks.append(_guard("ledger", lambda: _ledger(claims)))
     checks.append(_guard("signature", lambda: _signature(claims, trusted)))
     checks.append(_guard("wording", lambda: check_statement(document, claims)))
-    checks.append(_guard("copies", lambda: check_copies(folder, document)))
+    checks.append(_guard("copies", lambda: check_copies(folder, document, claims.program)))
     checks.append(_guard("guarantee", lambda: check_guarantee(claims.payer)))
     checks.append(_guard("charges", lambda: check_charges(claims.payer)))
     checks += _tables(folder, claims)
@@ -191,7 +202,7 @@ def verify(
         checks.append(
             _guard(
                 "measurements",
-                lambda: check_measurements(folder, document, claims, measurements, fault),
+                lambda: check_measurements(folder, document, claims, measurements, first),
             )
         )
     checks.append(_guard("checks", lambda: check_figures(folder, document, claims)))
@@ -203,10 +214,12 @@ def verify(
     return Verification(folder, tuple(checks))
 
 
-def _fault_of(folder: Path, trusted: Collection[str]) -> str | None:
-    """Return the first fault of a bundle as a sentence; None if it verifies."""
-    failures = verify(folder, trusted=trusted).failures
-    return failures[0].sentence if failures else None
+def _first_failure(folder: Path, trusted: Collection[str]) -> str | Undecided | None:
+    """Return the first fault of a bundle, or what cannot be decided; None if it verifies."""
+    found = verify(folder, trusted=trusted)
+    if found.undecided:
+        return Undecided(found.failures[0].sentence)
+    return next((check.sentence for check in found.failures if check.decided), None)
 
 
 def _attempt(name: str, make: Callable[[], _Result]) -> _Result | Check:
@@ -214,7 +227,7 @@ def _attempt(name: str, make: Callable[[], _Result]) -> _Result | Check:
     try:
         return make()
     except BadInput as error:
-        return Check(name, False, error.message)
+        return Check(name, False, error.message, decided=not isinstance(error, _OtherFormat))
     except OSError as error:
         return Check(name, False, f"A file of the release cannot be read ({error.strerror}).")
     except GARBAGE as error:
@@ -239,10 +252,10 @@ def _guard(name: str, check: Callable[[], str | tuple[str, ...] | Undecided]) ->
 
 
 def _read_statement(path: Path) -> dict[str, Any]:
-    """Return a statement of this format whose checksum matches.
+    """Return a statement whose checksum matches, of this format or one with the same facts.
 
     Raises:
-        BadInput: if it is anything else.
+        BadInput: if it is anything else; `_OtherFormat` if its format has or may have other facts.
         Exception: one of `GARBAGE` if it does not have the expected form.
     """
     try:
@@ -257,12 +270,12 @@ def _read_statement(path: Path) -> dict[str, Any]:
     name, version = document["format"]["name"], document["format"]["version"]
     if name != FORMAT_NAME:
         raise BadInput(f"{STATEMENT} is not the statement of a release.")
-    if version != FORMAT_VERSION:
+    if type(version) is not int or not SAME_FACTS_SINCE <= version <= FORMAT_VERSION:
         older = isinstance(version, int) and version < FORMAT_VERSION
-        raise BadInput(
+        made_it = f"the dp-release that made it ({program_of(document)})"
+        raise _OtherFormat(
             f"{STATEMENT} has format version {version!r:.20}, but this program reads"
-            f" {FORMAT_VERSION}; verify it with"
-            f" {'the dp-release that made it' if older else 'a newer dp-release'}."
+            f" {FORMAT_VERSION}; verify it with {made_it if older else 'a newer dp-release'}."
         )
     body = {key: value for key, value in document.items() if key != "sha256"}
     if digest(body) != document["sha256"] or render(document) != content:

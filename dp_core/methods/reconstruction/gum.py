@@ -198,6 +198,10 @@ class Gum:
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
     for_inference: ClassVar[Mapping[str, object]] = {"shrink": False, "implied": False}
+    for_drawing: ClassVar[frozenset[str]] = frozenset(
+        {"rounds", "step", "decay", "copies", "sweeps", "tolerance"}
+    )
+    """Options of how records are drawn from given tables of all pairs."""
 
     def __post_init__(self) -> None:
         check_ranges(

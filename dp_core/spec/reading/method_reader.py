@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from dp_core.documents.node import Node
@@ -204,13 +204,7 @@ def check_mode(
         return
     if sets < 2:
         raise BadInput(_one_set("noise-aware", 20))
-    left = selector.gives - {"tables", "answers", "interactions"}
-    if left:
-        raise BadInput(
-            f"noise-aware sets are drawn from noisy tables, but {selector_name} gives"
-            f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
-            " method."
-        )
+    _check_given("noise-aware", selector, selector_name, {*_TOLD, "answers"})
     reason = getattr(reconstructor, "against_inference", "")
     if reason:
         other = "reconstruct: {method: pgm}" if selector.gives <= {"tables"} else "method: aim"
@@ -235,13 +229,7 @@ def check_posterior(
     """
     if sets < 2:
         raise BadInput(_one_set("posterior", POSTERIOR_SETS))
-    left = selector.gives - _TOLD
-    if left:
-        raise BadInput(
-            f"posterior sets are drawn from noisy tables, but {selector_name} gives"
-            f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
-            " method."
-        )
+    _check_given("posterior", selector, selector_name, _TOLD)
     if not isinstance(reconstructor, AutoReconstruction | Gum):
         raise BadInput(
             f"posterior sets are records that match a table of every pair, which"
@@ -263,16 +251,45 @@ def makes_posterior(selector: Selector, reconstructor: Reconstructor, domain: Do
     return able and pairs <= MOST_PAIRS
 
 
-def for_posterior(reconstructor: Reconstructor) -> Gum:
+def for_posterior(section: Node, reconstructor: Reconstructor) -> Gum:
     """Return the reconstruction of posterior sets: GUM, which takes a table of every pair.
 
     Args:
+        section: Node of `reconstruct`.
         reconstructor: The stated one, which `check_posterior` accepts.
+
+    Raises:
+        BadInput: if the spec sets an option that has no effect on such sets.
     """
+    stated = section.entries()
+    drawing = reconstructor if isinstance(reconstructor, Gum) else Gum()
     # The tables of all pairs are drawn, so records imply no others.
-    if isinstance(reconstructor, Gum):
-        return dataclasses.replace(reconstructor, implied=False)
-    return Gum(implied=False)
+    off = {name for name in ("implied", "cleared") if not getattr(reconstructor, name, True)}
+    used = {"method", *off} | (Gum.for_drawing if drawing is reconstructor else set())
+    for option in stated:
+        if option not in used:
+            raise stated[option].error(
+                "has no effect on posterior sets, whose records match a drawn table of every pair;"
+                " remove it, or choose another synthesize.mode."
+            )
+    return dataclasses.replace(drawing, implied=False)
+
+
+def _check_given(
+    mode: Mode, selector: Selector, selector_name: str, drawn_from: Collection[ReleasedKind]
+) -> None:
+    """Refuse a selection that gives results whose noise the sets of a mode cannot be drawn from.
+
+    Raises:
+        BadInput: naming these results.
+    """
+    left = selector.gives - {*drawn_from}
+    if left:
+        raise BadInput(
+            f"{mode} sets are drawn from noisy tables, but {selector_name} gives"
+            f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
+            " method."
+        )
 
 
 def _one_set(mode: Mode, sets: int) -> str:

@@ -196,7 +196,8 @@ def load_spec(path: Path, *, find: FindEarlier = no_ledger) -> ReleaseSpec:
             selector = for_noise_aware(sections["select"], selector)
         reconstructor = for_noise_aware(sections["reconstruct"], reconstructor)
     elif mode == "posterior":
-        reconstructor, reconstructor_name = for_posterior(reconstructor), "gum"
+        reconstructor = for_posterior(sections["reconstruct"], reconstructor)
+        reconstructor_name = "gum"
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:
         _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)

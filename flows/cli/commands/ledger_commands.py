@@ -35,6 +35,7 @@ from flows.cli.command_parts import (
     decided,
     existing_ledger,
     json_wanted,
+    ledger_if_any,
     the_ledger,
     this_home,
 )
@@ -301,14 +302,39 @@ def ledger_charges(account: str, release: str | None) -> answers.Charges:
 @click.option("--every", metavar="PERIOD", help="Make one each month, quarter or year.")
 @answering("ledger_views.forecast")
 def ledger_forecast(spec: Path, every: str | None) -> Forecast:
-    """Show how many more releases of a spec fit, and until when."""
+    """Show how many more releases of a spec fit, and until when.
+
+    SPEC is the file of a release such as those to come; it names the account.
+    """
     from dp_core.spec.plan import make_plan
     from flows.answers.forecast_answers import forecast_answer
     from tasks.run.earlier_releases import load_release
 
     period = None if every is None else cast("Period", known_word("--every", every))
+    _refuse_name(spec)
     plan = make_plan(load_release(spec))
     return forecast_answer(existing_ledger(), plan, every=period)
+
+
+def _refuse_name(spec: Path) -> None:
+    """Refuse the name of an account or of a release in place of a spec file.
+
+    Raises:
+        BadInput: if there is no such file, but an account or a release of that name.
+    """
+    found, name = ledger_if_any(), str(spec)
+    if found is None or spec.exists():
+        return
+    if name in (account.name for account in found.accounts()):
+        what = "an account, and what fits depends on the release"
+    elif name in found.releases():
+        what = "a release, not its file"
+    else:
+        return
+    raise BadInput(
+        f"{name!r} is {what}: give the spec file of a release such as those to come, as in"
+        " `dp-release ledger forecast release.yaml`."
+    )
 
 
 @ledger.command("export")

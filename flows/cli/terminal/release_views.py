@@ -138,7 +138,10 @@ def _account(console: Console, plan: PlanAnswer) -> None:
             fits = "this release takes nothing of it"
         elif room.more_such_releases:
             fits = f"enough for {plural(room.more_such_releases, 'release')} of this plan"
-        sentence(console, f"{left[0].upper()}{left[1:]}: {fits}.")
+        said = f"{left[0].upper()}{left[1:]}: {fits}."
+        if more := room.more_with_gaussian_noise:
+            said += f" With `measure: {{noise: gaussian}}`, enough for {plural(more, 'release')}."
+        sentence(console, said)
     approval = room.approval
     if approval is None:
         return

@@ -9,6 +9,7 @@ from dp_core.bundle.quality.relations import (
     relations,
     thin_groups,
 )
+from dp_core.methods.replicates.posterior import posterior_tables
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.spec.trial import codes_schema
 from dp_core.tables.domain import Domain
@@ -35,6 +36,17 @@ def test_a_release_tells_which_pairs_its_tables_hold():
     assert (found.pairs, found.carried) == (3, 1)
     assert found.missing == ("a × c", "b × c")
     assert found.more == 0
+
+
+def test_a_release_tells_which_pairs_posterior_sets_do_not_draw(monkeypatch):
+    released = [table(("a", "b"), [500, 300, 400, 600]), table((), 1800)]
+    assert relations(released, SCHEMA, mode="posterior").undrawn == ()
+
+    # The measured pair fills four of ten cells, a × c the other six.
+    monkeypatch.setattr(posterior_tables, "MOST_CELLS", 10)
+    found = relations(released, SCHEMA, mode="posterior")
+    assert (found.missing, found.undrawn, found.undrawn_more) == (("a × c", "b × c"), ("b × c",), 0)
+    assert relations(released, SCHEMA, mode="shared").undrawn == ()
 
 
 def test_of_sets_with_their_own_tables_every_one_must_hold_a_pair():

@@ -349,3 +349,12 @@ def test_choices_are_paid_on_the_gaussian_curve_where_each_leaves_enough(method,
     found = make_plan(dataclasses.replace(spec, noise="gaussian")).currency
     assert found.kind == kind
     assert found.implies(Fraction(1), Fraction("1e-9"))
+
+
+def test_rules_that_together_leave_no_record_are_refused_before_anything_is_spent(tmp_path):
+    rules = "impossible:\n  - {a: x, b: [r, s, t]}\n  - {a: y, c: [k, l]}\n"
+    assert plan_of(tmp_path / "some", schema=SCHEMA + rules)
+
+    rules += "  - {a: y, c: [m, n]}\n"
+    with pytest.raises(BadInput, match="leave some combination possible"):
+        plan_of(tmp_path / "none", schema=SCHEMA + rules)

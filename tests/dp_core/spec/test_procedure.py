@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -8,10 +9,20 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.reconstruction import reconstructor
 from dp_core.methods.reconstruction.estimates.implied_pairs import counted
-from dp_core.spec.procedure import LANES, SetDrawing, carry_out, generator, piece_sizes, sample
+from dp_core.spec.procedure import (
+    LANES,
+    SetDrawing,
+    carry_out,
+    generator,
+    piece_sizes,
+    restore,
+    sample,
+)
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Table
 
 DOMAIN = Domain(("a", "b", "c"), (3, 4, 2))
 
@@ -86,3 +97,23 @@ def test_a_model_that_does_not_stream_is_drawn_at_once(monkeypatch):
     models = carry_out(plan, MemoryCounter(Dataset(DOMAIN, codes))).models
     monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 3 * 150)
     assert piece_sizes(plan, models, 1) == (1000,)
+
+
+def test_sets_of_two_rows_of_which_none_was_drawn_possible_obey_the_rules():
+    """All columns must be equal, and the tables say that they mostly are not."""
+    domain = Domain(("a", "b", "c"), (3, 3, 3))
+    unequal = [(one, other) for one in range(3) for other in range(3) if one != other]
+    rules = [
+        Rule(clique, ((one,), (other,)), "")
+        for clique in (("a", "b"), ("b", "c"))
+        for one, other in unequal
+    ]
+    zeros, even = StructuralZeros(tuple(rules)), np.full(3, 2 / 3)
+    plan = trial_plan(*(domain, "auto", Fraction(1)), sets=2, mode="posterior", rows=2, zeros=zeros)
+    tables = [Table(domain.project((name,)), even) for name in domain.columns]
+    for seed in range(40):
+        seeded = dataclasses.replace(plan, spec=dataclasses.replace(plan.spec, seed=seed))
+        model = restore(seeded, (), 1, tables=tables, rows=2)
+        made = sample(seeded, {1: model}, 1)
+        assert made.rows == 2
+        assert not zeros.violations(made).any()

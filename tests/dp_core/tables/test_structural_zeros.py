@@ -45,10 +45,10 @@ def rules(draw, domain=DOMAIN):
 ZEROS = st.lists(rules(), min_size=1, max_size=4).map(lambda found: StructuralZeros(tuple(found)))
 
 
-@given(ZEROS, st.integers(0, 1000))
-def test_every_row_is_possible_after_repair_and_the_input_is_left_alone(zeros, seed):
-    data = dataset(EVEN, rows=200, seed=seed)
-    assume(not zeros.violations(data).all())
+@given(ZEROS, st.integers(0, 1000), st.sampled_from([1, 2, 200]))
+def test_every_row_is_possible_after_repair_and_the_input_is_left_alone(zeros, seed, rows):
+    data = dataset(EVEN, rows=rows, seed=seed)
+    assume(not zeros.mask(DOMAIN).all())
     before = data.codes.copy()
     found = zeros.repair(data, rng=np.random.default_rng(1))
     assert not zeros.violations(found).any()
@@ -101,8 +101,44 @@ def test_possible_data_are_returned_as_they_are():
     assert zeros.repair(data, rng=np.random.default_rng(1)) is data
 
 
-def test_rules_that_leave_no_row_are_refused():
-    zeros = StructuralZeros((Rule(("a",), ((0, 1, 2, 3),), "all"),))
+def test_rows_of_which_none_is_possible_change_only_what_the_rules_demand():
+    data = Dataset(DOMAIN, np.array([[0, 0], [3, 4], [1, 2], [0, 0]], dtype=np.uint16))
+    equal = tuple(Rule(("a", "b"), ((a,), (b,)), "") for a in range(4) for b in range(5) if a != b)
+    found = StructuralZeros(equal).repair(data, rng=np.random.default_rng(1))
+    np.testing.assert_array_equal(found.codes[2:], data.codes[2:])
+    np.testing.assert_array_equal(found.column("a"), found.column("b"))
+    assert (found.codes != data.codes).any(axis=0).all()
+
+
+def test_more_rows_than_are_searched_are_repaired_by_those_that_are():
+    data = dataset([[1, 0, 0, 0], [1, 0, 0, 0, 0], *EVEN[2:]], rows=500)
+    zeros = StructuralZeros((Rule(("a", "b"), ((0,), (0,)), "all rows"),))
+    assert not zeros.violations(zeros.repair(data, rng=np.random.default_rng(1))).any()
+
+
+def test_a_possible_record_is_found_where_a_first_way_out_is_a_dead_end():
+    """Of 2^8 records one obeys the rules: all ones."""
+    domain = Domain(tuple("abcdefgh"), (2,) * 8)
+    first = [Rule(("a", name), ((1,), (0,)), "") for name in "bcdefgh"]
+    zeros = StructuralZeros((*first, Rule(("a", "h"), ((0,), (0, 1)), "")))
+    codes = np.zeros(8, dtype=np.uint16)
+    for seed in range(20):
+        found = zeros.possible_record(domain, codes, rng=np.random.default_rng(seed))
+        np.testing.assert_array_equal(found, 1)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        (Rule(("a",), ((0, 1, 2, 3),), "all"),),
+        (
+            Rule(("a", "b"), ((0, 1), (0, 1, 2, 3, 4)), ""),
+            Rule(("a", "c"), ((2, 3), (0, 1, 2)), ""),
+        ),
+    ],
+)
+def test_rules_that_leave_no_row_are_refused(rules):
+    zeros = StructuralZeros(rules)
     with pytest.raises(BadInput, match="impossible"):
         zeros.repair(dataset(EVEN), rng=np.random.default_rng(1))
 

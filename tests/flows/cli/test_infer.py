@@ -19,6 +19,7 @@ from dp_core.bundle.statement.release_json import render
 from dp_core.documents.canonical import digest
 from dp_core.inference.combine import IMPUTATIONS, combine
 from dp_core.inference.combining_rules import OFF
+from dp_core.methods.replicates.posterior import posterior_tables
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
 
 MODES = ("shared", "split", "noise-aware", "posterior")
@@ -116,6 +117,32 @@ def test_the_numbers_are_those_of_the_release_s_own_rule(bundles, command, mode)
     first, u, _ = fits[0]
     np.testing.assert_allclose([row["one_set"]["estimate"] for row in rows], first, rtol=1e-7)
     assert rows[3]["by_set"][0]["std_error"] == pytest.approx(u[3, 3] ** 0.5)
+
+
+def test_a_pair_beyond_what_posterior_sets_draw_has_no_honest_interval(
+    bundles, command, monkeypatch
+):
+    # The four measured pairs are drawn in any case; age with height and age with born are not.
+    monkeypatch.setattr(posterior_tables, "MOST_PAIRS", 4)
+    answer = command("infer", bundles("posterior"), "height ~ sex + age", "--json").json
+
+    assert answer["rule"]["honest"] is False
+    assert "no draw of such a table" in answer["rule"]["not_honest_because"]
+    assert [row["concerns"][:1] for row in answer["coefficients"]] == [
+        *(["undrawn"], [], [], ["undrawn"])
+    ]
+    measured = command("infer", bundles("posterior"), "height ~ sex", "--json").json
+    assert measured["rule"]["honest"] is True
+
+
+def test_the_report_names_pairs_beyond_what_posterior_sets_draw(tmp_path, monkeypatch):
+    said = "The sets do not draw these pairs"
+    usual = build(tmp_path / "usual", mode="posterior") / "report.html"
+    assert said not in usual.read_text()
+
+    monkeypatch.setattr(posterior_tables, "MOST_PAIRS", 4)
+    text = (build(tmp_path / "limited", mode="posterior") / "report.html").read_text()
+    assert "age × height, age × born" in text.partition(said)[2].partition("</p>")[0]
 
 
 def test_the_level_of_the_intervals_is_as_asked(bundles, command):

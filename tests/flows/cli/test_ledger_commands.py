@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import re
 import stat
 import sys
 from fractions import Fraction
@@ -168,6 +169,7 @@ MISTAKES = [
     (["charges", "twon"], "Did you mean 'town'?"),
     (["charges", "town", "--release", "nope"], "No release 'nope' is in this ledger"),
     (["forecast", "nowhere.yaml"], "nowhere.yaml"),
+    (["forecast", "town"], "'town' is an account, and what fits depends on the release: give"),
     (["verify", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
     (["verify", "--public-key", "nowhere.pub"], "nowhere.pub cannot be read"),
     (["export", "nowhere/at/all.jsonl"], "could not be written"),
@@ -505,6 +507,40 @@ def test_looking_makes_neither_ledger_nor_key(command, project, tmp_path, monkey
     assert not (tmp_path / "out").exists()
 
 
+def test_a_zcdp_account_names_the_noise_that_it_has_room_for(project, command, tmp_path):
+    """For these few columns Laplace noise is smaller, but it takes rho 1/2 at epsilon 1."""
+    auto = "synthesize: {sets: 2}\nmeasure: {noise: auto}\n"
+    total = ("--delta", "1e-5", "--composition", "zcdp", *WHO)
+    for name, epsilon in (("less", "1/2"), ("one", "1"), ("many", "10")):
+        command("ledger", "open", name, "--epsilon", epsilon, *total)
+
+    spec = project.write_spec(auto, account="one")
+    answer = command("plan", spec, "--json").json
+    assert (answer["currency"], answer["more_such_releases"]) == ("pure", 0)
+    assert answer["more_with_gaussian_noise"] == 1
+    assert "enough for 1 release" in command("plan", spec).out
+    count = entries(project)
+    run = ("run", spec, "--out", tmp_path / "out")
+    assert_refused(command(*run), 3, "With `measure: {noise: gaussian}` in the spec it fits.")
+    assert entries(project) == count
+    stated = auto.replace("auto", "gaussian")
+    answer = command("plan", project.write_spec(stated, account="one"), "--json").json
+    assert (answer["currency"], answer["more_such_releases"]) == ("gaussian", 1)
+    assert "more_with_gaussian_noise" not in answer
+
+    project.write_spec(auto, account="less")
+    refused = command(*run)
+    assert_refused(refused, 3, "With `measure: {noise: gaussian}` in the spec, the largest")
+    largest = re.search(r"still fits is (\S+)\. \(", refused.err)[1]
+    privacy = f"{{epsilon: {largest}, delta: 1e-6}}"
+    answer = command("plan", project.write_spec(stated, account="less", privacy=privacy), "--json")
+    assert answer.json["more_such_releases"] == 1
+
+    answer = command("plan", project.write_spec(auto, account="many"), "--json")
+    assert answer.json["more_such_releases"] == 3
+    assert answer.json["more_with_gaussian_noise"] > 50
+
+
 # -- forecast
 
 
@@ -530,6 +566,12 @@ def test_forecast_counts_as_the_ledger_would(project, command):
         ("zcdp", after[1]["releases"]),
         ("basic", 1),
     ]
+
+
+def test_forecast_says_that_it_needs_a_spec_file_and_not_the_name_of_a_release(project, command):
+    assert_refused(command("ledger", "forecast", "wave"), 2, "wave", "file")
+    pay(project, release="wave")
+    assert_refused(command("ledger", "forecast", "wave"), 2, "is a release, not its file: give")
 
 
 def test_forecast_follows_the_calendar_or_the_cadence_asked_for(project, command):

@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from dp_core.analysis.query.query_answer import cell_key
+from dp_core.analysis.query.query_answer import QueryAnswer, QueryFile, cell_key
 from dp_core.wall.released import tables_of
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
 
@@ -148,3 +148,21 @@ def test_a_changed_bundle_is_refused(bundle, command, tmp_path):
 def test_a_column_with_the_name_of_a_number_keeps_its_own_key():
     assert cell_key("sex") == "sex"
     assert cell_key("low") not in ("low", "sex")
+
+
+def test_no_label_or_column_of_the_csv_is_a_formula_in_a_spreadsheet():
+    texts = ('=cmd("x")', "+1", "-x", "@x", "-10 to -5", "-9", "Yes")
+    number = {"estimate": -2.5, "margin": 1.5, "low": -4.0, "high": -1.0, "determined": True}
+    answer = QueryAnswer(
+        *("first", "survey", "count by =sex", "count", "records", 0.95, "noise", True),
+        columns=("=sex",),
+        labels={"=sex": {str(code): text for code, text in enumerate(texts)}},
+        cells=tuple({"=sex": str(code), **number} for code in range(len(texts))),
+        notes=(),
+    )
+    header, *rows = csv.reader(QueryFile(answer).text().splitlines())
+
+    assert header == ["'=sex", "estimate", "margin", "low", "high"]
+    written = [row[0] for row in rows]
+    assert written == ['\'=cmd("x")', "'+1", "'-x", "'@x", "'-10 to -5", "-9", "Yes"]
+    assert {tuple(row[1:]) for row in rows} == {("-2.5", "1.5", "-4.0", "-1.0")}

@@ -24,6 +24,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.mixture_weights import mixture_beliefs
 from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.truncation import Floats
 from dp_core.tables.domain import Clique
@@ -185,15 +186,7 @@ def learn(pairs: Mapping[Clique, Pair]) -> Prior:
     if not pairs:
         return Prior(components, {})
     log_likelihood = np.array([_log_likelihood(pair, components) for pair in pairs.values()])
-    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
-    weights = usual
-    for _ in range(_ROUNDS):
-        belief = likelihood * weights
-        belief /= belief.sum(axis=1, keepdims=True)
-        weights = belief.sum(axis=0) + _WORTH * usual
-        weights = weights / weights.sum()
-    belief = likelihood * weights
-    belief /= belief.sum(axis=1, keepdims=True)
+    belief = mixture_beliefs(log_likelihood, usual, worth=_WORTH, rounds=_ROUNDS)
     return Prior(components, dict(zip(pairs, belief, strict=True)))
 
 

@@ -131,8 +131,7 @@ class PosteriorTables:
             )
             for name in domain.columns
         }
-        every = itertools.combinations(domain.columns, 2)
-        known_pairs = [pair for pair in every if pooled.observed(pair) is not None or pair in told]
+        known_pairs = [*_observed_pairs(domain, pooled), *(pair for pair in told if len(pair) == 2)]
         cliques = drawn_pairs(domain, known_pairs)
         expected = {
             clique: without_dependence(
@@ -262,9 +261,27 @@ def drawn_pairs(domain: Domain, measured: Sequence[Clique]) -> tuple[Clique, ...
     every: list[Clique] = list(itertools.combinations(domain.columns, 2))
     kept: set[Clique] = {pair for pair in measured if len(pair) == 2}
     room = MOST_CELLS - sum(domain.size(pair) for pair in kept)
-    for pair in sorted({*every} - kept, key=domain.size):
+    # Of pairs of equal size the first in the domain, in every process: sets have no order.
+    for pair in sorted((pair for pair in every if pair not in kept), key=domain.size):
         room -= domain.size(pair)
         if room < 0 or len(kept) >= MOST_PAIRS:
             break
         kept.add(pair)
     return tuple(pair for pair in every if pair in kept)
+
+
+def undrawn_pairs(domain: Domain, released: Sequence[Released]) -> tuple[Clique, ...]:
+    """Return the pairs that posterior sets do not draw; no interval covers the error of these.
+
+    Args:
+        domain: All columns.
+        released: Noisy tables and interactions of one measurement.
+    """
+    every = itertools.combinations(domain.columns, 2)
+    drawn = {*drawn_pairs(domain, _observed_pairs(domain, pool(domain, released)))}
+    return tuple(pair for pair in every if pair not in drawn)
+
+
+def _observed_pairs(domain: Domain, pooled: Pooled) -> list[Clique]:
+    """Return the pairs about whose dependence some measurement says something."""
+    return [pair for pair in itertools.combinations(domain.columns, 2) if pooled.precision(pair)]

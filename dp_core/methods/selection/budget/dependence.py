@@ -12,6 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.mixture_weights import mixture_beliefs
+
 _MEANS = np.array([0.003, 0.01, 0.03, 0.1, 0.3])  # parts of all records
 _USUAL = np.array([0.15, 0.2, 0.25, 0.25, 0.15])  # weights of the means in typical files
 _WORTH = 4.0  # prior weight of the typical file, in pairs
@@ -35,15 +37,7 @@ def expected_dependence(
     """
     means = _MEANS * rows
     log_density, mean = exponential_under_noise(noisy[:, None], stddev, means)
-    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-    weights = _USUAL
-    for _ in range(_ROUNDS):
-        belief = density * weights
-        belief /= belief.sum(axis=1, keepdims=True)
-        weights = belief.sum(axis=0) + _WORTH * _USUAL
-        weights = weights / weights.sum()
-    belief = density * weights
-    belief /= belief.sum(axis=1, keepdims=True)
+    belief = mixture_beliefs(log_density, _USUAL, worth=_WORTH, rounds=_ROUNDS)
     return np.asarray((belief * mean).sum(axis=1))
 
 

@@ -1,3 +1,4 @@
+import csv
 import math
 
 import pytest
@@ -145,6 +146,22 @@ def test_every_run_is_a_line_of_the_csv_below_the_declaration(tmp_path):
     assert table["tvd2"].tolist()[:6] == [0.01, 0.03, 0.10, 0.14, 0.04, 0.06]
     assert table["outcome"].tolist()[-2:] == ["not finished", "open"]
     assert table["numbers"].dropna().tolist() == [37, 37]
+
+
+def test_no_text_of_the_csv_is_a_formula_in_a_spreadsheet():
+    refused = Result("refused", {}, sentence='-cmd("x") is no option.')
+    results = [
+        (cell("privsyn", 1, label="=1+1", file="@town"), refused),
+        (cell("mst", 1), done(-1e-3)),
+    ]
+    declaration = Declaration("A. Person", "2026-11-21", "teaching,=1+1; +2")
+    comment, *lines = as_csv(results, declaration).splitlines()
+    first, second = csv.DictReader(lines)
+
+    assert comment.endswith("teaching,'=1+1; '+2")
+    assert (first["method"], first["file"]) == ("'=1+1", "'@town")
+    assert first["sentence"] == '\'-cmd("x") is no option.'
+    assert (second["method"], second["tvd2"]) == ("mst", "-0.001")
 
 
 def test_every_figure_of_every_file_is_a_picture(tmp_path):

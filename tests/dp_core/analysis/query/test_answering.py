@@ -89,6 +89,21 @@ def test_means_totals_and_ratios():
     assert value("ratio of female to male") == pytest.approx(women / men)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "difference in count between male and sex = 1",
+        "difference in mean of rooms between male and sex in (male) by health",
+        "difference in share of good between age < 15, male and male, age < 15",
+        "difference in share of good between health = good and rooms >= 1, good",
+        "difference in count between male and sex in (male, female) where male",
+    ],
+)
+def test_a_difference_between_a_group_and_itself_is_refused(text):
+    with pytest.raises(BadInput, match=r"the same records.*two different groups"):
+        ask(CLEAR, text)
+
+
 def test_the_mean_of_a_bin_stands_for_its_values_and_missing_ones_are_left_out():
     middle = np.array([7.0, 22.0, 47.0, 82.0])
     known = FILE["age"] < 4

@@ -16,6 +16,7 @@ from dp_core.analysis.regression.frames import frame_of
 from dp_core.analysis.regression.interval_warnings import concerns, general_warnings
 from dp_core.bundle.reading import Bundle
 from dp_core.inference.formulas.formula import read_formula
+from dp_core.methods.replicates.posterior import posterior_tables
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.dataset import Dataset
@@ -138,6 +139,21 @@ def test_only_the_coefficients_of_an_unmeasured_relation_are_warned_of():
     assert set(found["unmeasured"].coefficients) == {
         *("Intercept", "sex[T.m]", "job[T.b]", "job[T.c]")
     }
+
+
+def test_a_pair_that_posterior_sets_do_not_draw_is_not_called_inferred(monkeypatch):
+    cliques = (("pay", "sex"), ("job", "sex"))
+    found, _, _ = judged("pay ~ sex + job + ill", cliques, rule="posterior")
+    assert set(found) == {"inferred"}
+
+    # Two pairs were measured; of the others, only the smallest is drawn: sex with ill.
+    monkeypatch.setattr(posterior_tables, "MOST_PAIRS", 3)
+    found, _, _ = judged("pay ~ sex + job + ill", cliques, rule="posterior")
+    assert found["undrawn"].coefficients == ("Intercept", "job[T.b]", "job[T.c]", "ill[T.yes]")
+    for pair in ("pay with job", "pay with ill", "job with ill"):
+        assert pair in found["undrawn"].text
+    assert found["inferred"].coefficients == ("Intercept", "sex[T.m]", "ill[T.yes]")
+    assert "sex with ill" in found["inferred"].text
 
 
 @pytest.mark.parametrize(

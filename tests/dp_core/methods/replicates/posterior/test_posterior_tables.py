@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
+from dp_core.methods.replicates.posterior import posterior_tables
+from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables, drawn_pairs
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement
@@ -141,3 +142,14 @@ def test_intervals_of_cells_cover_the_files_counts():
                 (abs(values.mean(axis=0) - margin(counts, clique)) <= 2.262 * spread).ravel()
             )
     assert 0.90 < np.concatenate(hits).mean() < 0.98
+
+
+def test_of_pairs_of_equal_size_the_first_of_the_domain_are_drawn(monkeypatch):
+    """A release that resumes in another process must draw the same pairs."""
+    domain = Domain(tuple("abcdefghij"), (2,) * 9 + (3,))
+    every = list(itertools.combinations(domain.columns, 2))
+    monkeypatch.setattr(posterior_tables, "MOST_PAIRS", 20)
+    drawn = drawn_pairs(domain, [("i", "j")])
+
+    equal = [pair for pair in every if "j" not in pair]
+    assert drawn == (*equal[:19], ("i", "j"))
