@@ -1,8 +1,71 @@
 """The science of a release, independent of run folders, databases and orchestrators.
 
+For whoever received a release, in a notebook (`docs/notebook.md`):
+
+>>> import dp_core as dp
+>>> bundle = dp.read_bundle("first")
+>>> bundle.query("share by sex").determined
+True
+
+The names of `__all__` are this library's face. They are imported when they are first used, so that
+`import dp_core` is quick.
+
 `schema` holds what is public about a file. `confidential` holds rows and exact counts. `wall` turns
 exact counts into noisy values, and charges for each. `methods`, `spec`, `bundle` and `analysis` are
-beyond the wall: they see noisy values only. `documents`, `tables`, `metrics` and `inference` are
-shared tools. `audit` checks the charges on generated files. A room imports only the rooms below it;
-`pyproject.toml` has the order.
+beyond the wall: they see noisy values only. `documents`, `tables`, `metrics`, `inference` and
+`display` are shared tools. `audit` checks the charges on generated files. A room imports only the
+rooms below it; `pyproject.toml` has the order.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dp_core.analysis.notebook.open_bundle import OpenBundle as OpenBundle
+    from dp_core.analysis.notebook.open_bundle import read_bundle as read_bundle
+    from dp_core.analysis.notebook.schemas import read_schema as read_schema
+    from dp_core.analysis.query.query_answer import QueryAnswer as QueryAnswer
+    from dp_core.analysis.regression.regression_answer import RegressionAnswer as RegressionAnswer
+    from dp_core.bundle.verification.verify import Verification as Verification
+    from dp_core.errors import BadInput as BadInput
+    from dp_core.errors import ReleaseError as ReleaseError
+    from dp_core.schema.definition import Schema as Schema
+
+_HOMES = {
+    "BadInput": "dp_core.errors",
+    "OpenBundle": "dp_core.analysis.notebook.open_bundle",
+    "QueryAnswer": "dp_core.analysis.query.query_answer",
+    "RegressionAnswer": "dp_core.analysis.regression.regression_answer",
+    "ReleaseError": "dp_core.errors",
+    "Schema": "dp_core.schema.definition",
+    "Verification": "dp_core.bundle.verification.verify",
+    "read_bundle": "dp_core.analysis.notebook.open_bundle",
+    "read_schema": "dp_core.analysis.notebook.schemas",
+}
+"""Module of each name of the face; a test compares it with the imports above."""
+
+__all__ = [
+    "BadInput",
+    "OpenBundle",
+    "QueryAnswer",
+    "RegressionAnswer",
+    "ReleaseError",
+    "Schema",
+    "Verification",
+    "read_bundle",
+    "read_schema",
+]
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name: str) -> object:
+        """Return a name of the face; import its module first (PEP 562)."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'dp_core' has no attribute {name!r}")
+        from importlib import import_module
+
+        globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+        return found
+
+    def __dir__() -> list[str]:
+        """Return the names of the face, besides what is imported."""
+        return sorted({*globals(), *__all__})

@@ -77,6 +77,15 @@ def make_schema() -> Schema:
     )
 
 
+@dataclass(frozen=True)
+class Survey:
+    """A file of public values, and the tables of several columns that are measured of it."""
+
+    schema: Schema
+    data: Dataset
+    cliques: tuple[Clique, ...]
+
+
 @dataclass
 class Chain:
     """Receipts of one release, linked as the ledger links them."""
@@ -110,13 +119,14 @@ def make_published(
     records: float = 1003.25,
     max_rows: int | None = None,
     beyond: Sequence[Clique] = (),
+    survey: Survey | None = None,
 ) -> tuple[Published, tuple[Dataset, ...]]:
     """Return a release and its sets; `reserved` falsifies the total, `sensitivity` the events.
 
     `select` names the method of selection in the plan; `max_rows` makes a person the unit; of
-    `beyond` the interactions are measured, beside everything else.
+    `beyond` the interactions are measured, beside everything else. `survey` is another file.
     """
-    schema, k = make_schema(), max_rows or 1
+    schema, k = survey.schema if survey else make_schema(), max_rows or 1
     if max_rows is not None:
         unit = {"column": "person_id", "max_rows": str(max_rows)}
         schema = parse_schema({**schema.document, "unit": unit})
@@ -168,16 +178,12 @@ def make_published(
         },
     )
     rng = np.random.default_rng(7)
-    truth = Dataset(
-        schema.domain,
-        np.stack(
-            [np.minimum(rng.poisson(size / 3, 1000), size - 1) for size in schema.domain.sizes]
-        ).astype(np.uint16),
-    )
+    codes = [np.minimum(rng.poisson(size / 3, 1000), size - 1) for size in schema.domain.sizes]
+    truth = survey.data if survey else Dataset(schema.domain, np.stack(codes).astype(np.uint16))
     replicates = range(1, sets + 1) if mode == "split" else range(1)
     stages: dict[str, list[Clique]] = {
         "one_way": [(column,) for column in schema.domain.columns],
-        "measure": [("sex", "age"), ("sex", "height", "born")],
+        "measure": [*survey.cliques] if survey else [("sex", "age"), ("sex", "height", "born")],
     }
     measurements = []
     for stage, cliques in stages.items():
@@ -286,7 +292,7 @@ def make_published(
         records=records,
         software={"python": "3.11"},
     )
-    chosen = [rng.integers(0, 1000, size=rows) for _ in range(sets)]
+    chosen = [rng.integers(0, truth.rows, size=rows) for _ in range(sets)]
     return published, tuple(Dataset(schema.domain, truth.codes[:, pick]) for pick in chosen)
 
 

@@ -1,0 +1,61 @@
+"""The statement of a release, as a dictionary that prints what a data user must know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dp_core.display.page import Fact, Page, Sentence
+from dp_core.display.printed import Printed
+
+
+class Statement(Printed, dict[str, Any]):
+    """The content of `release.json`; it prints the guarantee, and what lies outside it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the whole content as plain values."""
+        return dict(self)
+
+    def page(self) -> Page:
+        """Return the release, its guarantee, its intervals, and what the guarantee leaves out."""
+        release, guarantee = self["release"], self["guarantee"]
+        outside = [text.partition(".")[0] for text in guarantee["not_covered"]]
+        return (
+            Sentence(
+                f"{release['title']} (release {release['name']}, version {release['version']})"
+            ),
+            Fact("Privacy", guarantee_words(self)),
+            Fact("Means", guarantee["in_words"]),
+            *(Fact("In total", text) for text in guarantee["over_all_releases"]),
+            Fact("Outside", f"{'; '.join(outside)}. `guarantee.not_covered` explains each."),
+            Fact("Sets", sets_words(self)),
+            Fact("Refused", self["refusals"]["in_words"]),
+            Fact("Cite as", release["cite_as"]),
+        )
+
+
+def guarantee_words(statement: Statement) -> str:
+    """Return epsilon, delta and what they protect."""
+    guarantee = statement["guarantee"]
+    epsilon, delta = (
+        f"{guarantee['tightest'][name]['decimal']:.6g}" for name in ("epsilon", "delta")
+    )
+    unit, rows = guarantee["unit"], guarantee.get("max_rows")
+    protected = f"a {unit}" if rows is None else f"a {unit} with up to {rows} rows"
+    return f"epsilon {epsilon}, delta {delta}, for {protected} ({guarantee['neighbours']})"
+
+
+def sets_words(statement: Statement) -> str:
+    """Return how many sets there are, and what their intervals cover."""
+    return " ".join(_sets_words(statement))
+
+
+def _sets_words(statement: Statement) -> Iterator[str]:
+    sets, inference = statement["sets"], statement["inference"]
+    if sets["m"]:
+        rows = sorted(set(sets["rows"]))
+        number = f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}"
+        yield f"{sets['m']} of {number} rows ({sets['mode']})."
+        yield f"Intervals of `infer` cover: {inference['covers']}"
+    else:
+        yield inference["covers"]

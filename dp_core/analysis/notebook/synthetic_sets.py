@@ -1,0 +1,90 @@
+"""The synthetic sets of a bundle as pandas frames, read when they are first used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from dp_core.analysis.regression.frames import levels_of
+from dp_core.bundle.files.codebook import synthetic_path
+from dp_core.bundle.reading import Bundle
+from dp_core.display.page import Fact, Page, Sentence
+from dp_core.display.printed import Printed
+from dp_core.errors import BadInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class SyntheticSets(Printed, Sequence["pd.DataFrame"]):
+    """The m synthetic sets of a release, in order; `sets[0]` is set 1.
+
+    A set is read when it is first used, and kept. Its columns are those of the schema, in its
+    order: categories are categoricals over the levels of the schema (ordinals in their order), with
+    NaN for a missing value, and dates are `datetime64`.
+    """
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._read: dict[int, pd.DataFrame] = {}
+
+    def __len__(self) -> int:
+        return self._bundle.claims.sets
+
+    @overload
+    def __getitem__(self, place: int) -> pd.DataFrame: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[pd.DataFrame]: ...
+
+    def __getitem__(self, place: int | slice) -> pd.DataFrame | list[pd.DataFrame]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(len(self))[place]]
+        try:
+            number = range(len(self))[place] + 1
+        except IndexError:
+            raise IndexError(self._no_set()) from None
+        if number not in self._read:
+            self._read[number] = _frame(self._bundle, number)
+        return self._read[number]
+
+    def page(self) -> Page:
+        """Return the numbers of sets and rows, and the names of the columns; reads no set."""
+        if not len(self):
+            return (Sentence(self._no_set()),)
+        claims = self._bundle.claims
+        rows = ", ".join(f"{rows:,}" for rows in claims.rows)
+        return (
+            Fact("Sets", f"{len(self)}, of {rows} rows"),
+            Fact("Columns", ", ".join(claims.schema.names)),
+        )
+
+    def _no_set(self) -> str:
+        if not len(self):
+            return (
+                "This release has no sets: it consists of noisy tables, which `query` answers from."
+            )
+        return f"This release has {len(self)} sets: sets[0] to sets[{len(self) - 1}]."
+
+
+def _frame(bundle: Bundle, number: int) -> pd.DataFrame:
+    """Return one set.
+
+    Raises:
+        BadInput: if the file cannot be read.
+    """
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path, schema = bundle.folder / synthetic_path(number), bundle.claims.schema
+    try:
+        table = pq.read_table(path, columns=list(schema.names))
+    except (OSError, pa.ArrowException, ValueError):
+        raise BadInput(f"{path} cannot be read as Parquet; download the release again.") from None
+    found: Any = table.to_pandas(date_as_object=False)
+    for column in schema.released:
+        if column.levels:
+            levels = pd.CategoricalDtype(levels_of(column), ordered=column.kind == "ordinal")
+            found[column.name] = found[column.name].astype(levels)
+    return found

@@ -1,0 +1,44 @@
+"""The release `first` of the library's examples: a town of public values, with fixed noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from dp_core.schema.reading.schema_file import load_schema
+from dp_core.tables.dataset import Dataset
+from tests.dp_core.bundle.conftest import Survey, make_published, write
+
+SCHEMA = """\
+version: 1
+title: Town survey
+columns:
+  sex:    {type: category, levels: {1: male, 2: female}}
+  age:    {type: integer, min: 0, max: 99, edges: [0, 15, 30, 45, 65, 100]}
+  region: {type: category, levels: [north, south], missing: level}
+  income: {type: number, min: 0, max: 1000, bins: 10, decimals: 2}
+"""
+RECORDS = 5000
+
+
+def make_town(folder: Path) -> Path:
+    """Write `town.schema.yaml` and the bundle `first` into a folder; return the bundle's."""
+    path = folder / "town.schema.yaml"
+    path.write_text(SCHEMA)
+    schema, rng = load_schema(path), np.random.default_rng(11)
+    sex = rng.integers(0, 2, RECORDS)
+    age = np.minimum(rng.integers(0, 6, RECORDS), 4)
+    region = rng.choice(3, RECORDS, p=[0.6, 0.38, 0.02])
+    income = np.clip(rng.binomial(5, 0.5, RECORDS) + age - sex + (age > 1), 0, 9)
+    codes = np.stack([sex, age, region, income]).astype(np.uint16)
+    pairs = (("sex", "age"), ("sex", "income"), ("age", "income"), ("sex", "region"))
+    published, sets = make_published(
+        survey=Survey(schema, Dataset(schema.domain, codes), pairs),
+        mode="posterior",
+        sets=3,
+        rows=RECORDS,
+        planned_rows=RECORDS,
+        records=float(RECORDS),
+    )
+    return write(folder / "first", published, sets, folder / "scratch")
