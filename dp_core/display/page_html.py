@@ -42,7 +42,7 @@ def _style(warns: bool) -> str:
 def _table(grid: Grid) -> Iterator[str]:
     sides = ["left" if place < grid.texts else "right" for place in range(len(grid.headings))]
     yield "<table>"
-    yield from _row("th scope='col'", grid.headings, sides)
+    yield from _row('th scope="col"', grid.headings, sides)
     for row in grid.rows:
         yield from _row("td", row, sides)
     yield "</table>"
@@ -51,7 +51,7 @@ def _table(grid: Grid) -> Iterator[str]:
 def _row(element: str, cells: tuple[str, ...], sides: list[str]) -> Iterator[str]:
     name = element.partition(" ")[0]
     texts = [
-        f'<{element} style="text-align: {side}">{escape(cell)}</{name}>'
+        f'<{element} style="text-align: {side}; padding: 0.1em 0.6em">{escape(cell)}</{name}>'
         for cell, side in zip(cells, sides, strict=True)
     ]
     yield f"<tr>{''.join(texts)}</tr>"
