@@ -13,7 +13,7 @@ from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.quality.relations import as_table
 from dp_core.bundle.quality.table_fit import cell_width
 from dp_core.bundle.reading import Bundle
-from dp_core.display.page import Grid, Page, Sentence
+from dp_core.display.page import Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.errors import BadInput, nearest
 from dp_core.metrics.noise_size import half_width
@@ -123,7 +123,7 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
         more = (Sentence(f"... and {left:,} more; .frame has all."),) if left else ()
         return (
             Sentence(f"{len(rows):,} measurements; tables[COLUMNS] has the counts of a table."),
-            Grid(headings, shown, texts=3),
+            Listing(headings, shown, texts=3),
             *more,
         )
 
