@@ -295,6 +295,9 @@ class Schema:
     calibration: tuple[Margin, ...] = ()
     expectations: tuple[Expectation, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Schema({self.title!r}: {', '.join(self.names)})"
+
     @property
     def weight(self) -> Column | None:
         """The column of survey weights, if there is one."""
