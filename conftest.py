@@ -11,7 +11,7 @@ FACE = "import dp_core as dp"
 
 
 @pytest.fixture(scope="session")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def town_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the bundle `first` and its schema; a test that changes it copies it first."""
     from tests.dp_core.analysis.notebook.town import make_town
 
@@ -27,4 +27,4 @@ def examples_find_the_town(request: pytest.FixtureRequest, monkeypatch: pytest.M
     if isinstance(item, DoctestItem):
         assert item.dtest is not None
         if any(FACE in example.source for example in item.dtest.examples):
-            monkeypatch.chdir(request.getfixturevalue("town"))
+            monkeypatch.chdir(request.getfixturevalue("town_folder"))

@@ -38,9 +38,9 @@ def carried_out(statement: str, names: dict[str, object]) -> str:
 
 
 def test_every_statement_prints_what_the_page_shows(
-    town: Path, monkeypatch: pytest.MonkeyPatch
+    town_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(town)
+    monkeypatch.chdir(town_folder)
     monkeypatch.setenv("COLUMNS", "100")
     names: dict[str, object] = {}
     shown = list(statements())

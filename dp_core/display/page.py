@@ -35,7 +35,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class Listing:
     """Rows under headings.
 
     Attributes:
@@ -54,5 +54,5 @@ class Grid:
             raise ValueError("A row has another number of cells than there are headings.")
 
 
-Block: TypeAlias = Sentence | Fact | Grid
+Block: TypeAlias = Sentence | Fact | Listing
 Page: TypeAlias = tuple[Block, ...]

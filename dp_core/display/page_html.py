@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from dp_core.display.page import Fact, Grid, Page, Sentence
+from dp_core.display.page import Fact, Listing, Page, Sentence
 
 # Notebooks would set what stands between two dollar signs as a formula.
 _PLAIN = "tex2jax_ignore mathjax_ignore"
@@ -27,7 +27,7 @@ def page_html(page: Page) -> str:
 def _lines(page: Page) -> Iterator[str]:
     for block in page:
         match block:
-            case Grid():
+            case Listing():
                 yield from _table(block)
             case Fact(label, text, warns):
                 yield f"<p{_style(warns)}><b>{escape(label)}</b> {escape(text)}</p>"
@@ -39,11 +39,11 @@ def _style(warns: bool) -> str:
     return f' style="{_WARNING if warns else _TEXT}"'
 
 
-def _table(grid: Grid) -> Iterator[str]:
-    sides = ["left" if place < grid.texts else "right" for place in range(len(grid.headings))]
+def _table(listing: Listing) -> Iterator[str]:
+    sides = ["left" if place < listing.texts else "right" for place in range(len(listing.headings))]
     yield "<table>"
-    yield from _row("th scope='col'", grid.headings, sides)
-    for row in grid.rows:
+    yield from _row('th scope="col"', listing.headings, sides)
+    for row in listing.rows:
         yield from _row("td", row, sides)
     yield "</table>"
 
@@ -51,7 +51,7 @@ def _table(grid: Grid) -> Iterator[str]:
 def _row(element: str, cells: tuple[str, ...], sides: list[str]) -> Iterator[str]:
     name = element.partition(" ")[0]
     texts = [
-        f'<{element} style="text-align: {side}">{escape(cell)}</{name}>'
+        f'<{element} style="text-align: {side}; padding: 0.1em 0.6em">{escape(cell)}</{name}>'
         for cell, side in zip(cells, sides, strict=True)
     ]
     yield f"<tr>{''.join(texts)}</tr>"

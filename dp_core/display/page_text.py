@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dp_core.display.page import Fact, Grid, Page, Sentence
+from dp_core.display.page import Fact, Listing, Page, Sentence
 
 LABEL = 9
 """Width of the labels on the left, in characters."""
@@ -26,8 +26,8 @@ def page_text(page: Page) -> str:
     Paragraphs are as wide as the terminal, or 100 characters without one. Tables are as wide as
     they need, so that no number is cut off.
 
-    >>> grid = Grid(("sex", "share"), (("male", "0.5"),), texts=1)
-    >>> print(page_text((Fact("Note", "No margin."), grid)))
+    >>> listing = Listing(("sex", "share"), (("male", "0.5"),), texts=1)
+    >>> print(page_text((Fact("Note", "No margin."), listing)))
     Note     No margin.
     <BLANKLINE>
     sex   share
@@ -52,7 +52,7 @@ def print_page(console: Console, page: Page, *, tables: Console | None = None) -
     """
     for place, block in enumerate(page):
         match block:
-            case Grid():
+            case Listing():
                 if place:
                     console.print()
                 (tables or console).print(_table(block, cut=tables is None))
@@ -99,16 +99,16 @@ def table_of(*names: str, right: tuple[str, ...] = (), fold: tuple[str, ...] = (
     return table
 
 
-def _table(grid: Grid, *, cut: bool) -> Table:
+def _table(listing: Listing, *, cut: bool) -> Table:
     """Return a table; without `cut`, a long text goes on in the next line of its cell."""
     table = table_of()
-    for place, name in enumerate(grid.headings):
-        if place < grid.texts:
+    for place, name in enumerate(listing.headings):
+        if place < listing.texts:
             widest = None if cut else _WIDEST_TEXT
             # Brackets in a label or in the name of a column are no markup.
             table.add_column(Text(name), overflow="fold", max_width=widest)
         else:
             table.add_column(Text(name), justify="right", overflow="ellipsis", no_wrap=not cut)
-    for row in grid.rows:
+    for row in listing.rows:
         table.add_row(*map(Text, row))
     return table

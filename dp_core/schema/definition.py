@@ -300,6 +300,9 @@ class Schema:
     expectations: tuple[Expectation, ...] = ()
     stored_zeros: StructuralZeros | None = None
 
+    def __repr__(self) -> str:
+        return f"Schema({self.title!r}: {', '.join(self.names)})"
+
     @property
     def weight(self) -> Column | None:
         """The column of survey weights, if there is one."""

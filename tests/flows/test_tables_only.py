@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import dp_core as dp
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.memory_counter import MemoryCounter
@@ -135,6 +136,21 @@ def test_query_answers_and_does_not_refer_to_sets(project, command):
     assert refused.code == 2
     assert "marital" in refused.err
     assert "synthetic" not in refused.err
+
+
+def test_the_library_says_that_there_are_no_sets(project):
+    project.write_spec(TABLES + ONLY, method="fixed")
+    project.release()
+    bundle = dp.read_bundle(project.out)
+
+    assert len(bundle.sets) == 0
+    with pytest.raises(IndexError, match="no sets"):
+        bundle.sets[0]
+    with pytest.raises(dp.BadInput, match="no sets"):
+        bundle.infer("age ~ sex")
+    assert bundle.query("share by sex, age").determined
+    for each in (bundle, bundle.sets, bundle.statement):
+        assert "no sets" in " ".join(str(each).split())
 
 
 def test_another_number_of_records_is_found(project):

@@ -13,7 +13,7 @@ from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.quality.relations import as_table
 from dp_core.bundle.quality.table_fit import cell_width
 from dp_core.bundle.reading import Bundle
-from dp_core.display.page import Grid, Page, Sentence
+from dp_core.display.page import Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.errors import BadInput, nearest
 from dp_core.metrics.noise_size import half_width
@@ -59,8 +59,10 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
         self._measured = bundle.measured
         self._held: dict[frozenset[str], tuple[Clique, list[int]]] = {}
         for place, item in enumerate(self._measured):
-            for clique in dict.fromkeys(self._cliques(item)):
-                self._held.setdefault(frozenset(clique), (clique, []))[1].append(place)
+            for clique in self._cliques(item):
+                _, places = self._held.setdefault(frozenset(clique), (clique, []))
+                if places[-1:] != [place]:  # single cells of the same columns
+                    places.append(place)
 
     def __iter__(self) -> Iterator[Clique]:
         return (clique for clique, _ in self._held.values())
@@ -121,7 +123,7 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
         more = (Sentence(f"... and {left:,} more; .frame has all."),) if left else ()
         return (
             Sentence(f"{len(rows):,} measurements; tables[COLUMNS] has the counts of a table."),
-            Grid(headings, shown, texts=3),
+            Listing(headings, shown, texts=3),
             *more,
         )
 

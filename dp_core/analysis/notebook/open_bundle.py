@@ -155,7 +155,8 @@ class OpenBundle(Printed):
             Fact("Folder", str(self.folder)),
             Fact("Privacy", guarantee_words(statement)),
             Fact(
-                "Tables", f"{len(self.tables):,} of counts; {len(self.tables.frame):,} measurements"
+                "Tables",
+                f"{len(self.tables):,} of counts; {len(self._bundle.measured):,} measurements",
             ),
             Fact("Sets", sets_words(statement)),
             Fact("Columns", ", ".join(schema.names)),

@@ -19,8 +19,7 @@ def read_schema(path: str | os.PathLike[str]) -> Schema:
         BadInput: naming file, line, key and what is expected there.
 
     >>> import dp_core as dp
-    >>> schema = dp.read_schema("town.schema.yaml")
-    >>> schema.title, schema.names
-    ('Town survey', ('sex', 'age', 'region', 'income'))
+    >>> dp.read_schema("town.schema.yaml")
+    Schema('Town survey': sex, age, region, income)
     """
     return load_schema(Path(path))

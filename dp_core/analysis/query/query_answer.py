@@ -14,7 +14,7 @@ from dp_core.analysis.query.sources import Sources
 from dp_core.bundle.reading import Bundle
 from dp_core.display.answer import OMITTED, Answer
 from dp_core.display.number_texts import decimals
-from dp_core.display.page import Fact, Grid, Page, Sentence
+from dp_core.display.page import Fact, Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.documents.spreadsheet_text import spreadsheet_text
 from dp_core.schema.definition import Column, Schema
@@ -108,7 +108,7 @@ class QueryAnswer(Printed, Answer):
             return asked, Sentence(self.reason or "", warns=True)
         shown = self.cells[:most]
         least = min((cell["margin"] for cell in shown if cell["margin"]), default=0.0)
-        grid = Grid(
+        listing = Listing(
             (*self.columns, "estimate", "margin", f"{100 * self.level:.4g} % from", "to"),
             tuple((*labels_of(self, cell), *_texts(cell, self.unit, least)) for cell in shown),
             texts=len(self.columns),
@@ -116,7 +116,7 @@ class QueryAnswer(Printed, Answer):
         left = len(self.cells) - len(shown)
         more = (Sentence(f"... and {left:,} more; {whole} has all."),) if left else ()
         notes = (Fact("Note", text, warns=True) for text in self.notes)
-        return asked, grid, *more, Fact("Margin", self._margin_words()), *notes
+        return asked, listing, *more, Fact("Margin", self._margin_words()), *notes
 
     def _unit_words(self) -> str:
         words = {"records": "records", "share": "percent", "ratio": "ratio", "date": "date"}

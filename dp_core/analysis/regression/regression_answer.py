@@ -30,7 +30,7 @@ from dp_core.bundle.report.example_code import SIZES_DIFFER
 from dp_core.bundle.statement.release_json import TOLERANCE as WEIGHTS_OFF
 from dp_core.display.answer import INLINE, OMITTED, Answer, fields_of
 from dp_core.display.number_texts import degrees, four_digits, probability
-from dp_core.display.page import Block, Fact, Grid, Page, Sentence
+from dp_core.display.page import Block, Fact, Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.errors import BadInput, nearest
 from dp_core.inference.combine import Combined
@@ -216,7 +216,7 @@ class RegressionAnswer(Printed, Answer):
         rows = f"{used[0]:,}" if min(used) == max(used) else f"{min(used):,} to {max(used):,}"
         return f"{self.sets} of {rows} rows" if len(used) > 1 else f"1 of {rows} rows"
 
-    def _table(self) -> Grid:
+    def _table(self) -> Listing:
         level, rows = f"{100 * self.level:.4g} %", []
         names = ("estimate", "std. error", "t", "df", "p", f"{level} interval")
         headings: tuple[str, ...] = ("coefficient", *names, "set 1 alone (naive)")
@@ -234,7 +234,7 @@ class RegressionAnswer(Printed, Answer):
                     _range(found),
                 ]
             rows.append((*cells, _range(alone)))
-        return Grid(headings, tuple(rows), texts=1)
+        return Listing(headings, tuple(rows), texts=1)
 
     def _narrower(self) -> str:
         """Return how much narrower the naive intervals are."""

@@ -37,7 +37,7 @@ from dp_core.bundle.verification.measurements_check import check_measurements
 from dp_core.bundle.verification.statement_check import check_statement
 from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.display.answer import Answer
-from dp_core.display.page import Grid, Page, Sentence
+from dp_core.display.page import Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
@@ -153,7 +153,7 @@ class Verification(Printed, Answer):
         """Return the verdict and the checks, in their order."""
         rows = tuple((check.mark, check.name, check.sentence) for check in self.checks)
         verdict = Sentence(self.verdict, warns=not self.passed)
-        return verdict, Grid(("result", "check", "detail"), rows, texts=3)
+        return verdict, Listing(("result", "check", "detail"), rows, texts=3)
 
 
 def verify(

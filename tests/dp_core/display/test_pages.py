@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from dp_core.display.page import Fact, Grid, Sentence
+from dp_core.display.page import Fact, Listing, Sentence
 from dp_core.display.page_html import page_html
 from dp_core.display.page_text import page_text
 
@@ -14,7 +14,7 @@ NASTY = "<script>alert('x')</script> & \"quoted\" [bold]"
 PAGE = (
     Sentence(NASTY, warns=True),
     Fact("Warning", NASTY, warns=True),
-    Grid((NASTY, "share"), ((NASTY, "0.5 %"), ("b", "12.25 %")), texts=1),
+    Listing((NASTY, "share"), ((NASTY, "0.5 %"), ("b", "12.25 %")), texts=1),
     Fact("Note", "the end"),
 )
 
@@ -79,7 +79,7 @@ def test_numbers_stand_at_the_right():
 def test_a_narrow_terminal_cuts_no_number_of_a_text(monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     numbers = tuple(f"1234567.{place}" for place in range(9))
-    text = page_text((Fact("Note", "word " * 20), Grid(("a" * 9,) * 9, (numbers,), texts=0)))
+    text = page_text((Fact("Note", "word " * 20), Listing(("a" * 9,) * 9, (numbers,), texts=0)))
 
     assert max(map(len, text.splitlines()[:3])) <= 30
     assert text.splitlines()[-1].split() == [*numbers]
@@ -87,4 +87,4 @@ def test_a_narrow_terminal_cuts_no_number_of_a_text(monkeypatch):
 
 def test_a_row_has_a_cell_under_each_heading():
     with pytest.raises(ValueError, match="number of cells"):
-        Grid(("a", "b"), (("1",),), texts=0)
+        Listing(("a", "b"), (("1",),), texts=0)

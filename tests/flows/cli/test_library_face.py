@@ -12,8 +12,8 @@ import dp_core as dp
 
 
 @pytest.fixture(scope="module")
-def first(town):
-    return dp.read_bundle(town / "first")
+def first(town_folder):
+    return dp.read_bundle(town_folder / "first")
 
 
 def plain(answer):

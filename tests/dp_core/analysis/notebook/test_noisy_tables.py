@@ -93,12 +93,13 @@ def test_a_sparse_table_has_the_cells_that_were_published():
 
 
 def test_single_cells_are_in_the_frames_of_their_columns():
-    queries = Cells((("sex",), ("sex", "pay"), ("sex",)), ((1,), (0, 1), (0,)))
-    found = tables(Answers(queries=queries, values=np.array([7, 8, 9]), **ABOUT))
+    of, codes = (("sex",), ("sex", "pay"), ("sex",), ("pay", "sex")), ((1,), (0, 1), (0,), (0, 1))
+    found = tables(Answers(queries=Cells(of, codes), values=np.array([7, 8, 9, 6]), **ABOUT))
 
     assert list(found) == [("sex",), ("sex", "pay")]
     assert found["sex"][["sex", "count"]].to_numpy().tolist() == [["f", 7], ["m", 9]]
-    assert found["sex", "pay"]["count"].tolist() == [8]
+    pairs = found["sex", "pay"][["sex", "pay", "count"]].astype(str).to_numpy().tolist()
+    assert pairs == [["m", "1", "8"], ["f", "0", "6"]]
     assert found.frame.loc[1, ["kind", "columns"]].tolist() == ["cells", "sex, pay"]
 
 

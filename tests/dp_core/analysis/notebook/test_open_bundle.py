@@ -16,8 +16,8 @@ from tests.dp_core.bundle.conftest import NASTY, make_published, write
 
 
 @pytest.fixture(scope="module")
-def first(town):
-    return dp.read_bundle(town / "first")
+def first(town_folder):
+    return dp.read_bundle(town_folder / "first")
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +31,11 @@ def nasty(tmp_path_factory):
 # -- sets
 
 
-def test_a_set_is_read_when_it_is_first_used_and_then_kept(town, monkeypatch):
+def test_a_set_is_read_when_it_is_first_used_and_then_kept(town_folder, monkeypatch):
     read = []
     real = pq.read_table
     monkeypatch.setattr(pq, "read_table", lambda path, **o: read.append(path) or real(path, **o))
-    bundle = dp.read_bundle(town / "first")
+    bundle = dp.read_bundle(town_folder / "first")
     read.clear()
 
     assert (len(bundle.sets), repr(bundle.sets) != "", read) == (3, True, [])
@@ -218,8 +218,8 @@ def test_the_statement_is_release_json_and_prints_the_guarantee(first):
     assert "Refused attempts" in str(first.statement)
 
 
-def test_verify_looks_at_the_folder_as_it_is_now(town, tmp_path):
-    folder = Path(shutil.copytree(town / "first", tmp_path / "copy"))
+def test_verify_looks_at_the_folder_as_it_is_now(town_folder, tmp_path):
+    folder = Path(shutil.copytree(town_folder / "first", tmp_path / "copy"))
     bundle = dp.read_bundle(str(folder))
     assert bundle.verify().passed
     assert bundle.verify().frame["passed"].all()
@@ -259,11 +259,11 @@ def test_a_question_that_is_no_text_is_a_type_error(first, call):
         getattr(first, call)(3)
 
 
-def test_what_is_no_bundle_is_refused(town, tmp_path):
+def test_what_is_no_bundle_is_refused(town_folder, tmp_path):
     for folder, said in (
         (tmp_path, "no release.json"),
         (tmp_path / "none", "does not exist"),
-        (town / "town.schema.yaml", "is a file"),
+        (town_folder / "town.schema.yaml", "is a file"),
     ):
         with pytest.raises(dp.BadInput, match=said):
             dp.read_bundle(folder)
@@ -271,8 +271,8 @@ def test_what_is_no_bundle_is_refused(town, tmp_path):
         dp.read_schema(tmp_path / "none.yaml")
 
 
-def test_a_changed_set_is_refused(town, tmp_path):
-    folder = Path(shutil.copytree(town / "first", tmp_path / "copy"))
+def test_a_changed_set_is_refused(town_folder, tmp_path):
+    folder = Path(shutil.copytree(town_folder / "first", tmp_path / "copy"))
     bundle = dp.read_bundle(folder)
     (folder / "synthetic/set-1.parquet").write_bytes(b"no Parquet")
 
