@@ -13,6 +13,7 @@ from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.spec.currency_choice import expected_error
+from dp_core.spec.declared_measurement import expected_width
 from dp_core.spec.plan import (
     Plan,
     PlannedTable,
@@ -98,6 +99,14 @@ class Checks(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedAnalysis(Answer):
+    """A declared analysis, and the expected width of its intervals relative to the file's own."""
+
+    formula: str
+    relative_width: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectedError(Answer):
     """Ranges of the average TVD that a typical file gets."""
 
@@ -162,6 +171,7 @@ class PlanAnswer(Answer):
     totals: tuple[TotalNoise, ...]
     wanted: tuple[WantedMargin, ...] | None = field(default=None, metadata=OMITTED)
     wanted_by_other_noise: OtherNoise | None = field(default=None, metadata=OMITTED)
+    analyses: tuple[PlannedAnalysis, ...] | None = field(default=None, metadata=OMITTED)
     choices: tuple[ChoiceNoise, ...] | None = field(default=None, metadata=OMITTED)
     checks: Checks
     evenness: float | None
@@ -212,6 +222,10 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         totals=tuple(_total(total, rows) for total in plan.totals),
         wanted=(wanted_margins(plan) or None) if measures else None,
         wanted_by_other_noise=other_noise(plan) if measures else None,
+        analyses=tuple(
+            PlannedAnalysis(each.formula, expected_width(plan, each)) for each in spec.analyses
+        )
+        or None,
         choices=tuple(_choice(choice) for choice in plan.choices) or None,
         checks=Checks(
             tuple(map(tuple, spec.checks)),

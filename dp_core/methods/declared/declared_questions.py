@@ -31,12 +31,16 @@ PARTS: Mapping[str, Fraction] = {
     "scores-2": Fraction(3, 5),
 }
 """Part of a regression's budget for each of its sums, in their order."""
+LEAST_OF_NUMBER = 5.0
+"""Least length limit of the scores of a number, in mean lengths: model records do not show the
+tails of a number."""
+USUAL_LIMIT = 2.8
+"""Length limit of other scores in typical files, in mean lengths."""
 SCORES = ("scores-1", "scores-2")
 """The sums that are scores, in their order; the last one gives the answer."""
 
 _MISJUDGED = 1.0  # part of what the length limit takes that the model records may misjudge
 _LIMITS = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 23.0, 32.0)  # of the mean length
-_LEAST_OF_NUMBER = 5.0  # the same for scores of a number, whose tails no model records show
 _PRIOR_RECORDS = 1.0  # records that the penalty on logistic coefficients is worth
 
 Noise = Callable[[Sum], float]
@@ -95,7 +99,7 @@ def scores_question(
     residual = modelled_residuals(regression, codes, at, moments, rng)
     vectors = question(LONGEST).vectors_of(codes, residual)
     long = question(LONGEST)
-    least = _LEAST_OF_NUMBER if regression.linear else 0.0
+    least = LEAST_OF_NUMBER if regression.linear else 0.0
     limit = _limit(vectors, records, noise(long) / LONGEST, float(UNIT * ONE), least)
     return question(limit)
 

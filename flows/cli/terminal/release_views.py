@@ -76,6 +76,10 @@ def plan(console: Console, plan: PlanAnswer) -> None:
     if plan.totals:
         console.print()
         _planned_totals(console, plan)
+    for analysis in plan.analyses or ():
+        wide = analysis.relative_width
+        known = f": intervals about {wide:.2g} times as wide as the file's own" if wide else ""
+        console.print(f"Declared: {analysis.formula}{known}.")
     if plan.wanted:
         console.print()
         _wanted_tables(console, plan.wanted)
