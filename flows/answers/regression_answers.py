@@ -103,7 +103,7 @@ class Coefficient(Answer):
 
     Attributes:
         concerns: Kinds of reasons why its interval may be wrong, in the order of the answer's
-            `warnings`: `unmeasured`, `inferred`, `thin`, `noise` and `bins`
+            `warnings`: `unmeasured`, `inferred`, `prior`, `thin`, `noise` and `bins`
             (`dp_core.analysis.regression.interval_warnings`).
     """
 
