@@ -48,7 +48,7 @@ PRIOR = 3.0
 """Standard error due to the noise of the tables, as a multiple of that between posterior sets, from
 which to warn that the prior decides.
 
-Chosen on the design `survey` of `benchmarks/interval_warnings.py`; the others confirm it."""
+Chosen on the design `survey` of `benchmarks/interval_warnings.py`; `latent-classes` confirms it."""
 _MOST_CELLS = 1 << 16
 _Z95 = 1.959963984540054
 
