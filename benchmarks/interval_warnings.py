@@ -1,18 +1,28 @@
 """Do the warnings of `infer` and the report name the intervals that miss, and only those?
 
-Usage: python benchmarks/interval_warnings.py [--modes shared split noise-aware] [--method auto]
-       [--rows 3000] [--epsilon 1] [--repeats 20] [--sets 10] [--details]
+Usage: python benchmarks/interval_warnings.py [--modes shared split noise-aware posterior]
+       [--design survey latent-classes curves] [--method auto] [--rows 3000] [--epsilon 1]
+       [--repeats 20] [--sets 10] [--details]
 
-A file is drawn from a known population of nine columns, released in memory and analysed: shares of
-all levels, means of the numbers, and the coefficients of regressions of each outcome on one or two
-predictors. For each mode it prints, for shares and for coefficients, the number of intervals, how
-many cover the population's value, how many of the intervals that miss were warned of, and how many
-of those that cover. A share is warned of by its level (`levels_near_zero`), a coefficient by its
-concerns (`dp_core.analysis.regression.interval_warnings`). General warnings (all intervals of mode
-`shared` are too narrow) do not count: they name no interval.
+A file is drawn from a known population, released in memory and analysed: shares of all levels,
+means of the numbers, and the coefficients of regressions of each outcome on one or two predictors.
+A share is warned of by its level (`levels_near_zero`), a coefficient by its concerns
+(`dp_core.analysis.regression.interval_warnings`). General warnings (all intervals of mode `shared`
+are too narrow) do not count: they name no interval.
 
-The population has what misleads: numbers in bins that are wide for them, a skewed number, rare
-levels, a column of ten levels, relations of all strengths, and two columns without any.
+For shares, coefficients, and the coefficients with each kind of warning, it prints the number of
+intervals, how many cover, how many of those that miss were warned of, how many of those that cover,
+and coverage among the intervals with and without a warning. This is done for two truths: the value
+of the population, for which the intervals are, and the value of the confidential file itself,
+before its numbers were binned. Of honest intervals 5 % miss the population's value by chance, which
+no warning can foresee. The row `known rate` is a bound for any warning that is about a coefficient,
+not about a single release: it warns of a coefficient if its intervals cover less than .9 of the
+time in the other half of the repeats.
+
+The design `survey` has what misleads: nine columns with numbers in bins that are wide for them, a
+skewed number, rare levels, a column of ten levels, relations of all strengths, and two columns
+without any. The others are the populations of interval_parts/populations.py, on which no threshold
+was chosen; their numbers get 16 equal bins.
 """
 
 from __future__ import annotations
@@ -20,17 +30,22 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import platform
+import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.interval_parts.populations import GENERATED
 from dp_core.analysis.regression.analysis import analyse
 from dp_core.analysis.regression.column_scores import compared
 from dp_core.analysis.regression.frames import frame_of
@@ -51,18 +66,38 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
 
 POPULATION = 200_000
+BINS = 16
+Values = dict[str, NDArray[Any]]
 
 
 def _levels(count: int) -> tuple[Level, ...]:
     return tuple(Level(f"l{code}", f"l{code}") for code in range(count))
 
 
-def _number(name: str, low: int, high: int, bins: int) -> Column:
-    edges = tuple(low + Fraction(high - low) * part / bins for part in range(bins + 1))
+def _number(name: str, low: float, high: float, bins: int) -> Column:
+    first, width = Fraction(low), Fraction(high) - Fraction(low)
+    edges = tuple(first + width * part / bins for part in range(bins + 1))
     return Column(name=name, kind="number", edges=edges)
 
 
-SCHEMA = Schema(
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A population and the questions about it.
+
+    Attributes:
+        schema: Its columns.
+        formulas: Regressions.
+        population: All records: numbers, and codes of levels.
+        draw: Return records of a file, given their number and a generator.
+    """
+
+    schema: Schema
+    formulas: tuple[str, ...]
+    population: Values
+    draw: Callable[[int, np.random.Generator], Values]
+
+
+SURVEY = Schema(
     title="benchmark",
     columns=(
         _number("age", 0, 100, 8),
@@ -78,7 +113,7 @@ SCHEMA = Schema(
     zeros=StructuralZeros(),
     document={},
 )
-FORMULAS = (
+SURVEY_FORMULAS = (
     "score ~ age",
     "score ~ sex",
     "score ~ region",
@@ -98,8 +133,64 @@ FORMULAS = (
 )
 
 
-def people(rows: int, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-    """Return records of the population: numbers, and codes of levels."""
+FORMULAS = {
+    "latent-classes": (
+        "c0 ~ c3",
+        "c0 ~ c6",
+        "c0 ~ c1 + c4",
+        "c1 ~ c2",
+        "c1 ~ c9",
+        "c1 ~ c5 + c3",
+        "c2 ~ c7",
+        "c2 ~ c8 + c0",
+    ),
+    "curves": (
+        "parabola ~ base",
+        "threshold ~ other",
+        "wave ~ base",
+        "spread ~ other",
+        "product ~ base + other",
+        "skewed ~ base",
+        "skewed ~ middle + step",
+        "threshold ~ skewed",
+        "wave ~ parabola",
+        "base ~ middle",
+        "other ~ step",
+        "middle ~ base",
+        "middle ~ step + other",
+        "skewed ~ 1",
+        "parabola ~ 1",
+    ),
+}
+
+
+def design_of(name: str) -> Design:
+    """Return a design by its name."""
+    if name == "survey":
+        everyone = people(POPULATION, np.random.default_rng(0))
+        return Design(SURVEY, SURVEY_FORMULAS, everyone, people)
+    frame = GENERATED[name]()
+    columns, values = [], {}
+    for column in frame.columns:
+        own = frame[column].to_numpy()
+        if own.dtype.kind == "f":
+            columns.append(_number(column, float(own.min()), float(own.max()), BINS))
+            values[column] = own
+        else:
+            found, values[column] = np.unique(own.astype(str), return_inverse=True)
+            levels = tuple(Level(level, level) for level in map(str, found))
+            columns.append(Column(name=column, kind="category", levels=levels))
+
+    def draw(rows: int, rng: np.random.Generator) -> Values:
+        places = rng.integers(0, len(frame), rows)
+        return {column: own[places] for column, own in values.items()}
+
+    schema = Schema(title=name, columns=tuple(columns), zeros=StructuralZeros(), document={})
+    return Design(schema, FORMULAS[name], values, draw)
+
+
+def people(rows: int, rng: np.random.Generator) -> Values:
+    """Return records of the survey: numbers, and codes of levels."""
     sex = rng.random(rows) < 0.48
     region = rng.choice(6, rows, p=[0.5, 0.3, 0.15, 0.03, 0.015, 0.005])
     age = np.clip(rng.normal(45 + 3 * (region == 1), 14, rows), 0, 99.99)
@@ -120,22 +211,21 @@ def people(rows: int, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
     }
 
 
-def coded(values: dict[str, NDArray[Any]]) -> Dataset:
+def coded(design: Design, values: Values) -> Dataset:
     """Return records in the schema's codes."""
     found = []
-    for column in SCHEMA.columns:
+    for column in design.schema.columns:
         own = values[column.name]
         if not column.levels:
             own = np.searchsorted([float(edge) for edge in column.edges[1:-1]], own, side="right")
         found.append(np.asarray(own).astype(np.uint16))
-    return Dataset(SCHEMA.domain, np.stack(found))
+    return Dataset(design.schema.domain, np.stack(found))
 
 
-def truths() -> tuple[dict[str, dict[str, float]], dict[str, NDArray[np.float64]]]:
-    """Return the population's coefficients by formula and name, and shares of levels by column."""
+def coefficients_of(design: Design, values: Values) -> dict[str, dict[str, float]]:
+    """Return the coefficients of some records, by formula and name; numbers are not binned."""
     import pyarrow as pa
 
-    values = people(POPULATION, np.random.default_rng(0))
     arrays = {
         column.name: pa.DictionaryArray.from_arrays(
             pa.array(values[column.name].astype(np.int8)),
@@ -143,33 +233,40 @@ def truths() -> tuple[dict[str, dict[str, float]], dict[str, NDArray[np.float64]
         )
         if column.levels
         else pa.array(values[column.name].astype(float))
-        for column in SCHEMA.columns
+        for column in design.schema.columns
     }
-    fitted = {text: analysed(text, [pa.table(arrays)], "shared")[0] for text in FORMULAS}
-    counted = coded(values)
-    shares = {
-        column.name: np.bincount(counted.column(column.name), minlength=column.size) / POPULATION
-        for column in SCHEMA.columns
-    }
-    named = {
-        text: dict(zip(found.names, map(float, found.fits[0].coefficients), strict=True))
-        for text, found in fitted.items()
-    }
-    return named, shares
+    named = {}
+    for text in design.formulas:
+        try:
+            found = analysed(design, text, [pa.table(arrays)], "shared")[0]
+        except BadInput:
+            continue  # a rare level determines the outcome in this file
+        named[text] = dict(zip(found.names, map(float, found.fits[0].coefficients), strict=True))
+    return named
 
 
-def analysed(text: str, tables: Sequence[Any], rule: Any) -> tuple[Any, Any, Any]:
+def shares_of(design: Design, values: Values) -> dict[str, NDArray[np.float64]]:
+    """Return the shares of levels in some records, by column."""
+    counted = coded(design, values)
+    return {
+        column.name: np.bincount(counted.column(column.name), minlength=column.size) / counted.rows
+        for column in design.schema.columns
+    }
+
+
+def analysed(design: Design, text: str, tables: Sequence[Any], rule: Any) -> tuple[Any, Any, Any]:
     """Return the analysis of some sets, its formula and its frames."""
-    formula = read_formula(text, SCHEMA.names)
-    columns = [SCHEMA.column(name) for name in formula.columns]
+    schema = design.schema
+    formula = read_formula(text, schema.names)
+    columns = [schema.column(name) for name in formula.columns]
     frames = [frame_of(number, table, columns) for number, table in enumerate(tables, start=1)]
-    return analyse(formula, frames, SCHEMA, rule), formula, frames
+    return analyse(formula, frames, schema, rule), formula, frames
 
 
-def plan_of(arguments: argparse.Namespace, mode: str, seed: int) -> Plan:
-    """Return the plan of a release of the benchmark's columns."""
+def plan_of(design: Design, arguments: argparse.Namespace, mode: str, seed: int) -> Plan:
+    """Return the plan of a release of the design's columns."""
     plan = trial_plan(
-        SCHEMA.domain,
+        design.schema.domain,
         arguments.method,
         Fraction(arguments.epsilon),
         Fraction(1, 10**9),
@@ -177,7 +274,7 @@ def plan_of(arguments: argparse.Namespace, mode: str, seed: int) -> Plan:
         mode=mode,  # type: ignore[arg-type]
         seed=seed,
     )
-    return make_plan(dataclasses.replace(plan.spec, schema=SCHEMA))
+    return make_plan(dataclasses.replace(plan.spec, schema=design.schema))
 
 
 class Tally:
@@ -192,86 +289,143 @@ class Tally:
         self.seen[covered, warned] += 1
 
     def __str__(self) -> str:
-        """Return a row of the table."""
-        missed = self.seen[False, True] + self.seen[False, False]
-        covered = self.seen[True, True] + self.seen[True, False]
+        """Return the figures of a row of the table."""
+        seen = self.seen
+        missed = seen[False, True] + seen[False, False]
+        covered = seen[True, True] + seen[True, False]
+        warned, others = (seen[True, each] + seen[False, each] for each in (True, False))
         parts = (
             f"{missed + covered:,}",
-            f"{covered / max(missed + covered, 1):.3f}",
-            f"{self.seen[False, True] / max(missed, 1):.2f}",
-            f"{self.seen[True, True] / max(covered, 1):.2f}",
+            _part(covered, missed + covered, 3),
+            _part(seen[False, True], missed, 2),
+            _part(seen[True, True], covered, 2),
+            _part(seen[True, True], warned, 3),
+            _part(seen[True, False], others, 3),
         )
         return " | ".join(parts)
 
 
-def run(arguments: argparse.Namespace, mode: str) -> None:
-    """Make and judge the releases of one mode, and print its rows."""
-    coefficients, shares = truths()
-    tallies = {"shares": Tally(), "coefficients": Tally()}
-    kinds: dict[str, Tally] = {}
-    named: dict[str, Tally] = {}
+def _part(some: int, every: int, digits: int) -> str:
+    return f"{some / every:.{digits}f}" if every else ""
+
+
+class Tallies:
+    """Intervals by truth and kind."""
+
+    def __init__(self) -> None:
+        """Begin without intervals."""
+        self.each: dict[tuple[str, str], Tally] = {}
+        self.named: dict[tuple[str, str], list[tuple[int, bool]]] = {}
+
+    def add(self, truth: str, kind: str, *, covered: bool, warned: bool) -> None:
+        """Count an interval."""
+        self.each.setdefault((truth, kind), Tally()).add(covered=covered, warned=warned)
+
+    def name(self, truth: str, coefficient: str, repeat: int, *, covered: bool) -> None:
+        """Keep an interval of a coefficient for the row `known rate`."""
+        self.named.setdefault((truth, coefficient), []).append((repeat, covered))
+
+    def judge_known_rates(self) -> None:
+        """Count the intervals as if a warning knew how often each coefficient is covered."""
+        for (truth, _), found in self.named.items():
+            for repeat, covered in found:
+                others = [hit for number, hit in found if number % 2 != repeat % 2]
+                if others:
+                    warned = sum(others) < 0.9 * len(others)
+                    self.add(truth, "known rate", covered=covered, warned=warned)
+
+    def show(self, head: str, *, details: bool) -> None:
+        """Print a row for each truth and kind."""
+        for (truth, kind), tally in sorted(self.each.items(), reverse=True):
+            if details or ":" not in kind or kind.startswith("warned of"):
+                print(f"| {head} | {truth} | {kind} | {tally} |", flush=True)
+
+
+def run(arguments: argparse.Namespace, name: str, mode: str) -> None:
+    """Make and judge the releases of one design in one mode, and print its rows."""
+    design = design_of(name)
+    known = coefficients_of(design, design.population), shares_of(design, design.population)
+    tallies = Tallies()
     for repeat in range(arguments.repeats):
-        plan = plan_of(arguments, mode, 1000 * arguments.seed + repeat)
-        data = coded(people(arguments.rows, np.random.default_rng([arguments.seed, 1, repeat])))
-        made = carry_out(plan, MemoryCounter(data))
+        plan = plan_of(design, arguments, mode, 1000 * arguments.seed + repeat)
+        rng = np.random.default_rng([arguments.seed, 1, repeat])
+        values = design.draw(arguments.rows, rng)
+        own = coefficients_of(design, values), shares_of(design, values)
+        made = carry_out(plan, MemoryCounter(coded(design, values)))
         rng = np.random.default_rng([arguments.seed, 2, repeat])
         sets = [sample(plan, made.models, one + 1) for one in range(plan.spec.sets)]
         rule = rule_of(mode, plan.spec.sets)
-        claims: Any = SimpleNamespace(schema=SCHEMA, sets=len(sets))
+        claims: Any = SimpleNamespace(schema=design.schema, sets=len(sets))
         bundle = Bundle(Path(), claims, rule, float(arguments.rows), made.released)
-        judge_shares(bundle, sets, shares, tallies["shares"])
-        tables = [decode(SCHEMA, one, rng=rng) for one in sets]
-        for text in FORMULAS:
-            try:
-                found, formula, frames = analysed(text, tables, rule)
-            except BadInput:
-                continue  # a rare level is in some sets only: there is no interval
-            about = concerns(
-                bundle, formula, compared(formula, found.design, frames, SCHEMA), found.combined
-            )
-            low, high = found.combined.interval()
-            true = coefficients[text]
+        tables = [decode(design.schema, one, rng=rng) for one in sets]
+        truths = {"population": known, "file": own}
+        judge_shares(design, bundle, sets, {each: two[1] for each, two in truths.items()}, tallies)
+        coefficients = {each: two[0] for each, two in truths.items()}
+        judge_coefficients(design, bundle, tables, coefficients, repeat, tallies)
+    tallies.judge_known_rates()
+    tallies.show(f"{name}, {mode}", details=arguments.details)
+
+
+def judge_coefficients(
+    design: Design,
+    bundle: Bundle,
+    tables: Sequence[Any],
+    truths: dict[str, dict[str, dict[str, float]]],
+    repeat: int,
+    tallies: Tallies,
+) -> None:
+    """Count the intervals of all coefficients."""
+    for text in design.formulas:
+        try:
+            found, formula, frames = analysed(design, text, tables, bundle.rule)
+        except BadInput:
+            continue  # a rare level is in some sets only: there is no interval
+        about = concerns(
+            bundle, formula, compared(formula, found.design, frames, design.schema), found.combined
+        )
+        low, high = found.combined.interval()
+        for truth, coefficients in truths.items():
             for place, name in enumerate(found.names):
-                if name == "Intercept" and not text.endswith("~ 1"):
+                true = coefficients.get(text, {}).get(name)
+                if true is None or (name == "Intercept" and not text.endswith("~ 1")):
                     continue
                 own = [each.kind for each in about if name in each.coefficients]
-                covered = bool(low[place] <= true[name] <= high[place])
-                tallies["coefficients"].add(covered=covered, warned=bool(own))
+                covered = bool(low[place] <= true <= high[place])
+                tallies.add(truth, "coefficients", covered=covered, warned=bool(own))
                 for kind in own:
-                    kinds.setdefault(kind, Tally()).add(covered=covered, warned=True)
-                key = f"{text}: {name}"
-                named.setdefault(key, Tally()).add(covered=covered, warned=bool(own))
-    for name, tally in tallies.items():
-        print(f"| {mode} | {name} | {tally} |", flush=True)
-    for kind, tally in sorted(kinds.items()):
-        print(f"|  | warned of: {kind} | {tally} |", flush=True)
-    if arguments.details:
-        for name, tally in named.items():
-            print(f"|  | {name} | {tally} |")
+                    tallies.add(truth, f"warned of: {kind}", covered=covered, warned=True)
+                tallies.add(truth, f"{text}: {name}", covered=covered, warned=bool(own))
+                tallies.name(truth, f"{text}: {name}", repeat, covered=covered)
 
 
 def judge_shares(
+    design: Design,
     bundle: Bundle,
     sets: Sequence[Dataset],
-    shares: dict[str, NDArray[np.float64]],
-    tally: Tally,
+    truths: dict[str, dict[str, NDArray[np.float64]]],
+    tallies: Tallies,
 ) -> None:
     """Count the intervals of the shares of all levels."""
-    names = [column.name for column in SCHEMA.columns if column.levels]
-    weak = levels_near_zero(bundle.measured, SCHEMA, names)
+    schema = design.schema
+    names = [column.name for column in schema.columns if column.levels]
+    weak = levels_near_zero(bundle.measured, schema, names)
     for name in names:
-        for code, label in enumerate(SCHEMA.column(name).code_labels()):
+        for code, label in enumerate(schema.column(name).code_labels()):
             found = [float((one.column(name) == code).mean()) for one in sets]
             within = [p * (1 - p) / one.rows for p, one in zip(found, sets, strict=True)]
             low, high = combine(found, within, bundle.rule).interval()
-            covered = bool(low <= shares[name][code] <= high)
-            tally.add(covered=covered, warned=f"{name}: {label}" in weak)
+            for truth, shares in truths.items():
+                covered = bool(low <= shares[name][code] <= high)
+                tallies.add(truth, "shares", covered=covered, warned=f"{name}: {label}" in weak)
 
 
 def main() -> None:
     """Read the command line and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--modes", nargs="+", default=["shared", "split", "noise-aware"])
+    modes = ["shared", "split", "noise-aware", "posterior"]
+    parser.add_argument("--modes", nargs="+", default=modes, choices=modes)
+    designs = ["survey", *GENERATED]
+    parser.add_argument("--design", nargs="+", default=["survey"], choices=designs)
     parser.add_argument("--method", default="auto")
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument("--epsilon", default="1")
@@ -282,11 +436,13 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"python {platform.python_version()}, numpy {np.__version__}; {vars(arguments)}")
     print(
-        "\n| mode | intervals | number | cover | warned, of those that miss | of those that cover |"
+        "\n| design, mode | truth | intervals | number | cover | warned, of those that miss |"
+        " of those that cover | cover, of the warned | of the others |"
     )
-    print("|---|---|---|---|---|---|")
-    for mode in arguments.modes:
-        run(arguments, mode)
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name in arguments.design:
+        for mode in arguments.modes:
+            run(arguments, name, mode)
     print(f"\n{time.process_time():.0f} s of CPU")
 
 

@@ -1,18 +1,21 @@
 """Do 95 % intervals from posterior sets cover 95 times in 100, and how near are the sets?
 
-    python benchmarks/posterior.py [--file yrbss|FILE.csv] [--mode posterior noise-aware]
-        [--epsilon 0.5 1 4] [--rows 10000] [--sets 5] [--repeats 200] [--preset auto]
+    python benchmarks/posterior.py [--file yrbss|latent-classes|curves|FILE.csv]
+        [--mode posterior noise-aware] [--epsilon 0.5 1 4] [--rows 10000] [--sets 5]
+        [--repeats 200] [--minutes 60] [--preset auto]
 
-A survey is taken as the population: `yrbss` ships with the project, a CSV comes by path. Numbers
-with more than 16 values get 16 equal bins. Each of `--repeats` repeats has three steps: draw
-records from the population with replacement; make a release of them at (epsilon, 1e-9), add-remove,
-with exact noise; analyse its sets and combine them by the rule of the mode.
+A survey is taken as the population: `yrbss` ships with the project, a CSV comes by path, and two
+populations are generated (interval_parts/populations.py). Numbers with more than 16 values get 16
+equal bins. No repeat begins after `--minutes` of CPU. Each of `--repeats` repeats has three steps:
+draw records from the population with replacement; make a release of them at (epsilon, 1e-9),
+add-remove, with exact noise; analyse its sets and combine them by the rule of the mode.
 
 For every stratum it prints the part of the intervals that contain the population's value, the
 standard error of this part over the repeats, and the median width of an interval relative to that
-of the same analysis of the drawn records. Then it prints the mean total variation distance of a set
-over all pairs of columns, as a ratio to that of the best single set made from the same records, and
-the CPU seconds of a release.
+of the same analysis of the drawn records; the last column is the coverage of that analysis, whose
+standard error of a share is at least that of one record. Then it prints the mean total variation
+distance of a set over all pairs of columns, as a ratio to that of the best single set made from the
+same records, and the CPU seconds of a release.
 
 Strata: shares of levels, and of cells of pairs, of at least and below 1 %; means of numbers;
 differences of a level's share between the two most frequent levels of another column; slopes of the
@@ -39,6 +42,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmarks.interval_parts.populations import GENERATED
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
 from dp_core.inference.combining_rules import rule_of
@@ -74,9 +78,12 @@ class Population:
     numbers: dict[str, Floats]
 
 
-def read(path: Path) -> Population:
-    """Return a CSV file, coded; columns with a single value are left out."""
-    frame = pd.read_csv(path)
+def read(file: str) -> Population:
+    """Return a population by its name or path, coded; columns with one value are left out."""
+    if file in GENERATED:
+        frame = GENERATED[file]()
+    else:
+        frame = pd.read_csv(YRBSS if file == "yrbss" else Path(file))
     names, codes, sizes, numbers = [], [], [], {}
     for name in frame.columns:
         column = frame[name]
@@ -184,6 +191,7 @@ class Strata:
         """Start without intervals."""
         self.hits: dict[str, list[list[bool]]] = defaultdict(list)
         self.widths: dict[str, list[float]] = defaultdict(list)
+        self.files: dict[str, list[bool]] = defaultdict(list)
 
     def begin(self) -> None:
         """Begin a repeat."""
@@ -195,7 +203,13 @@ class Strata:
             self.hits[name].append(hits)
 
     def add(
-        self, name: str, truth: Floats, values: Floats, variances: Floats, own: Floats, mode: Mode
+        self,
+        name: str,
+        truth: Floats,
+        values: Floats,
+        variances: Floats,
+        own: tuple[Floats, Floats],
+        mode: Mode,
     ) -> None:
         """Add quantities.
 
@@ -204,24 +218,31 @@ class Strata:
             truth: Their values in the population, shape (quantities,).
             values: Their estimates from each set, shape (sets, quantities).
             variances: Sampling variances of the estimates, same shape.
-            own: Sampling variance in the drawn records, shape (quantities,).
+            own: Estimates from the drawn records, and their sampling variances, each of shape
+                (quantities,).
             mode: How the sets were made.
         """
         rule = rule_of(mode, len(values))
         for at in range(truth.size):
             low, high = combine(values[:, at], variances[:, at], rule).interval(0.95)
             self._new[name].append(bool(low <= truth[at] <= high))
-            self.widths[name].append(float(high - low) / max(3.92 * own[at] ** 0.5, 1e-12))
+            half = 1.96 * own[1][at] ** 0.5
+            self.files[name].append(bool(abs(own[0][at] - truth[at]) <= half))
+            self.widths[name].append(float(high - low) / max(2 * half, 1e-12))
 
     def report(self) -> None:
         """Print coverage and widths."""
-        print(f"{'':24} covered      se   width   intervals")
+        print(f"{'':24} covered      se   width   intervals   file's own")
         for name in sorted(self.hits):
             each = [np.mean(hits) for hits in self.hits[name]]
             every = np.concatenate([np.array(hits) for hits in self.hits[name]])
             error = np.std(each, ddof=1) / len(each) ** 0.5 if len(each) > 1 else math.nan
             width = np.median(self.widths[name])
-            print(f"{name:24} {every.mean():7.3f} {error:7.3f} {width:7.2f} {every.size:11,}")
+            own = np.mean(self.files[name])
+            print(
+                f"{name:24} {every.mean():7.3f} {error:7.3f} {width:7.2f} {every.size:11,}"
+                f" {own:12.3f}"
+            )
 
 
 def judge(
@@ -253,7 +274,7 @@ def judge(
                 known[chosen],
                 some,
                 np.maximum(some * (1 - some), 0) / rows,
-                np.maximum(own * (1 - own), 1 / rows)[chosen] / rows,
+                (own[chosen], np.maximum(own * (1 - own), 1 / rows)[chosen] / rows),
                 mode,
             )
         if len(clique) == 1 and clique[0] in population.numbers:
@@ -299,7 +320,8 @@ def _one(
 ) -> None:
     values, variances = (np.array(each)[:, None] for each in zip(*made, strict=True))
     if np.isfinite(values).all() and np.isfinite(variances).all():
-        strata.add(name, np.array([found[0][0]]), values, variances, np.array([found[1][1]]), mode)
+        own = np.array([found[1][0]]), np.array([found[1][1]])
+        strata.add(name, np.array([found[0][0]]), values, variances, own, mode)
 
 
 def _mean(shares: Floats, scores: Floats, rows: int) -> tuple[float, float]:
@@ -352,7 +374,10 @@ def run(population: Population, epsilon: Fraction, mode: Mode, options: argparse
     truth, strata = tables_of(population.data), Strata()
     near: list[float] = []
     seconds: list[float] = []
+    begun = time.process_time()
     for repeat in range(options.repeats):
+        if time.process_time() - begun > 60 * options.minutes:
+            break
         rng = np.random.default_rng([1, repeat])
         rows = options.rows or population.data.rows
         places = rng.integers(0, population.data.rows, rows)
@@ -369,7 +394,7 @@ def run(population: Population, epsilon: Fraction, mode: Mode, options: argparse
         if repeat < options.singles:
             _, best = released(population, data, epsilon, "shared", 1, how)
             near.append(np.mean([distance(each, file) for each in sets]) / distance(best[0], file))
-    print(f"\n{mode}, epsilon {float(epsilon):g}, {options.repeats} repeats of {rows:,} rows")
+    print(f"\n{mode}, epsilon {float(epsilon):g}, {len(seconds)} repeats of {rows:,} rows")
     strata.report()
     print(f"TVD of a set over that of the best single set: {np.mean(near):.2f}")
     print(f"CPU seconds of a release: {np.median(seconds):.1f}", flush=True)
@@ -384,12 +409,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--sets", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=600, help="of CPU, for each table")
     parser.add_argument(
         "--singles", type=int, default=10, help="repeats that also make a single set"
     )
     parser.add_argument("--preset", default="auto")
     options = parser.parse_args()
-    population = read(YRBSS if options.file == "yrbss" else Path(options.file))
+    population = read(options.file)
     print(f"{options.file}: {population.data.rows:,} rows, {len(population.data.domain)} columns")
     for mode in options.mode:
         for epsilon in options.epsilon:

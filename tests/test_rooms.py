@@ -193,7 +193,7 @@ def test_no_release_can_reach_the_audit():
         "flows.cli.actions.abandonment",  # states whether a result may have been seen
         "flows.cli.actions.publication_decisions",
         "tasks.stages.gates.settle",
-        "tasks.stages.publication_approval",
+        "tasks.stages.gates.publication_approval",
         "tasks.stages.stage_task",  # replaces errors that hold data
         "flows.engine.engine_failures",
         "dp_core.errors",

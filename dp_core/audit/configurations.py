@@ -225,8 +225,6 @@ def _features() -> Iterator[Configuration]:
     yield Configuration("Gaussian noise", "auto", {"measure": "{noise: gaussian}"})
     wanted = {"tables": "[{of: [sex, age], weight: 3, prefixes: [age]}, {of: [sex, income]}]"}
     yield Configuration("wanted tables", "auto", wanted)
-    declared = {"analyses": "[income ~ age + sex, marital ~ income]"}
-    yield Configuration("declared analyses", "auto", declared)
     yield Configuration("tables only", "fixed", {**wanted, "synthesize": "{sets: 0}"})
     yield Configuration("declared analyses", "auto", {"analyses": _ANALYSES})
     yield Configuration(

@@ -24,10 +24,10 @@ from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
 from dp_core.schema.privacy import Stage
 from dp_core.spec.chosen_domain import choose, recoding, resolved_plan
-from dp_core.spec.declared_measurement import measure_analyses
 from dp_core.spec.plan import Plan
-from dp_core.spec.posterior_draws import PosteriorDraws, in_codes
-from dp_core.spec.seeded import generator
+from dp_core.spec.steps.declared_measurement import measure_analyses
+from dp_core.spec.steps.posterior_draws import PosteriorDraws, in_codes
+from dp_core.spec.steps.seeded import generator
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Counter

@@ -13,7 +13,6 @@ from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.spec.currency_choice import expected_error
-from dp_core.spec.declared_measurement import expected_width
 from dp_core.spec.plan import (
     Plan,
     PlannedTable,
@@ -21,6 +20,7 @@ from dp_core.spec.plan import (
     check_reach,
     with_gaussian_noise,
 )
+from dp_core.spec.steps.declared_measurement import expected_width
 from flows.answers.amounts import (
     AccountAbove,
     PrivacyAmount,

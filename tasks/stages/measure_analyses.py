@@ -8,7 +8,7 @@ from pathlib import Path
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import StageFailed
 from dp_core.methods.declared.declared_questions import PARTS
-from dp_core.spec import declared_measurement
+from dp_core.spec.steps import declared_measurement
 from dp_core.wall.released import Released
 from dp_core.wall.stage_grant import StageGrant
 from dp_core.wall.statistics import Sum, sum_from_json

@@ -46,10 +46,15 @@ COVERS = 0.65
 """Coverage of a 95 % interval below which a warning names its coefficient, in mode `shared`.
 
 All intervals of these sets are too narrow, and one warning is about all; this names the worst."""
+PRIOR = 3.0
+"""Standard error due to the noise of the tables, as a multiple of that between posterior sets, from
+which to warn that the prior decides.
+
+Chosen on the design `survey` of `benchmarks/interval_warnings.py`; `latent-classes` confirms it."""
 _MOST_CELLS = 1 << 16
 _Z95 = 1.959963984540054
 
-Kind = Literal["unmeasured", "undrawn", "inferred", "thin", "noise", "bins"]
+Kind = Literal["unmeasured", "undrawn", "inferred", "prior", "thin", "noise", "bins"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +64,11 @@ class Concern:
     Attributes:
         kind: `unmeasured`: a relation that they need is in no measured table. `undrawn`: the same
             for a pair that posterior sets do not draw because of their limits. `inferred`: the same
-            for a pair that they draw, so that intervals include the variance of its prior. `thin`:
-            the sets differ from the noisy tables, because they have no negative counts or because
-            the method shrinks tables. `noise`: the interval leaves out large noise that all sets
-            share. `bins`: the bins are wide for the column.
+            for a pair that they draw, so that intervals include the variance of its prior. `prior`:
+            the pair was measured, but its noise is so large that posterior sets follow the prior.
+            `thin`: the sets differ from the noisy tables, because they have no negative counts or
+            because the method shrinks tables. `noise`: the interval leaves out large noise that all
+            sets share. `bins`: the bins are wide for the column.
         coefficients: Names of the coefficients.
         text: The reason, in a sentence or two.
     """
@@ -203,10 +209,12 @@ class _Measured:
         self.aware = bundle.rule == "noise-aware"
 
     def concerns(self, coefficients: Sequence[Compared]) -> Iterator[Concern]:
-        thin, noisy, bins = [], [], []
+        prior, thin, noisy, bins = [], [], [], []
         for one in coefficients:
             errors = self._errors(one)
             if errors is not None:
+                if self.bundle.rule == "posterior" and self._follows_prior(one, errors):
+                    prior.append(one.name)
                 if self._judged(one) and _biased(errors):
                     thin.append(one.name)
                 ratio = (errors.noise / max(errors.sampling, 1e-300)) ** 2
@@ -216,6 +224,14 @@ class _Measured:
                 thin.append(one.name)
             if (moved := self._bins(one)) is not None:
                 bins.append((one.name, moved))
+        if prior:
+            yield Concern(
+                "prior",
+                tuple(prior),
+                f"The noisy tables tell little about {listed(prior)}: the sets follow what is usual"
+                " among the pairs of this file. These intervals cover on average over such"
+                " pairs, not for each.",
+            )
         if thin:
             yield Concern(
                 "thin",
@@ -260,6 +276,21 @@ class _Measured:
             impossible = impossible.T
         given = np.where(impossible, np.nan, counts)
         return slope_errors(given, math.sqrt(variance), one.counts, one.x, one.y)
+
+    def _follows_prior(self, one: Compared, errors: ExpectedErrors) -> bool:
+        """Whether the sets differ much less than the noise of the tables alone would have it.
+
+        Both are compared with the sampling error, because the scales may differ: a logistic
+        coefficient is a logarithm of odds, its expected errors are of a difference of shares.
+        """
+        if self.combined is None:
+            return False
+        within, between = (
+            float(np.atleast_2d(each)[one.place, one.place])
+            for each in (self.combined.within, self.combined.between)
+        )
+        spread = math.sqrt((1 + 1 / self.combined.sets) * between / max(within, 1e-300))
+        return errors.noise > PRIOR * spread * errors.sampling
 
     def _judged(self, one: Compared) -> bool:
         """Whether a difference between the sets and the noisy table is a bias.

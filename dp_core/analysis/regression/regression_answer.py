@@ -112,7 +112,8 @@ class Coefficient(Answer):
 
     Attributes:
         concerns: Kinds of reasons why its interval may be wrong, in the order of the answer's
-            `warnings`: `unmeasured`, `undrawn`, `inferred`, `thin`, `noise` and `bins`
+            `warnings`: `unmeasured`, `undrawn`, `inferred`, `prior`, `thin`, `noise`
+            and `bins`
             (`dp_core.analysis.regression.interval_warnings`).
     """
 

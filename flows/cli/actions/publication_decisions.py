@@ -20,7 +20,7 @@ from tasks.ledger.reservations import Reservation
 from tasks.run.home import home_id
 from tasks.run.release_cleanup import remove_unpublished
 from tasks.run.release_run import Run
-from tasks.stages.publication_approval import require_unchanged
+from tasks.stages.gates.publication_approval import require_unchanged
 from tasks.support.run_folder import RunFolder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tasks.ledger.stored_result import require_as_committed
 from tasks.run.release_run import Run
 from tasks.stages.gates.gate_task import gate
-from tasks.stages.publication_approval import require_approval, require_unchanged
+from tasks.stages.gates.publication_approval import require_approval, require_unchanged
 from tasks.stages.stage_task import StageResult
 
 

@@ -274,8 +274,8 @@ def test_what_an_end_left_is_deleted_by_whoever_comes_next(
     failing = f"checks: {{share: 0.2, tables: [[sex, age]], thresholds: [{threshold}]}}\n"
     project.write_spec(failing if end == "failed" else WAITING)
     with monkeypatch.context() as patch:
-        patch.setattr("tasks.stages.publication_approval.mark_waiting", stop)
-        patch.setattr("tasks.stages.publication_approval.remove_unpublished", stop)
+        patch.setattr("tasks.stages.gates.publication_approval.mark_waiting", stop)
+        patch.setattr("tasks.stages.gates.publication_approval.remove_unpublished", stop)
         patch.setattr("tasks.support.run_folder.RunFolder.remove_confidential", stop)
         if end == "abandoned":
             patch.setattr("tasks.stages.gates.settle.require_approval", stop)

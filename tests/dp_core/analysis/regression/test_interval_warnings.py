@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -174,6 +175,26 @@ def test_a_difference_that_is_no_bias_is_not_warned_of():
     # Of shared sets all intervals are too narrow; a difference from the table may be noise removed.
     found, _, _ = judged("pay ~ job", (("pay", "job"),), rule="shared", change=rich)
     assert "thin" not in found
+
+
+def test_posterior_sets_that_differ_less_than_their_noise_follow_the_prior():
+    """At a noise of 1 the table decides; at 60, sets that differ this little follow the prior."""
+    found, _, _ = judged("pay ~ sex + job", ALL, rule="posterior", scale=1.0)
+    assert "prior" not in found
+    found, given, (bundle, combined) = judged("pay ~ sex + job", ALL, rule="posterior", scale=60.0)
+    assert "sex[T.m]" in found["prior"].coefficients
+    assert "Intercept" not in found["prior"].coefficients
+    wide = dataclasses.replace(combined, between=400 * combined.between)
+    formula = read_formula("pay ~ sex + job", SCHEMA.names)
+    assert "prior" not in {each.kind for each in concerns(bundle, formula, given, wide)}
+    # The scale of a logistic coefficient is another one than that of its expected errors.
+    found, _, _ = judged("ill ~ sex", (("ill", "sex"),), rule="posterior", scale=1.0)
+    assert "prior" not in found
+    found, _, _ = judged("ill ~ sex", (("ill", "sex"),), rule="posterior", scale=300.0)
+    assert found["prior"].coefficients == ("sex[T.m]",)
+    # The other modes have no prior.
+    found, _, _ = judged("pay ~ sex + job", ALL, scale=60.0)
+    assert "prior" not in found
 
 
 def test_shared_noise_is_warned_of_where_it_is_large():

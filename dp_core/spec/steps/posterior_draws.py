@@ -16,7 +16,7 @@ from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTable
 from dp_core.methods.selection.selector import Selection
 from dp_core.schema.decoding import stored_codes
 from dp_core.spec.plan import Plan
-from dp_core.spec.seeded import generator
+from dp_core.spec.steps.seeded import generator
 from dp_core.tables.domain import Clique
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, Table, Totals

@@ -26,8 +26,8 @@ from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared.whitening import whole
 from dp_core.methods.selection.selector import Selection
 from dp_core.spec.plan import Plan
-from dp_core.spec.posterior_draws import PosteriorDraws
-from dp_core.spec.seeded import generator
+from dp_core.spec.steps.posterior_draws import PosteriorDraws
+from dp_core.spec.steps.seeded import generator
 from dp_core.wall.curator import Curator
 from dp_core.wall.released import Released, Totals
 from dp_core.wall.statistics import Sum, sensitivities
