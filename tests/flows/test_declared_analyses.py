@@ -21,6 +21,7 @@ from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput, StageFailed
+from dp_core.methods.declared.declared_questions import PARTS
 from tests.dp_core.bundle.forgery import failed, reseal, statement_of
 from tests.flows.conftest import make_project
 from tests.flows.releases.test_resume import (
@@ -40,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 FORMULAS = ["income ~ sex + age", "sex ~ income + moved"]
 TEXT = f"analyses: {json.dumps(FORMULAS)}\nsynthesize: {{sets: 2}}\n"
-STEPS = [f"analysis-{number}-{part}" for number in (1, 2) for part in ("moments", "scores")]
+STEPS = [f"analysis-{number}-{part}" for number in (1, 2) for part in PARTS]
 
 
 @pytest.fixture
@@ -90,11 +91,14 @@ def charged(project):
 # -- what is measured
 
 
-def test_each_analysis_is_paid_in_two_equal_parts_of_its_share(made):
+def test_each_sum_is_paid_by_its_part_of_the_share(made):
     project, _ = made
     found, total = charged(project), project.ledger().reservation("town").currency.limit
-    assert [*found] == STEPS
-    assert {*found.values()} == {total * Fraction(3, 10) / 4}
+    share = total * Fraction(3, 10) / len(FORMULAS)
+    assert [*found.items()] == [
+        *zip(STEPS, [share * part for part in PARTS.values()] * 2, strict=True)
+    ]
+    assert sum(found.values()) == total * Fraction(3, 10)
     assert {*questions(project)} == {*STEPS}
     assert verify(project.out).passed
 
@@ -239,8 +243,9 @@ TRAPS = {
         f"file.write_marginals = lambda *_: {KILL}",
         0,
     ),
-    "between the two sums": (
-        f"from dp_core.spec import procedure; procedure.scores_question = lambda *_: {KILL}",
+    "between two sums": (
+        "from dp_core.spec import declared_measurement as asking; "
+        f"asking.coefficients_near = lambda *_: {KILL}",
         0,
     ),
 }
@@ -304,7 +309,7 @@ def test_a_file_of_noisy_results_without_the_sums_gets_them_again(stopped):
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b'{"name": "scores"}', b"\xff"])
 def test_a_lost_question_is_asked_again_as_it_was(stopped, content):
-    path = stopped.run_folder / "public/analyses/analysis-1-scores.json"
+    path = stopped.run_folder / "public/analyses/analysis-1-scores-1.json"
     asked = questions(stopped)
     path.unlink() if content is None else path.write_bytes(content)
     (stopped.run_folder / "public/marginals.parquet").unlink()
@@ -321,10 +326,10 @@ def test_another_question_than_the_charged_one_is_not_asked(project, committed):
     place = "reconstruct" if committed else "analyses"
     with pytest.raises(StageFailed, match="outside"):
         project.release(perform=failing(place, StageFailed("outside"), after=False))
-    path = project.run_folder / "public/analyses/analysis-1-scores.json"
+    path = project.run_folder / "public/analyses/analysis-1-scores-1.json"
     if not committed:
         # Charged, but the draw fails.
-        script = failing_draw("analysis-1-scores")
+        script = failing_draw("analysis-1-scores-1")
         with pytest.raises(StageFailed):
             script(project)
     document = json.loads(path.read_bytes())

@@ -254,8 +254,8 @@ def test_another_order_of_the_columns_gives_the_same_numbers(answer):
         assert numbers[row.name] == pytest.approx(row.combined.estimate, rel=1e-9)
 
 
-def test_an_ordinary_budget_causes_no_bias_beyond_a_standard_error(exact, monkeypatch):
-    """The length limits then cut many records, and the sets tell roughly what was taken."""
+def test_an_ordinary_budget_causes_no_bias_beyond_part_of_a_standard_error(exact, monkeypatch):
+    """The length limits then cut many records, and the sets tell what was taken."""
     monkeypatch.setattr(regression_answer, "relative_width", lambda *_: 0.5)
     formulas = ("income ~ sex + age", "works ~ age + income + sex", "state ~ age + sex")
     project = exact()
@@ -267,7 +267,7 @@ def test_an_ordinary_budget_causes_no_bias_beyond_a_standard_error(exact, monkey
         rows = {row.name: row.combined for row in infer(bundle, formula).coefficients}
         for name, (estimate, _) in of_file(formula).items():
             off = rows[name].estimate - sign * estimate
-            assert abs(off) < rows[name].std_error, (formula, name)
+            assert abs(off) < 0.5 * rows[name].std_error, (formula, name)
 
 
 # -- what is counted
