@@ -351,3 +351,19 @@ def test_synthetic_sets_do_not_show_the_grid(exact):
     income = np.array([each for each in drawn["income"].to_pylist() if each is not None])
     assert np.allclose(income, np.round(income, 2))
     assert len(np.unique(income)) > 0.9 * len(income)
+
+
+def test_the_internal_comparison_fits_the_file_s_own_values(exact):
+    """`checks.formulas` reads the confidential file, whatever codes it is stored in."""
+    project = exact()
+    text = (
+        'analyses: ["income ~ age + moved", "far ~ age"]\n'
+        + FIXED
+        + 'synthesize: {sets: 2, mode: posterior}\nchecks: {formulas: ["income ~ age + sex"]}\n'
+    )
+    project.write_spec(text, privacy="{epsilon: 2, delta: 1e-6}", method="fixed")
+    project.release()
+    (found,) = json.loads((project.internal / "inference.json").read_text())["formulas"]
+    wanted = of_file("income ~ age + sex")
+    for row in found["coefficients"]:
+        assert row["file"]["estimate"] == pytest.approx(wanted[row["name"]][0], rel=1e-9)
