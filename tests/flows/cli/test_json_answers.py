@@ -89,6 +89,9 @@ def test_the_answers_of_the_commands_keep_their_shape(project, command, tmp_path
         + "method: fixed\ntables: [{of: [sex, age], weight: 3}]\nsynthesize: {sets: 0}\n"
     )
     ask("plan", tables)
+    declared = folder / "declared.yaml"
+    declared.write_text(spec.read_text() + 'analyses: ["income ~ age + sex", "sex ~ marital"]\n')
+    ask("plan", declared)
 
     # The tables that another method selects depend on the noise.
     fixed = {"method": "independent", "privacy": "{epsilon: 1/4}"}

@@ -122,6 +122,15 @@ def test_a_charge_of_another_share_is_refused_before_the_data_are_read(
     assert ledger.head() == before
 
 
+def test_a_stage_without_a_share_charges_nothing(ledger, plan, curator_with):
+    assert "analyses" not in plan.costs
+    curator = curator_with("analyses")
+    before = ledger.head()
+    with pytest.raises(BudgetRefused, match="analyses"):
+        curator.measure("analyses", [("a",)], [Fraction(1, 10**6)])
+    assert ledger.head() == before
+
+
 def test_more_than_a_grant_says_is_refused_before_the_data_are_read(ledger, plan, curator_with):
     cost = plan.costs["measure"]
     curator = curator_with("measure")
