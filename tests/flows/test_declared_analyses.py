@@ -244,8 +244,8 @@ TRAPS = {
         0,
     ),
     "between two sums": (
-        "from dp_core.spec import declared_measurement as asking; "
-        f"asking.coefficients_near = lambda *_: {KILL}",
+        "import tasks.stages.measure_analyses as file; settled = file._settled; "
+        f"file._settled = lambda at, of: {KILL} if 'scores-2' in at.name else settled(at, of)",
         0,
     ),
 }
