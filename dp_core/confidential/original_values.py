@@ -17,7 +17,7 @@ from dp_core.confidential.person_rows import Persons, hashes, kept_rows, orders
 from dp_core.confidential.raw_values import Array, Values
 from dp_core.confidential.source import Source
 from dp_core.schema.decoding import EPOCH, decode, labels
-from dp_core.schema.definition import Schema
+from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, value_sources
 from dp_core.tables.dataset import Dataset
 
@@ -76,8 +76,8 @@ def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> p
             found = batch.records.column(unit.column)
             persons.append(hashes(unit.column, found, unit.missing_values)[0])
             stored = [
-                own if fine is None else fine.encode(batch.records.column(name)).codes
-                for name, own, fine in zip(read, codes, finer, strict=True)
+                own if fine is None else _stored(fine, batch.records.column(name), own, column)
+                for name, own, fine, column in zip(read, codes, finer, schema.columns, strict=True)
             ]
             order.append(orders(persons[-1], stored))
     if not pieces:
@@ -89,6 +89,15 @@ def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> p
     return table.filter(
         pa.array(kept_rows(np.concatenate(persons), np.concatenate(order), unit.max_rows))
     )
+
+
+def _stored(fine: Encoder, values: pa.Array, own: Array, column: Column) -> Array:
+    """Return stored codes of a column; a value that a policy set to missing is missing."""
+    found = fine.encode(values).codes
+    missing = fine.column.missing_code
+    if missing is None:
+        return found
+    return np.where(own == column.missing_code, missing, found).astype(found.dtype)
 
 
 def _by_row(typed: Values) -> Array:

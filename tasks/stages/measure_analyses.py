@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from dp_core.documents.canonical import canonical_json
 from dp_core.errors import StageFailed
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.spec.steps import declared_measurement
-from dp_core.wall.released import Released
+from dp_core.wall.released import Records, Released
 from dp_core.wall.stage_grant import StageGrant
 from dp_core.wall.statistics import Sum, sum_from_json
 from tasks.run.confidential_run import ConfidentialRun
@@ -17,7 +16,10 @@ from tasks.run.release_run import Run
 from tasks.stages.measure_marginals import MARGINALS, read_selections
 from tasks.stages.reconstruct import read_released, require_own_dependences
 from tasks.stages.stage_task import granted_stage
-from tasks.support.run_folder import write_atomically
+
+if TYPE_CHECKING:
+    from dp_core.bundle.files.marginals_file import Measured
+    from dp_core.bundle.verification.claims import Charge
 
 STAGE = "analyses"
 
@@ -27,20 +29,26 @@ def measure_analyses(run: ConfidentialRun, grant: StageGrant) -> None:
     """Measure the declared analyses, and add their sums to the file of all noisy results."""
     from dp_core.bundle.files.marginals_file import write_marginals
 
-    before = [item for item in read_released(run) if not _is_of_analysis(item)]
+    before = [
+        item
+        for item in read_released(run)
+        if not (isinstance(item, Records) or _is_of_analysis(item))
+    ]
+    _require_committed(run, before)
     selections = read_selections(run)
     require_own_dependences(run, selections)
     # Where the number of rows is confidential, a file of the run's folder cannot make it public.
     rows, public = run.fact("basics", "rows"), run.spec.privacy.relation.rows_public
+    charged = _charged_questions(run)
     found = declared_measurement.measure_analyses(
         run.plan,
         run.stored_curator(grant),
         before,
         selections,
         rows=rows if public and isinstance(rows, int) else None,
-        settle=lambda name, question: _settled(
-            run.folder.public / STAGE / f"{name}.json", question
-        ),
+        # A question follows from noisy results by floating-point arithmetic, which another machine
+        # may round otherwise. What was charged must stay what is asked.
+        settle=lambda name, question: charged.get(name, question),
     )
     write_marginals(run.folder.public / MARGINALS, [*before, *found], run.spec.schema)
 
@@ -56,15 +64,34 @@ def _is_of_analysis(item: Released) -> bool:
     return getattr(item, "stage", "") == STAGE
 
 
-def _settled(path: Path, question: Sum) -> Sum:
-    """Return the question that was stored when it was first asked; store this one if there is none.
+def _charged_questions(run: Run) -> dict[str, Sum]:
+    """Return the questions that an earlier attempt of the stage charged, by step."""
+    charges = _own_charges(run)
+    return {each.step: sum_from_json(each.asks) for each in charges if each.stage == STAGE}
 
-    A question is computed from noisy results in floating point, which another machine may round
-    differently. A run that resumes must ask exactly the question that was charged.
+
+def _require_committed(run: Run, measured: Sequence[Measured]) -> None:
+    """Refuse noisy tables that are not those that the ledger committed.
+
+    Privacy:
+        The questions follow from these tables and are published. So nobody can put other numbers
+        into them by writing into the run's folder.
     """
-    try:
-        return sum_from_json(json.loads(path.read_bytes()))
-    except (OSError, ValueError, LookupError, TypeError):
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_atomically(path, canonical_json(question.to_json()))
-        return question
+    from dp_core.bundle.verification.charges_check import not_as_paid
+    from dp_core.bundle.verification.claims import committed_in
+
+    charges = [each for each in _own_charges(run) if each.stage != STAGE]
+    committed = committed_in(run.ledger.receipts(run.reservation))
+    if not_as_paid(measured, charges, committed, run.spec.sets):
+        raise StageFailed(
+            f"{run.folder.public / MARGINALS} of release {run.spec.release!r} is not what the"
+            " ledger committed. Delete the file, then resume: the stage `measure` writes it again.",
+            row="result-of-stage-gone",
+        )
+
+
+def _own_charges(run: Run) -> list[Charge]:
+    from dp_core.bundle.verification.claims import read_charge
+
+    receipts = run.ledger.receipts(run.reservation)
+    return [read_charge(row) for row in receipts if row.kind == "charge"]

@@ -83,7 +83,8 @@ def relative_width(one: Combined, other: Combined, level: float) -> float:
 
 def _sums_of(bundle: Bundle, regression: DeclaredRegression) -> tuple[Totals, Totals] | None:
     moments = scores = None
-    for item in bundle.measured:
+    # In the order in which they were paid, whatever the order of the file: the last scores answer.
+    for item in sorted(bundle.measured, key=lambda item: item.grant):
         if not isinstance(item, Totals):
             continue
         of = item.of

@@ -10,6 +10,7 @@ the answer, because the last coefficients are near those of the file.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -41,6 +42,8 @@ SCORES = ("scores-1", "scores-2")
 
 _MISJUDGED = 1.0  # relative error of the model records about what the limit takes
 _LIMITS = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 23.0, 32.0)  # in mean lengths
+_PROBE = 1 << 10  # length limit with which noise is looked up
+_MOST_NOISE = 2.0**50  # largest standard deviation of an entry's noise
 _PRIOR_RECORDS = 1.0  # weight of the penalty on logistic coefficients, in records
 
 Noise = Callable[[Sum], float]
@@ -61,7 +64,7 @@ def moments_question(
     z = features_of(regression, codes)
     transform = whole(whitening(z.T @ z / len(z), records))
     long = SecondMoments(features=regression.together, transform=transform, length_limit=LONGEST)
-    limit = _limit(long.vectors(codes), records, noise(long) / LONGEST, float(UNIT**2))
+    limit = _limit(long.vectors(codes), records, _relative(long, noise), float(UNIT**2))
     return SecondMoments(features=regression.together, transform=transform, length_limit=limit)
 
 
@@ -100,7 +103,7 @@ def scores_question(
     vectors = question(LONGEST).vectors_of(codes, residual)
     long = question(LONGEST)
     least = LEAST_OF_NUMBER if regression.linear else 0.0
-    limit = _limit(vectors, records, noise(long) / LONGEST, float(UNIT * ONE), least)
+    limit = _limit(vectors, records, _relative(long, noise), float(UNIT * ONE), least)
     return question(limit)
 
 
@@ -167,6 +170,11 @@ def own_residuals(x: Floats, y: Floats) -> Floats:
     return np.asarray(y - x @ np.linalg.lstsq(x, y, rcond=None)[0])
 
 
+def _relative(question: SecondMoments | Scores, noise: Noise) -> float:
+    """Return the noise of a question relative to its length limit, whatever the limit is."""
+    return noise(replace(question, length_limit=_PROBE)) / _PROBE
+
+
 def _limit(
     vectors: NDArray[np.int64], records: float, noise: float, unit: float, least: float = 0.0
 ) -> int:
@@ -197,4 +205,6 @@ def _limit(
         left = float((kept * lengths**2).mean()) / power
         errors.append((random + _MISJUDGED**2 * float(lost @ lost)) / max(left, 1e-6) ** 2)
     best = limits[int(np.argmin(errors))] * mean * unit
-    return int(np.clip(round(best), 1, LONGEST))
+    # Noise must be drawn in 64 bits.
+    drawable = min(LONGEST, _MOST_NOISE / max(noise, 1e-300))
+    return int(np.clip(round(best), 1, max(1, int(drawable))))

@@ -126,6 +126,8 @@ def _told_sums(
     others = [item for item in released if item not in declared]
     before = PosteriorDraws(plan, others, selections, rows=rows)
     found: dict[Clique, KnownSums] = {}
+    # They were paid for in the order of the analyses, whatever their order here.
+    declared.sort(key=lambda item: item.grant)
     for number, (analysis, item) in enumerate(zip(spec.analyses, declared, strict=True), start=1):
         regression = DeclaredRegression.of(analysis, spec.schema)
         rng = generator(spec.seed, "analyses", number)
