@@ -154,11 +154,11 @@ def with_values(schema: Schema, names: Collection[str], positions: int = POSITIO
     Args:
         schema: The schema as written.
         names: Names of columns of the domain.
-        positions: Number of positions of a column from which a finer grid is not needed.
+        positions: Number of positions that a column gets at least, if such a grid exists.
 
     Raises:
         BadInput: if no grid that contains the bin edges of a column is fine enough to store, or an
-            `impossible` rule cannot be stated on it.
+            `impossible` rule cannot be stated on the grid.
     """
     columns = tuple(
         dataclasses.replace(column, grid=_through_edges(column, positions))
@@ -174,17 +174,18 @@ def with_values(schema: Schema, names: Collection[str], positions: int = POSITIO
 def _through_edges(column: Column, positions: int) -> Column:
     """Return a column on a grid of equal steps that contains all of its edges.
 
-    The grid has at least `positions` positions if there is one, and at most `MOST_POSITIONS`; whole
-    numbers and dates have at most one position each.
+    The grid has at most `MOST_POSITIONS` positions, and at least `positions` if such a grid exists.
+    An integer or a date has at most one position for each value.
     """
     low, high = column.edges[0], column.edges[-1]
     meeting, span = _common_step([edge - low for edge in column.edges[1:]]), high - low
     most = int(MOST_POSITIONS // (span / meeting))
     if not most:
         raise BadInput(
-            f"Column {column.name!r} is in a declared analysis, for which its values are stored in"
-            f" equal steps, at most {MOST_POSITIONS:,}, through all of its bin edges. Its edges"
-            f" need more; state edges whose distances are multiples of {_stated_step(column)}."
+            f"Column {column.name!r} is in a declared analysis, so its values are stored on a grid"
+            f" of at most {MOST_POSITIONS:,} equal steps that contains all bin edges. Its edges"
+            " need more steps; state edges whose distances are multiples of"
+            f" {_stated_step(column)}."
         )
     if column.kind == "number":
         parts = min(most, math.ceil(positions / (span / meeting)))
@@ -203,7 +204,7 @@ def _through_edges(column: Column, positions: int) -> Column:
 
 
 def _stated_step(column: Column) -> str:
-    """Return a round step that is wide enough for the largest grid, for a message."""
+    """Return a round step with at most `MOST_POSITIONS` positions, for a message."""
     span = column.edges[-1] - column.edges[0]
     power = Fraction(10) ** (math.floor(math.log10(span / MOST_POSITIONS)))
     step = next(

@@ -57,10 +57,10 @@ def _is_of_analysis(item: Released) -> bool:
 
 
 def _settled(path: Path, question: Sum) -> Sum:
-    """Return the question that was stored when it was asked first; store it if there is none.
+    """Return the question that was stored when it was first asked; store this one if there is none.
 
-    A question follows from noisy results by floating-point arithmetic, which another machine may
-    round otherwise. What was charged must stay what is asked.
+    A question is computed from noisy results in floating point, which another machine may round
+    differently. A run that resumes must ask exactly the question that was charged.
     """
     try:
         return sum_from_json(json.loads(path.read_bytes()))

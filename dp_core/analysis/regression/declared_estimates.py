@@ -40,8 +40,8 @@ def declared_estimates(
         complete_df: Residual degrees of freedom of the regression on the file; None if infinite.
 
     Returns:
-        The coefficients combined by Rubin's rule over the sets, which tell what the sums do not;
-        None if the formula was not declared, or is fitted in another way here (weights, another
+        The coefficients, one estimate with each set, combined by Rubin's rule. None if the formula
+        was not declared, or if this regression differs from the declared one (weights, another
         family, a level that is in no set).
     """
     declared = (declared_analysis(each, bundle.claims.schema) for each in bundle.declared)
@@ -73,7 +73,7 @@ def declared_estimates(
 
 
 def relative_width(one: Combined, other: Combined, level: float) -> float:
-    """Return the width of one result's intervals relative to another's, on geometric average."""
+    """Return the mean ratio of the widths of two results' intervals, as a geometric mean."""
     widths = []
     for found in (one, other):
         low, high = found.interval(level)
@@ -108,7 +108,7 @@ def _same_family(design: Design, regression: DeclaredRegression) -> bool:
 def _transform(
     formula: Formula, design: Design, regression: DeclaredRegression, schema: Schema
 ) -> Floats | None:
-    """Return the coefficients of the design's columns for unit coefficients of the features.
+    """Return the matrix that maps coefficients of the features to those of the design's columns.
 
     Returns:
         Shape (columns of the design, features); None if the design lacks a level.
@@ -139,7 +139,7 @@ def _transform(
 
 
 def _scale(regression: DeclaredRegression, column: Column) -> tuple[float, float]:
-    """Return the value of a number's feature 1 relative to 0, and the value of 0.
+    """Return the unit of a number's feature, and the number's value at feature 0.
 
     Dates count days since 1970-01-01, as in the frames.
     """

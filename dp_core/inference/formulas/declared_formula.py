@@ -1,4 +1,4 @@
-"""Formulas that a release can measure directly: one column on others, each as it is."""
+"""Formulas that a release can measure directly: one column on others, without functions."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def declared_analysis(text: str, schema: Schema) -> DeclaredAnalysis:
     count *= _width(schema.column(outcome))
     if count > MOST_COEFFICIENTS:
         raise BadInput(
-            f"The formula {text!r:.120} has {count} coefficients, more than the"
-            f" {MOST_COEFFICIENTS} that can be measured together; leave a column out."
+            f"The formula {text!r:.120} has {count} coefficients; a declared analysis can have at"
+            f" most {MOST_COEFFICIENTS}. Leave a column out."
         )
     return found
 
 
 def same_analysis(formula: Formula, analysis: DeclaredAnalysis, schema: Schema) -> bool:
-    """Return whether a formula is a declared analysis, with its columns in any order.
+    """Return whether a formula is this declared analysis, with its predictors in any order.
 
     Args:
         formula: The formula.
@@ -74,16 +74,16 @@ def _check_form(formula: Formula, schema: Schema) -> None:
     for name in _coded(formula, schema):
         if not schema.column(name).levels:
             raise BadInput(
-                f"The formula {formula.text!r:.120} takes the number {name} as levels; {FORM}."
+                f"The formula {formula.text!r:.120} treats the number {name} as levels; {FORM}."
             )
         raise BadInput(
-            f"The formula {formula.text!r:.120} states how {name} is coded; write {name} alone,"
-            " whose first level is then the reference."
+            f"The formula {formula.text!r:.120} states how {name} is coded; write {name} alone."
+            " Its first level is then the reference."
         )
 
 
 def _coded(formula: Formula, schema: Schema) -> list[str]:
-    """Return the columns in C(...), except levels in a C(...) that states nothing else."""
+    """Return the columns inside C(...), except columns of levels in a plain C(column)."""
     description = formula.description
     found = []
     for term in (*description.lhs_termlist, *description.rhs_termlist):
@@ -109,19 +109,19 @@ def _check_column(formula: Formula, name: str, schema: Schema) -> None:
     if column.levels and column.choice is not None:
         raise BadInput(
             f"The formula {formula.text!r:.120} uses {name!r}, whose levels are chosen privately;"
-            " state its levels in the schema, or leave it out."
+            " state its levels in the schema, or leave the column out."
         )
     labels = [level.label for level in column.levels]
     if len(set(labels)) != len(labels):
         raise BadInput(
             f"The formula {formula.text!r:.120} uses {name!r}, in which two levels have the same"
-            " label; give each its own in the schema."
+            " label; give each level its own label in the schema."
         )
     if column.bins < 2:
         what = "level" if column.levels else "bin"
         raise BadInput(
-            f"The formula {formula.text!r:.120} uses {name!r}, which has one {what}; leave it out,"
-            f" or give it more in the schema."
+            f"The formula {formula.text!r:.120} uses {name!r}, which has only one {what}; leave the"
+            " column out, or give it more {what}s in the schema."
         )
 
 

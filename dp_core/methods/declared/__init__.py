@@ -1,8 +1,8 @@
 """Declared analyses: regressions that a release measures directly, without bins.
 
-A spec names the regressions. For each, the release measures noisy sums over records with the
+A spec names the regressions. For each, the release measures noisy sums over the records, from the
 numbers' own values: the second moments of the columns, and the scores of the regression at public
-coefficients. Post-processing only; the sums themselves are in
+coefficients. This room is post-processing only; the sums themselves are in
 `dp_core.wall.statistics.regressions.shortened`.
 
 Read `declared_regression` (what is declared), `whitening` (scales), `declared_questions` (what is

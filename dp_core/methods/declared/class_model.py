@@ -1,4 +1,4 @@
-"""Multinomial logistic regression from moments: the coefficients that give wanted sums of x y."""
+"""Multinomial logistic regression from moments: coefficients whose expected x y is a given mean."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def information(x: Floats, chances: Floats, factors: Floats | None = None) -> Fl
 
 
 def fitted_classes(x: Floats, target: Floats, moments: Floats, *, prior: float) -> Floats:
-    """Return coefficients with a wanted mean of x p, shape (residuals, features).
+    """Return the coefficients at which the mean of x p is a given one, shape (residuals, features).
 
     Args:
         x: Features of model records, shape (records, features).
-        target: Wanted mean of x [y = level], shape (residuals, features).
-        moments: Mean of x x' in the file, shape (features, features); the model records' means of
-            x p are moved to it by their linear regression on x.
-        prior: Weight of a penalty, in the curvature of one record of the file, that keeps the
-            coefficients finite if a level is separated.
+        target: The given mean of x [y = level], shape (residuals, features).
+        moments: Mean of x x' in the file, shape (features, features). A linear regression on x
+            adjusts the model records' mean of x p to these moments.
+        prior: Weight of a penalty that keeps the coefficients finite if a level is separated,
+            relative to the mean curvature of a record of the file.
     """
     moved = np.linalg.solve(x.T @ x / len(x) + np.eye(x.shape[1]) * 1e-9, moments)
     penalty = prior * np.kron(np.eye(len(target)), moments)

@@ -1,10 +1,10 @@
-"""Coefficients of a declared regression from its noisy sums, with the sets for what these lack.
+"""Coefficients of a declared regression, from its noisy sums and the synthetic sets.
 
-The scores S at coefficients a tell how far the file's own coefficients b are from a: S is the mean
-that records with coefficients b would give at a. The distribution of the predictors, and how the
-length limit cuts, come from the synthetic sets, corrected by the noisy second moments. This is done
-with each set. The differences between the sets then show what the noisy sums do not tell, and
-Rubin's rule (1987) combines them.
+The scores S were measured at public coefficients a. The estimate b is the vector of coefficients
+under which the expected mean score at a equals S. The distribution of the predictors, and the
+effect of the length limit, are taken from a synthetic set and corrected by the noisy second
+moments. Each set gives one estimate. The differences between them show the uncertainty of what the
+noisy sums do not measure, and Rubin's rule (1987) combines them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dp_core.wall.statistics.regressions.features import ONE
 from dp_core.wall.statistics.regressions.shortened import LONGEST, UNIT, Scores
 
 _STEPS = 12
-_MISJUDGED = 0.5  # part of what the length limit takes that a set may misjudge
+_MISJUDGED = 0.5  # relative error of a set about the effect of the length limit
 _STEP = 0.05  # step of a numeric derivative, in standard deviations of the residuals
 
 
@@ -40,8 +40,8 @@ class DeclaredFit:
 
     Attributes:
         coefficients: In the units of the features, shape (residuals, features).
-        covariance: Covariance by the file's sampling and by the noise, shape (k, k) for the k
-            coefficients level by level.
+        covariance: Their covariance from sampling and noise, shape (k, k) for the k coefficients,
+            level by level.
     """
 
     coefficients: Floats
@@ -63,7 +63,7 @@ def declared_fits(
         moments: Noisy `SecondMoments` of the release.
         scores: Noisy `Scores` of the release.
         sets: Records of each set, shape (records, columns), in stored codes and in the order of
-            `DeclaredAnalysis.columns`; those with missing values are left out.
+            `DeclaredAnalysis.columns`; records with missing values are left out.
         records: Number of records of the file without missing values.
     """
     complete = [codes[regression.complete(codes)] for codes in sets]
@@ -90,7 +90,7 @@ def coefficients_near(
 
 
 def thinned(codes: Codes, most: int) -> Codes:
-    """Return at most about `most` records, evenly spaced."""
+    """Return evenly spaced records: all, or fewer than twice `most`."""
     return codes[:: max(1, len(codes) // max(most, 1))]
 
 
@@ -123,17 +123,17 @@ def _fit(
         found = found + step * min(1.0, model.reach / max(reach, 1e-300))
         if reach < 1e-6:
             break
-    # The predictors of the set have other second moments than those of the file, in which the same
-    # difference of the scores stands for another difference of the coefficients.
+    # The second moments of the set's predictors differ from the file's. So the same difference of
+    # scores implies another difference of coefficients; `own` corrects for that.
     own = np.kron(np.eye(q), w.T @ w / len(w) + np.eye(p) * 0.5 / max(records, 1.0))
     move = own @ found
     _, slope = model.response(found)
     inverse = own @ np.linalg.pinv(slope, rcond=1e-6)
     covariance = variance * inverse @ inverse.T
-    # What the length limit takes is known from the set only, which may misjudge it.
+    # Only the set shows what the length limit takes, and it may show this wrongly.
     taken = _MISJUDGED * inverse * (model.taken(found) / unit)
     covariance = covariance + taken @ taken.T
-    # How much of the move the limit hides is known from the set only, too.
+    # Only the set shows how much of the move the limit hides, too.
     apparent = np.linalg.pinv(model.slope_without_limit(found), rcond=1e-6) @ slope @ found
     hidden = _MISJUDGED * own @ (found - apparent)
     covariance = covariance + np.outer(hidden, hidden)
@@ -147,7 +147,7 @@ def _fit(
 
 
 class _Number:
-    """Mean scores of a set's records whose outcome has other coefficients; linear regression."""
+    """Mean scores of a set's records under other coefficients of a linear regression."""
 
     def __init__(
         self,
@@ -167,12 +167,12 @@ class _Number:
         self.reach = float(np.sqrt(self._variance))
 
     def response(self, move: Floats) -> tuple[Floats, Floats]:
-        """Return the mean score if the coefficients are `move` away, and minus its derivative."""
+        """Return the mean score at coefficients `move` from `of.at`, and minus its derivative."""
         mean = self._mean(move, self._of)
         return mean, self._slope(move, self._of, mean)
 
     def slope_without_limit(self, move: Floats) -> Floats:
-        """Return minus the derivative of the mean score, if there were no length limit."""
+        """Return minus the derivative of the mean score without a length limit."""
         return self._slope(move, self._long, self._mean(move, self._long))
 
     def _slope(self, move: Floats, of: Scores, mean: Floats) -> Floats:
@@ -192,18 +192,18 @@ class _Number:
         return np.asarray(found.astype(np.int64)[:, None])
 
     def taken(self, move: Floats) -> Floats:
-        """Return the mean size of what the length limit takes from each score."""
+        """Return by how much the length limit changes each score, mean absolute value."""
         residual = self._residual(move)
         long, cut = (of.vectors_of(self._codes, residual) for of in (self._long, self._of))
         return np.asarray(np.abs(long - cut).mean(axis=0))
 
     def information(self, _move: Floats) -> Floats:
-        """Return the information of a record about the coefficients, without a limit."""
+        """Return the mean information of a record, without a length limit."""
         return np.asarray(self._w.T @ self._w / len(self._w) / self._variance)
 
 
 class _Classes:
-    """Mean scores of a set's predictors with an outcome of levels at other coefficients."""
+    """Mean scores of a set's records under other coefficients of a logistic regression."""
 
     reach = 1.0
 
@@ -227,12 +227,12 @@ class _Classes:
         return chances_of(logits, np.eye(self._residuals))
 
     def response(self, move: Floats) -> tuple[Floats, Floats]:
-        """Return the mean score if the coefficients are `move` away, and minus its derivative."""
+        """Return the mean score at coefficients `move` from `of.at`, and minus its derivative."""
         mean = _mixed(self._chances(move), self._vectors)
         return mean.mean(axis=0), self._slope(move, self._vectors, mean)
 
     def slope_without_limit(self, move: Floats) -> Floats:
-        """Return minus the derivative of the mean score, if there were no length limit."""
+        """Return minus the derivative of the mean score without a length limit."""
         long = [one + other for one, other in zip(self._vectors, self._taken, strict=True)]
         return self._slope(move, long, _mixed(self._chances(move), long))
 
@@ -247,20 +247,20 @@ class _Classes:
         return slope.reshape(first.shape[1], -1) / (UNIT * ONE)
 
     def taken(self, move: Floats) -> Floats:
-        """Return the mean size of what the length limit takes from each score."""
+        """Return by how much the length limit changes each score, mean absolute value."""
         sizes = [np.abs(each) for each in self._taken]
         return np.asarray(_mixed(self._chances(move), sizes).mean(axis=0))
 
     def information(self, move: Floats) -> Floats:
-        """Return the information of a record about the coefficients, without a limit."""
+        """Return the mean information of a record, without a length limit."""
         return information(self._w, self._chances(move))
 
 
 def _mixed(chances: Floats, vectors: Sequence[Floats]) -> Floats:
-    """Return the expected vector of each record, whose outcome has these chances from level 2 on.
+    """Return the expected vector of each record, given the probabilities of its outcome's levels.
 
     Args:
-        chances: Shape (records, levels - 1).
+        chances: Probabilities of the levels from the second on, shape (records, levels - 1).
         vectors: Vectors of the records for each level, each of shape (records, entries).
     """
     first = vectors[0]

@@ -20,10 +20,11 @@ class Moments:
     """Estimated mean second moments of the features of the predictors and of the outcome.
 
     Attributes:
-        all: Mean of z z', shape (p + q, p + q), z the p features of the predictors, then the q of
-            the outcome.
-        predictors: p.
-        uncertain: Standard deviation of an entry in units in which the moments are about 1.
+        all: Mean of z z', shape (p + q, p + q), where z has the p features of the predictors and
+            then the q features of the outcome.
+        predictors: p, the number of features of the predictors.
+        uncertain: Standard deviation of the noise of an entry, for features that are scaled to
+            moments of about 1.
     """
 
     all: Floats
@@ -56,9 +57,9 @@ def estimated_moments(
 ) -> Moments:
     """Return the moments of the file.
 
-    What the length limit took from the sums is restored by what it takes from the model records
-    (`measured_moments`). The noisy moments are then shrunk towards those of the model records as
-    far as the noise says (James and Stein 1961), so that noise in many entries does no harm.
+    What the length limit took from the sums is estimated from the model records and added
+    (`measured_moments`). The noisy moments are then shrunk towards those of the model records, the
+    more the larger their noise is (James and Stein 1961).
 
     Args:
         regression: The regression.
@@ -90,9 +91,10 @@ def measured_moments(
         records: Number of records of the file without missing values.
 
     Returns:
-        The noisy mean of w w', shape (features, features), with what the length limit took;
-        what it takes from the model records; the transform T, w = z'T; and the noise variance of
-        an entry of the diagonal, of which the others have half.
+        Four values: the noisy mean of w w', corrected for the length limit, shape (features,
+        features); what the limit takes from this mean in the model records, same shape; the
+        transform T with w = z'T; and the noise variance of an entry of the diagonal. Entries off
+        the diagonal have half of this variance.
     """
     of = answer.of
     assert isinstance(of, SecondMoments)
@@ -102,8 +104,8 @@ def measured_moments(
     whole = _square(exact.vectors(codes).mean(axis=0) / unit, width)
     kept = _square(of.vectors(codes).mean(axis=0) / unit, width)
     noisy = _square(answer.values / (unit * max(records, 1.0)), width)
-    # The limit takes the same part of all moments if the records lie in an ellipsoid, whatever
-    # their correlations; the rest of what it takes is as in the model records.
+    # If the records lie in an ellipsoid, the limit takes the same part of all moments, whatever the
+    # correlations. What it takes beyond that is estimated from the model records.
     part = np.clip(np.diag(kept) / np.maximum(np.diag(whole), 1e-12), 0.05, 1.0)
     parts = np.sqrt(np.multiply.outer(part, part))
     variance = answer.variance / (unit * max(records, 1.0)) ** 2 * float((1 / part).mean()) ** 2

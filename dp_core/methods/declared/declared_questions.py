@@ -1,10 +1,10 @@
 """The noisy sums that a declared regression asks for, from model records. Public.
 
-The questions depend on model records, which a release makes from its noisy tables, and on earlier
-answers: the second moments first, then scores at the coefficients that the moments imply, then
-scores at the coefficients that the first scores imply. The model records decide scales and length
-limits. Poor ones cost precision. The last coefficients are near those of the file, so errors of the
-model records hardly matter for what the last scores tell.
+A regression asks for its second moments, then for scores at the coefficients that the moments
+imply, then for scores at the coefficients that the first scores imply. So a question depends on
+earlier answers. It also depends on model records, which a release makes from its noisy tables and
+which determine scales and length limits. Inaccurate model records cost precision. They hardly bias
+the answer, because the last coefficients are near those of the file.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ USUAL_LIMIT = 2.8
 SCORES = ("scores-1", "scores-2")
 """The sums that are scores, in their order; the last one gives the answer."""
 
-_MISJUDGED = 1.0  # part of what the length limit takes that the model records may misjudge
-_LIMITS = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 23.0, 32.0)  # of the mean length
-_PRIOR_RECORDS = 1.0  # records that the penalty on logistic coefficients is worth
+_MISJUDGED = 1.0  # relative error of the model records about what the limit takes
+_LIMITS = (0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 23.0, 32.0)  # in mean lengths
+_PRIOR_RECORDS = 1.0  # weight of the penalty on logistic coefficients, in records
 
 Noise = Callable[[Sum], float]
-"""Returns the standard deviation of the noise that a question would get, in its unit."""
+"""Returns the standard deviation of a question's noise at its budget, in the question's unit."""
 
 
 def moments_question(
@@ -74,7 +74,7 @@ def scores_question(
     noise: Noise,
     rng: np.random.Generator,
 ) -> Scores:
-    """Return the question for the scores at coefficients.
+    """Return the question for the scores at given coefficients.
 
     Args:
         regression: The regression.
@@ -134,10 +134,10 @@ def modelled_residuals(
     moments: Moments,
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Return residuals that the file may have at coefficients, in units of 1/`ONE`.
+    """Return residuals that the file may have at given coefficients, in units of 1/`ONE`.
 
-    Those of a linear regression are the model records' own, with the variance that the moments
-    imply. Those of levels are drawn from the logistic model.
+    For a linear regression they are the residuals of the model records, scaled to the variance that
+    the moments imply. For an outcome of levels they are drawn from the logistic model.
 
     Args:
         regression: The regression.
@@ -172,12 +172,13 @@ def _limit(
 ) -> int:
     """Return the length limit with the least expected error.
 
-    The error has the noise, which grows with the limit, and a part of what the limit takes.
+    The error has two parts: the noise, which grows with the limit, and the remaining bias from what
+    the limit takes, which falls with it.
 
     Args:
         vectors: Vectors of the model records without a limit, shape (records, entries).
         records: Number of records of the file.
-        noise: Standard deviation of the noise of an entry relative to the limit.
+        noise: Standard deviation of the noise of an entry, relative to the limit.
         unit: The number 1 in the unit of the entries.
         least: Least limit, in mean lengths; 0 by default.
     """
@@ -192,7 +193,7 @@ def _limit(
         kept = np.minimum(1.0, times * mean / np.maximum(lengths, 1e-300))
         lost = ((1 - kept) @ sizes) / len(sizes)
         random = found.shape[1] * (noise * times * mean / max(records, 1.0)) ** 2
-        # What is left of the signal: the limit also weakens the response to the coefficients.
+        # The part of the signal that remains: the limit also weakens the response to coefficients.
         left = float((kept * lengths**2).mean()) / power
         errors.append((random + _MISJUDGED**2 * float(lost @ lost)) / max(left, 1e-6) ** 2)
     best = limits[int(np.argmin(errors))] * mean * unit

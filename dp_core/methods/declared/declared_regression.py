@@ -22,8 +22,8 @@ Codes = NDArray[np.integer[Any]]
 class DeclaredRegression:
     """A declared analysis with its columns as public features.
 
-    A number is a feature of its own, from -1 at the lowest to 1 at the highest position of its
-    grid. Levels have an indicator each, from the second on.
+    A number is one feature, from -1 at the lowest position of its grid to 1 at the highest. Each
+    level from the second on has an indicator.
 
     Attributes:
         analysis: The declared analysis.
@@ -85,7 +85,7 @@ class DeclaredRegression:
         return np.asarray((codes < np.array(sizes_of(self))).all(axis=1))
 
     def filled(self, codes: Codes, rng: np.random.Generator) -> Codes:
-        """Return records in which every missing value is one of its column, drawn uniformly.
+        """Return records in which missing values are uniform draws from the values of the column.
 
         Args:
             codes: Stored codes, as in `complete`.
@@ -122,7 +122,7 @@ def _predictor(column: Column) -> Predictor:
 
 
 def _outcome(column: Column) -> Number | Levels:
-    """Return the outcome; a whole number that can only be 0 or 1 is two levels."""
+    """Return the outcome; an integer that can only be 0 or 1 counts as two levels."""
     if column.kind == "integer" and (column.minimum, column.maximum) == (0, 1):
         return Levels(name=column.name, size=2)
     return _predictor(column)

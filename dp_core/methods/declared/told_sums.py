@@ -1,7 +1,7 @@
-"""What the second moments of a declared analysis tell about its columns and their pairs.
+"""Noisy sums of columns and of pairs, from the second moments of a declared analysis.
 
-Posterior sets are drawn given these sums. So they have the relations of a declared analysis also
-where the noise of the tables hides them, and a number has the variance that was measured.
+Posterior sets are drawn given these sums. So they show the relations of a declared analysis even if
+the noise of the tables hides them, and a number has the variance that was measured.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dp_core.wall.statistics.regressions.features import Number
 
 MOST_SUMS = 100
 """Largest number of sums of a pair; larger pairs are left to their tables."""
-_MISJUDGED = 0.3  # part of what the length limit takes that the model records may misjudge
+_MISJUDGED = 0.3  # relative error of the model records about what the limit takes
 
 
 def told_sums(
@@ -34,7 +34,7 @@ def told_sums(
     schema: Schema,
     scores: Mapping[str, Floats],
 ) -> dict[Clique, KnownSums]:
-    """Return the noisy sums of numbers, and of pairs of columns in the schema's order.
+    """Return the noisy sums of each number and of each pair of columns, in the schema's order.
 
     Columns that may be missing are left out, because the sums are over complete records.
 
@@ -84,12 +84,14 @@ class _Told:
 
     Attributes:
         noisy: Mean of w w', shape (features, features).
-        lost: What the length limit took from it; the model records tell it.
-        variance: Noise variance of an entry of the diagonal, of which the others have half.
+        lost: What the length limit took from it, estimated from the model records.
+        variance: Noise variance of an entry of the diagonal; entries off the diagonal have half of
+            it.
         records: Number of records of the file without missing values.
         constant: The constant 1 as a combination of the transformed features, shape (features,).
         means: Mean of each feature, shape (features,).
-        centred: Each feature less its mean as such a combination, shape (features, features).
+        centred: Each feature minus its mean, as a combination of the transformed features, shape
+            (features, features).
     """
 
     noisy: Floats
@@ -116,7 +118,7 @@ class _Told:
 
         Args:
             first: Combinations of the transformed features, shape (features, sums).
-            second: The combinations that they are multiplied by, same shape.
+            second: Their factors, also as combinations, same shape.
             weights: Value of each product by cell, one array for each sum.
         """
         values = np.einsum("ki,kl,li->i", first, self.noisy, second)

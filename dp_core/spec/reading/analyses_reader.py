@@ -55,8 +55,8 @@ def read_analyses(section: Node, schema: Schema) -> tuple[Schema, tuple[Declared
         raise node.error(f"is empty; name a formula, such as {EXAMPLE}, or remove analyses.")
     if len(items) > MOST_ANALYSES:
         raise node.error(
-            f"has {len(items)} formulas; declare at most {MOST_ANALYSES}, because each divides the"
-            " budget of the others."
+            f"has {len(items)} formulas; declare at most {MOST_ANALYSES}, because they divide one"
+            " budget."
         )
     found: list[DeclaredAnalysis] = []
     for item in items:
@@ -77,7 +77,7 @@ def check_analyses(
     method: str,
     synthesis: Mapping[str, Node],
 ) -> None:
-    """Refuse declared analyses without posterior sets, which tell what the sums do not.
+    """Refuse declared analyses if the sets are not posterior sets, which `infer` needs for them.
 
     Args:
         section: Result of `analyses_section`.
@@ -91,7 +91,7 @@ def check_analyses(
     """
     if not analyses or mode == "posterior":
         return
-    # What was typed that leads to another mode.
+    # The text of the spec that leads to another mode.
     sets = synthesis.get("sets")
     if sets is not None and sets.content in ("0", "1"):
         made = f"sets: {sets.content}"
@@ -100,6 +100,7 @@ def check_analyses(
     else:
         made = f"method: {method}, whose sets are made otherwise"
     raise section.error(
-        f"need posterior sets, which tell what the measured sums do not; this spec has {made}. Use"
-        " method: auto with synthesize: {sets: 5, mode: posterior}, or remove analyses."
+        "need posterior sets, because the answers take from them what the sums do not measure; this"
+        f" spec has {made}. Use method: auto with synthesize: {{sets: 5, mode: posterior}}, or"
+        " remove analyses."
     )

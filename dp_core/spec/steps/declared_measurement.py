@@ -37,7 +37,7 @@ _LIMIT = 1000
 _MEAN_RESIDUAL = 0.8  # mean size of a normal residual in standard deviations
 
 Settle: TypeAlias = Callable[[str, Sum], Sum]
-"""Returns the question to ask for a name and a question, the same at every call for a name."""
+"""Returns the question to ask, given a name and a question; always the same for one name."""
 
 
 def measure_analyses(
@@ -49,7 +49,7 @@ def measure_analyses(
     rows: int | None,
     settle: Settle = lambda _name, question: question,
 ) -> tuple[Totals, ...]:
-    """Return the noisy sums of the declared analyses: for each the moments, then scores twice.
+    """Return the noisy sums of the declared analyses: for each, the moments and then two scores.
 
     Args:
         plan: Plan of the release.
@@ -57,9 +57,9 @@ def measure_analyses(
         released: Everything that was measured before.
         selections: Result of `select`.
         rows: Number of records if it is public, otherwise None.
-        settle: Called with the name and the value of each question before it is asked; it returns
-            the question to ask, so that a repeated call after a crash asks the same. By default
-            that is the question itself.
+        settle: Called with the name of each question and the question, before it is asked. It
+            returns the question to ask, so that a run that resumes after a crash asks the same. By
+            default it returns the question that it was given.
     """
     spec = plan.spec
     if not spec.analyses:
@@ -95,14 +95,15 @@ def _stddev(curator: Curator, cost: Fraction, question: Sum) -> float:
 
 
 def parts(analyses: Sequence[DeclaredAnalysis]) -> dict[str, Fraction]:
-    """Return the part of the stage's budget for each sum of one of the analyses."""
+    """Return the part of the stage's budget that each sum of one analysis gets."""
     return {name: part / len(analyses) for name, part in PARTS.items()}
 
 
 def expected_width(plan: Plan, analysis: DeclaredAnalysis) -> float | None:
     """Return the expected width of a declared analysis's intervals relative to the file's own.
 
-    The forecast is for a typical file, from the budget and `rows_about`; None without these.
+    The forecast is for a typical file and depends on the budget and on `rows_about`. It is None
+    without `rows_about`, or if the stage has no budget.
     """
     rows, spec = plan.spec.schema.rows_about, plan.spec
     if not rows or not plan.costs.get("analyses"):

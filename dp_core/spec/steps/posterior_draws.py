@@ -59,7 +59,7 @@ class PosteriorDraws:
     def model_records(
         self, regression: DeclaredRegression, rng: np.random.Generator
     ) -> tuple[NDArray[np.uint16], float]:
-        """Return records of a regression's columns as the first two sets may have them.
+        """Return records of a regression's columns, drawn as for the first two sets.
 
         Args:
             regression: The declared regression.
@@ -67,8 +67,8 @@ class PosteriorDraws:
 
         Returns:
             Stored codes of records without missing values, shape (records, columns), in the order
-            of the analysis; and the estimated number of such records in the file. If no drawn
-            record has all values, missing ones are drawn evenly.
+            of the analysis; and the estimated number of such records in the file. If every drawn
+            record lacks a value, missing values are drawn uniformly.
         """
         spec, names = self._plan.spec, regression.analysis.columns
         # A model's one-way tables are in the domain's order.
@@ -92,7 +92,7 @@ class PosteriorDraws:
             )
             complete = regression.complete(codes)
             parts.append(self.size(number) * float(complete.mean()))
-            # Of a column that is hardly ever known, every draw may be missing.
+            # If a column is almost always missing, it may be missing in every draw.
             found.append(codes[complete] if complete.any() else regression.filled(codes, rng))
         return np.concatenate(found), float(np.mean(parts))
 
@@ -100,8 +100,8 @@ class PosteriorDraws:
 def in_codes(released: Sequence[Released]) -> list[Released]:
     """Return the results that refer to the codes of the schema, to which models are fitted.
 
-    The counts that chose bins and levels, and the sums of declared analyses, refer to the codes in
-    which the file is stored.
+    The counts that chose bins and levels, and the sums of declared analyses, are left out. They
+    refer to the codes in which the file is stored.
     """
     return [
         item
@@ -116,7 +116,7 @@ def _told_sums(
     selections: Sequence[Selection],
     rows: int | None,
 ) -> dict[Clique, KnownSums]:
-    """Return what the declared analyses tell of columns and pairs; {} before they are measured."""
+    """Return the noisy sums that declared analyses give of columns and pairs, by clique."""
     spec = plan.spec
     declared = [
         item for item in released if isinstance(item, Totals) and isinstance(item.of, SecondMoments)

@@ -1,7 +1,8 @@
-"""Sums over a table that were measured apart from it, as declared analyses do.
+"""Noisy sums over a table that were measured separately, as for declared analyses.
 
-The draws of the table are conditioned on them: a draw without them is moved by what its own sums
-are off from the measured ones (Matheron's rule, as in Wilson et al. 2021, Section 3).
+The draws of the table are conditioned on these sums. A draw is first made without them; then the
+difference between the measured sums and its own corrects it (Matheron's rule, as in Wilson et al.
+2021, Section 3).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class KnownSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition:
-    """Normal coordinates with independent variances, given noisy sums of them.
+    """Independent normal coordinates, given noisy sums of them.
 
     Attributes:
         mean: Mean of the coordinates given the sums, shape (coordinates,).
@@ -68,7 +69,7 @@ class Condition:
         return cls(mean + gain @ off, left, fit, weights, variances, gain, root)
 
     def deviations(self, scores: Floats, errors: Floats) -> Floats:
-        """Return draws about the mean, shape (sets, coordinates).
+        """Return deviations of draws from the mean, shape (sets, coordinates).
 
         Args:
             scores: Standard normal draws, shape (sets, coordinates).
