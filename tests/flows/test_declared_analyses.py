@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.analysis.regression import regression_answer
+from dp_core.analysis.regression.interval_warnings import Concern
 from dp_core.analysis.regression.regression_answer import infer
 from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.verify import verify
@@ -151,10 +152,26 @@ def test_a_release_that_uses_the_sums_answers_from_them_too(made):
 
 def test_the_narrower_of_the_two_answers_is_given(made, monkeypatch):
     bundle = read_bundle(made[0].out)
+    monkeypatch.setattr(regression_answer, "concerns", lambda *_: ())
     for ratio, told in ((0.9, "declared"), (1.1, "sets")):
         monkeypatch.setattr(regression_answer, "relative_width", lambda *_, ratio=ratio: ratio)
         answer = infer(bundle, FORMULAS[0])
         assert answer.answered_from == answer.to_json()["answered_from"] == told
+
+
+def test_wider_intervals_from_the_sums_are_given_if_a_warning_is_about_the_sets(made, monkeypatch):
+    bundle, text = read_bundle(made[0].out), "Within a bin, values are unrelated."
+    monkeypatch.setattr(regression_answer, "relative_width", lambda *_: 2.0)
+    monkeypatch.setattr(regression_answer, "concerns", lambda *_: ())
+    plain = infer(bundle, FORMULAS[0])
+    warning = Concern("bins", ("age",), text)
+    monkeypatch.setattr(regression_answer, "concerns", lambda *_: (warning,))
+    answer = infer(bundle, FORMULAS[0])
+    assert (plain.answered_from, answer.answered_from) == ("sets", "declared")
+    assert answer.warnings == []
+    assert "2 times narrower" in answer.notes[0]
+    assert answer.notes[0].endswith(text)
+    assert infer(bundle, "income ~ age").warnings == [text]
 
 
 @pytest.mark.usefixtures("from_sums")

@@ -140,8 +140,8 @@ class RegressionAnswer(Printed, Answer):
     """A combined regression, its rule, and what to beware of.
 
     Attributes:
-        answered_from: `sets`, or `declared` if the sums that the release measured for this formula
-            give narrower intervals.
+        answered_from: `declared` if the answer is from the sums that the release measured for this
+            formula: they give narrower intervals, or a warning is about the sets. Otherwise `sets`.
         size_factor: Factor on W if the sets and the file differ in size; else 1.
     """
 
@@ -307,15 +307,15 @@ def infer(
     general = tuple(general_warnings(bundle, combined))
     notes = list(_notes(bundle, design, fits, frames, factor, used))
     declared = _declared(bundle, formula, design, frames, combined)
+    sides = compared(formula, design, frames, claims.schema)
+    about = concerns(bundle, formula, sides, combined)
     if combined is not None and declared is not None:
         ratio = relative_width(declared, combined, level)
-        notes.insert(0, _about_declared(ratio))
-        if ratio < 1:
+        notes.insert(0, _about_declared(ratio, about))
+        # A narrow interval about a biased estimate is no better answer.
+        if ratio < 1 or about:
             combined, answered_from, words, covers = declared, "declared", DECLARED, DECLARED.covers
-    about: tuple[Concern, ...] = ()
-    if answered_from == "sets":
-        sides = compared(formula, design, frames, claims.schema)
-        about = concerns(bundle, formula, sides, combined)
+            about = ()
     reason = _not_honest(general, about)
     return RegressionAnswer(
         folder=str(bundle.folder),
@@ -370,16 +370,26 @@ def _declared(
     return declared_estimates(bundle, formula, design, frames, complete_df=combined.complete_df)
 
 
-def _about_declared(ratio: float) -> str:
-    """Return which of its two answers a declared analysis has, and how the other compares."""
+def _about_declared(ratio: float, about: Sequence[Concern]) -> str:
+    """Return which of its two answers a declared analysis has, and how the other compares.
+
+    Args:
+        ratio: Width of the intervals from the sums, relative to those from the sets.
+        about: Concerns about the answer from the sets.
+    """
+    source = (
+        "This analysis was declared: the answer is from the sums that the release measured for it."
+    )
     if ratio < 1:
+        return f"{source} The sets alone would give intervals {1 / ratio:.3g} times as wide."
+    if about:
         return (
-            "This analysis was declared: the answer is from the sums that the release measured for"
-            f" it. The sets alone would give intervals {1 / ratio:.3g} times as wide."
+            f"{source} Intervals from the sets would be {ratio:.3g} times narrower, but a warning"
+            f" about the sets would go with them: {about[0].text}"
         )
     return (
-        "This analysis was declared, but the sets tell as much: the sums that the release measured"
-        f" for it would give intervals {ratio:.3g} times as wide."
+        "This analysis was declared, but the answer is from the sets: the sums that the release"
+        f" measured for it would give intervals {ratio:.3g} times as wide."
     )
 
 
