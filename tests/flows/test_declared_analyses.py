@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import textwrap
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dp_core.analysis.notebook.open_bundle import read_bundle as open_bundle
 from dp_core.analysis.regression import regression_answer
 from dp_core.analysis.regression.interval_warnings import Concern
 from dp_core.analysis.regression.regression_answer import infer
@@ -169,9 +171,34 @@ def test_wider_intervals_from_the_sums_are_given_if_a_warning_is_about_the_sets(
     answer = infer(bundle, FORMULAS[0])
     assert (plain.answered_from, answer.answered_from) == ("sets", "declared")
     assert answer.warnings == []
+    fair = Concern("prior", ("age",), text)
+    monkeypatch.setattr(regression_answer, "concerns", lambda *_: (fair,))
+    assert infer(bundle, FORMULAS[0]).answered_from == "sets"
+    monkeypatch.setattr(regression_answer, "concerns", lambda *_: (warning,))
     assert "2 times narrower" in answer.notes[0]
     assert answer.notes[0].endswith(text)
     assert infer(bundle, "income ~ age").warnings == [text]
+
+
+def test_the_plan_says_why_it_has_no_expected_width(project, command, monkeypatch):
+    monkeypatch.setenv("DP_RELEASE_HOME", str(project.home))
+    schema = project.folder / "town.schema.yaml"
+    text = re.sub("^rows_about.*\n", "", schema.read_text(), flags=re.MULTILINE)
+
+    def planned(more):
+        schema.write_text(more + text)
+        return " ".join(command("plan", project.spec).out.split())
+
+    assert re.search(
+        r"Declared: income ~ sex \+ age: intervals about [\d.]+ times as wide",
+        planned("rows_about: 5000\n"),
+    )
+    assert "sex + age: no expected width, because the schema has no rows_about." in planned("")
+
+
+def test_a_bundle_in_python_names_its_declared_analyses(made):
+    facts = {each.label: each.text for each in open_bundle(made[0].out).page()[1:]}
+    assert facts["Declared"] == "; ".join(FORMULAS)
 
 
 @pytest.mark.usefixtures("from_sums")

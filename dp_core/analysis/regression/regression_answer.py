@@ -141,7 +141,8 @@ class RegressionAnswer(Printed, Answer):
 
     Attributes:
         answered_from: `declared` if the answer is from the sums that the release measured for this
-            formula: they give narrower intervals, or a warning is about the sets. Otherwise `sets`.
+            formula: they give narrower intervals, or those of the sets cover less often than
+            stated. Otherwise `sets`.
         size_factor: Factor on W if the sets and the file differ in size; else 1.
     """
 
@@ -311,9 +312,10 @@ def infer(
     about = concerns(bundle, formula, sides, combined)
     if combined is not None and declared is not None:
         ratio = relative_width(declared, combined, level)
-        notes.insert(0, _about_declared(ratio, about))
-        # A narrow interval about a biased estimate is no better answer.
-        if ratio < 1 or about:
+        # An interval that misses more often than it says is no better for being narrower.
+        worse = [each for each in about if each.kind not in ("inferred", "prior")]
+        notes.insert(0, _about_declared(ratio, worse))
+        if ratio < 1 or worse:
             combined, answered_from, words, covers = declared, "declared", DECLARED, DECLARED.covers
             about = ()
     reason = _not_honest(general, about)
@@ -370,22 +372,22 @@ def _declared(
     return declared_estimates(bundle, formula, design, frames, complete_df=combined.complete_df)
 
 
-def _about_declared(ratio: float, about: Sequence[Concern]) -> str:
+def _about_declared(ratio: float, worse: Sequence[Concern]) -> str:
     """Return which of its two answers a declared analysis has, and how the other compares.
 
     Args:
         ratio: Width of the intervals from the sums, relative to those from the sets.
-        about: Concerns about the answer from the sets.
+        worse: Reasons why intervals from the sets cover less often than stated.
     """
     source = (
         "This analysis was declared: the answer is from the sums that the release measured for it."
     )
     if ratio < 1:
         return f"{source} The sets alone would give intervals {1 / ratio:.3g} times as wide."
-    if about:
+    if worse:
         return (
             f"{source} Intervals from the sets would be {ratio:.3g} times narrower, but a warning"
-            f" about the sets would go with them: {about[0].text}"
+            f" about the sets would go with them: {worse[0].text}"
         )
     return (
         "This analysis was declared, but the answer is from the sets: the sums that the release"
