@@ -97,12 +97,12 @@ DECLARED = Wording(
     variance="T = W + (1 + 1/m) B",
     degrees_of_freedom="(m - 1) (1 + W/((1 + 1/m) B))^2; normal where B = 0",
     in_words=(
-        "the release measured noisy sums for this formula; W includes their noise, and the sets"
-        " tell only what the sums do not, so that B is the error of that"
+        "the release measured noisy sums for this formula. W includes their noise. What they do not"
+        " measure is taken from the sets, and B is the variance from that"
     ),
     covers=(
-        "Sampling and privacy noise. The limit on the influence of a record is corrected for with"
-        " the sets' records."
+        "Sampling and privacy noise. The effect of the length limit on records is estimated from"
+        " the sets."
     ),
     source="Rubin (1987)",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import textwrap
@@ -16,7 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from dp_core.analysis.notebook.open_bundle import read_bundle as open_bundle
 from dp_core.analysis.regression import regression_answer
+from dp_core.analysis.regression.interval_warnings import Concern
 from dp_core.analysis.regression.regression_answer import infer
 from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.verify import verify
@@ -71,12 +74,6 @@ def made(tmp_path_factory):
     return project, second
 
 
-@pytest.fixture
-def from_sums(monkeypatch):
-    """Answer declared analyses from their sums, however wide their intervals."""
-    monkeypatch.setattr(regression_answer, "relative_width", lambda *_: 0.5)
-
-
 def questions(project):
     """Return the charged questions by step, as JSON."""
     ledger = project.ledger()
@@ -120,7 +117,6 @@ def test_the_file_of_noisy_results_holds_the_sums_as_they_were_asked(made):
         assert [each for place, each in enumerate(found) if each not in found[:place]] == asked
 
 
-@pytest.mark.usefixtures("from_sums")
 @pytest.mark.parametrize(
     "formula",
     ["income ~ sex + age", "income ~ age + sex", "income~sex+age", "income ~ age + C(sex)"],
@@ -141,7 +137,6 @@ def test_a_declared_formula_is_answered_from_its_sums_however_it_is_typed(made, 
         assert numbers(found)[name] == pytest.approx(values, rel=1e-9)
 
 
-@pytest.mark.usefixtures("from_sums")
 @pytest.mark.parametrize(
     "formula",
     ["income ~ age", "income ~ sex * age", "income ~ age + sex - 1", "age ~ income + sex"],
@@ -150,7 +145,6 @@ def test_another_formula_is_answered_from_the_sets(made, formula):
     assert infer(read_bundle(made[0].out), formula).answered_from == "sets"
 
 
-@pytest.mark.usefixtures("from_sums")
 def test_a_release_that_uses_the_sums_answers_from_them_too(made):
     project, second = made
     assert verify(second.out).passed
@@ -161,15 +155,44 @@ def test_a_release_that_uses_the_sums_answers_from_them_too(made):
         assert found.sets == 3
 
 
-def test_the_narrower_of_the_two_answers_is_given(made, monkeypatch):
+@pytest.mark.parametrize(
+    ("ratio", "told"),
+    [(0.5, "would give intervals 2 times as wide"), (1.5, "would be 1.5 times narrower, but")],
+)
+def test_the_sums_answer_whatever_the_width_of_the_sets(made, monkeypatch, ratio, told):
+    """Sets can be biased, so the narrower answer is not the better one."""
     bundle = read_bundle(made[0].out)
-    for ratio, told in ((0.9, "declared"), (1.1, "sets")):
-        monkeypatch.setattr(regression_answer, "relative_width", lambda *_, ratio=ratio: ratio)
-        answer = infer(bundle, FORMULAS[0])
-        assert answer.answered_from == answer.to_json()["answered_from"] == told
+    warning = Concern("bins", ("age",), "Within a bin, values are unrelated.")
+    monkeypatch.setattr(regression_answer, "concerns", lambda *_: (warning,))
+    monkeypatch.setattr(regression_answer, "relative_width", lambda *_: ratio)
+    answer = infer(bundle, FORMULAS[0])
+    assert answer.answered_from == answer.to_json()["answered_from"] == "declared"
+    assert told in answer.notes[0]
+    assert answer.warnings == []
+    assert infer(bundle, "income ~ age").warnings == [warning.text]
 
 
-@pytest.mark.usefixtures("from_sums")
+def test_the_plan_says_why_it_has_no_expected_width(project, command, monkeypatch):
+    monkeypatch.setenv("DP_RELEASE_HOME", str(project.home))
+    schema = project.folder / "town.schema.yaml"
+    text = re.sub("^rows_about.*\n", "", schema.read_text(), flags=re.MULTILINE)
+
+    def planned(more):
+        schema.write_text(more + text)
+        return " ".join(command("plan", project.spec).out.split())
+
+    assert re.search(
+        r"Declared: income ~ sex \+ age: intervals about [\d.]+ times as wide",
+        planned("rows_about: 5000\n"),
+    )
+    assert "sex + age: no expected width, because the schema has no rows_about." in planned("")
+
+
+def test_a_bundle_in_python_names_its_declared_analyses(made):
+    facts = {each.label: each.text for each in open_bundle(made[0].out).page()[1:]}
+    assert facts["Declared"] == "; ".join(FORMULAS)
+
+
 def test_json_and_text_say_what_the_answer_is_from(made, command):
     out = made[0].out
     assert command("infer", out, FORMULAS[0], "--json").json["answered_from"] == "declared"
@@ -177,7 +200,6 @@ def test_json_and_text_say_what_the_answer_is_from(made, command):
     assert command("infer", out, "income ~ age", "--json").json["answered_from"] == "sets"
 
 
-@pytest.mark.usefixtures("from_sums")
 def test_sets_of_another_mode_are_made_of_the_tables_alone(made, monkeypatch):
     """The sums say nothing about sets that are no draws; `infer` then has the sets' own answer."""
     project, _ = made
@@ -438,7 +460,6 @@ def test_a_statement_that_leaves_its_analyses_out_does_not_verify(forged):
         "{epsilon: 2, delta: 1e-6, neighbours: replace-one}",
     ],
 )
-@pytest.mark.usefixtures("from_sums")
 def test_every_guarantee_can_be_spent_on_analyses(project, privacy):
     relation = "replace-one" if "replace-one" in privacy else "add-remove"
     project.open_account("other", neighbours=relation)

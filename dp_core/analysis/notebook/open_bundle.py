@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 
 from dp_core.analysis.notebook.noisy_tables import NoisyTables
@@ -79,6 +80,7 @@ class OpenBundle(Printed):
         'records'
         """
         _check_text("question", question)
+        _check_level(level)
         return answer_query(self._bundle, self._sources, question, level=level, sampling=sampling)
 
     def infer(
@@ -111,6 +113,7 @@ class OpenBundle(Printed):
         True
         """
         _check_text("formula", formula)
+        _check_level(level)
         return regression(
             self._bundle, formula, family=family, level=level, naive=naive, weighted=weighted
         )
@@ -145,9 +148,9 @@ class OpenBundle(Printed):
         )
 
     def page(self) -> Page:
-        """Return the release, its guarantee, its tables and its sets."""
+        """Return the release, its guarantee, its tables, its sets and its declared analyses."""
         statement, schema = self.statement, self._bundle.claims.schema
-        release = statement["release"]
+        release, declared = statement["release"], self._bundle.declared
         return (
             Sentence(
                 f"{release['title']} (release {release['name']}, version {release['version']})"
@@ -159,6 +162,7 @@ class OpenBundle(Printed):
                 f"{len(self.tables):,} of counts; {len(self._bundle.measured):,} measurements",
             ),
             Fact("Sets", sets_words(statement)),
+            *((Fact("Declared", "; ".join(declared)),) if declared else ()),
             Fact("Columns", ", ".join(schema.names)),
         )
 
@@ -190,3 +194,8 @@ def _check_text(name: str, text: object) -> None:
     if not isinstance(text, str):
         raise TypeError(f"The {name} must be a text, not {type(text).__name__}.")
     plain_text(f"The {name}", text)
+
+
+def _check_level(level: object) -> None:
+    if not isinstance(level, Real):
+        raise TypeError(f"The level must be a number, such as 0.95, not {level!r:.40}.")

@@ -37,9 +37,11 @@ class SyntheticSets(Printed, Sequence["pd.DataFrame"]):
     @overload
     def __getitem__(self, place: slice) -> list[pd.DataFrame]: ...
 
-    def __getitem__(self, place: int | slice) -> pd.DataFrame | list[pd.DataFrame]:
+    def __getitem__(self, place: int | slice | str) -> pd.DataFrame | list[pd.DataFrame]:
         if isinstance(place, slice):
             return [self[each] for each in range(len(self))[place]]
+        if isinstance(place, str):
+            raise TypeError(f"{self._no_set()} Write sets[0][{place!r}] for a column of a set.")
         try:
             number = range(len(self))[place] + 1
         except IndexError:

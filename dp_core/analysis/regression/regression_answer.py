@@ -140,8 +140,8 @@ class RegressionAnswer(Printed, Answer):
     """A combined regression, its rule, and what to beware of.
 
     Attributes:
-        answered_from: `sets`, or `declared` if the sums that the release measured for this formula
-            give narrower intervals.
+        answered_from: `declared` if the answer is from the sums that the release measured for this
+            formula, otherwise `sets`.
         size_factor: Factor on W if the sets and the file differ in size; else 1.
     """
 
@@ -307,13 +307,13 @@ def infer(
     general = tuple(general_warnings(bundle, combined))
     notes = list(_notes(bundle, design, fits, frames, factor, used))
     declared = _declared(bundle, formula, design, frames, combined)
-    if combined is not None and declared is not None:
-        ratio = relative_width(declared, combined, level)
-        notes.insert(0, _about_declared(ratio))
-        if ratio < 1:
-            combined, answered_from, words, covers = declared, "declared", DECLARED, DECLARED.covers
     about: tuple[Concern, ...] = ()
-    if answered_from == "sets":
+    if combined is not None and declared is not None:
+        # Not the narrower answer: sets can be biased, and an interval that misses is no better for
+        # being narrow.
+        notes.insert(0, _about_declared(relative_width(declared, combined, level)))
+        combined, answered_from, words, covers = declared, "declared", DECLARED, DECLARED.covers
+    else:
         sides = compared(formula, design, frames, claims.schema)
         about = concerns(bundle, formula, sides, combined)
     reason = _not_honest(general, about)
@@ -371,15 +371,19 @@ def _declared(
 
 
 def _about_declared(ratio: float) -> str:
-    """Return which of its two answers a declared analysis has, and how the other compares."""
+    """Return that a declared analysis was answered from its sums, and how the sets compare.
+
+    Args:
+        ratio: Width of the intervals from the sums, relative to those from the sets.
+    """
+    source = (
+        "This analysis was declared: the answer is from the sums that the release measured for it."
+    )
     if ratio < 1:
-        return (
-            "This analysis was declared: the answer is from the sums that the release measured for"
-            f" it. The sets alone would give intervals {1 / ratio:.3g} times as wide."
-        )
+        return f"{source} The sets alone would give intervals {1 / ratio:.3g} times as wide."
     return (
-        "This analysis was declared, but the sets tell as much: the sums that the release measured"
-        f" for it would give intervals {ratio:.3g} times as wide."
+        f"{source} Intervals from the sets would be {ratio:.3g} times narrower, but their bins and"
+        " their prior can bias them."
     )
 
 

@@ -81,8 +81,8 @@ def read_formula(text: str, columns: Sequence[str]) -> Formula:
     left = described.lhs_termlist
     if len(left) != 1 or len(left[0].factors) != 1:
         raise BadInput(
-            f"The formula {text!r:.120} has not one outcome on its left; sums of columns go into"
-            " I(...), as in 'I(a + b) ~ c'."
+            f"The formula {text!r:.120} must have exactly one outcome on its left; sums of columns"
+            " go into I(...), as in 'I(a + b) ~ c'."
         )
     outcome = left[0].factors[0].code
     terms, by_level = [], []

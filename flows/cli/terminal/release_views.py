@@ -79,6 +79,8 @@ def plan(console: Console, plan: PlanAnswer) -> None:
     for analysis in plan.analyses or ():
         wide = analysis.relative_width
         known = f": intervals about {wide:.2g} times as wide as the file's own" if wide else ""
+        if not plan.rows_about:
+            known = ": no expected width, because the schema has no rows_about"
         console.print(f"Declared: {analysis.formula}{known}.")
     if plan.wanted:
         console.print()

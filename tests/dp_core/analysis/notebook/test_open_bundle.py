@@ -64,6 +64,11 @@ def test_a_set_that_is_not_there_is_an_index_error(first):
         first.sets[3]
 
 
+def test_a_column_in_place_of_a_set_is_a_type_error_that_says_what_to_write(first):
+    with pytest.raises(TypeError, match=r"sets\[0\]\['income'\]"):
+        first.sets["income"]
+
+
 # -- tables
 
 
@@ -257,6 +262,12 @@ def test_a_mistake_is_a_sentence_of_bad_input(first, call, said):
 def test_a_question_that_is_no_text_is_a_type_error(first, call):
     with pytest.raises(TypeError, match="text"):
         getattr(first, call)(3)
+
+
+@pytest.mark.parametrize(("call", "text"), [("query", "count"), ("infer", "income ~ age")])
+def test_a_level_that_is_no_number_is_a_type_error(first, call, text):
+    with pytest.raises(TypeError, match=r"level must be a number, such as 0\.95, not '95%'"):
+        getattr(first, call)(text, level="95%")
 
 
 def test_what_is_no_bundle_is_refused(town_folder, tmp_path):
