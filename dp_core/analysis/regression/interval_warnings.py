@@ -42,6 +42,9 @@ Of the values tried in `benchmarks/interval_warnings.py`, it best separated inte
 the others. With a bias of half of its half width, an interval covers in 83 % of cases."""
 MOVED = 0.2
 """Change of a coefficient by bins, in half widths of its interval, from which to warn."""
+CLEAR = 5.0
+"""Size of a coefficient, in standard errors by the noise of the tables, from which these tell
+enough of it."""
 COVERS = 0.65
 """Coverage of a 95 % interval below which a warning names its coefficient, in mode `shared`.
 
@@ -289,6 +292,9 @@ class _Measured:
             float(np.atleast_2d(each)[one.place, one.place])
             for each in (self.combined.within, self.combined.between)
         )
+        noise = errors.noise / max(errors.sampling, 1e-300) * math.sqrt(within)
+        if abs(float(np.atleast_1d(self.combined.estimate)[one.place])) > CLEAR * noise:
+            return False
         spread = math.sqrt((1 + 1 / self.combined.sets) * between / max(within, 1e-300))
         return errors.noise > PRIOR * spread * errors.sampling
 
