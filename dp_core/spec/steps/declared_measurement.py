@@ -14,10 +14,9 @@ from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.methods.declared.declared_answers import coefficients_near
 from dp_core.methods.declared.declared_moments import estimated_moments
 from dp_core.methods.declared.declared_questions import (
-    LEAST_OF_NUMBER,
     PARTS,
     SCORES,
-    USUAL_LIMIT,
+    USUAL_LIMITS,
     coefficients_of,
     moments_question,
     scores_question,
@@ -120,7 +119,7 @@ def expected_width(plan: Plan, analysis: DeclaredAnalysis) -> float | None:
     l1, l2_squared = sensitivities(question, spec.privacy.relation)
     cost = plan.costs["analyses"] * parts(spec.analyses)[SCORES[-1]]
     noise = plan.currency.noise(cost, l1=l1, l2_squared=l2_squared).stddev / _LIMIT
-    times = LEAST_OF_NUMBER if regression.linear else USUAL_LIMIT
+    times = USUAL_LIMITS["linear" if regression.linear else "levels"]
     # The mean length of a record's scores, in standard deviations of the residual.
     length = _MEAN_RESIDUAL * math.sqrt(width)
     return math.hypot(1.0, noise * times * length / math.sqrt(rows))
