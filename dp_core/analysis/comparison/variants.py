@@ -103,10 +103,18 @@ def read_given(path: Path, work: Path) -> Given:
     root = load(path).root
     plain = _plain(root)
     problem: BadInput | None = None
+    declared = False
     try:
-        require_files(load_spec(path).data, "A comparison")
+        spec = load_spec(path)
+        require_files(spec.data, "A comparison")
+        declared = bool(spec.analyses)
     except BadInput as error:
         problem = error
+    if declared:
+        raise BadInput(
+            f"{path}: declares analyses, which a comparison does not measure; remove analyses to"
+            " compare the sets."
+        )
     if problem is not None and not (isinstance(plain, dict) and _common(plain)):
         raise problem
     method = str(plain.get("method", DEFAULT_METHOD))

@@ -168,3 +168,8 @@ def test_places_in_files_that_nobody_wrote_are_left_out():
     assert told("a-b.yaml, line 5, select: needs cliques.") == "select: needs cliques."
     assert told("a-b.yaml: has too little.") == "has too little."
     assert told("No noise gives that: raise it.") == "No noise gives that: raise it."
+
+
+def test_declared_analyses_are_refused(tmp_path, work):
+    with pytest.raises(BadInput, match=r"first\.yaml: declares analyses.*remove analyses"):
+        given(tmp_path / "a", work, 'analyses: ["a ~ b"]\nsynthesize: {sets: 2}\n', method="auto")
