@@ -20,7 +20,7 @@ from dp_core.spec.plan import (
     check_reach,
     with_gaussian_noise,
 )
-from dp_core.spec.steps.declared_measurement import expected_width
+from dp_core.spec.steps.declared_forecast import expected_width
 from flows.answers.amounts import (
     AccountAbove,
     PrivacyAmount,

@@ -1,6 +1,6 @@
 """Parts of `dp_core.spec.procedure` that have files of their own.
 
 `seeded` makes the random generators of post-processing. `posterior_draws` draws a release's tables.
-`declared_measurement` asks for the sums of declared analyses; it takes a curator, as the procedure
-does.
+`declared_forecast` says how wide the intervals of declared analyses will be. `declared_measurement`
+asks for their sums; it takes a curator, as the procedure does.
 """
