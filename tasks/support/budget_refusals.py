@@ -164,7 +164,6 @@ def _users(uses: Sequence[RecentUse]) -> str:
 
 def _advice(plan: Plan, accounts: Sequence[Room]) -> str:
     """Return what would fit in all accounts that pay, not only in the refusing one."""
-    privacy, spec = plan.spec.privacy, plan.spec
     rooms = [(room.terms, room.left) for room in accounts]
     # A basic account takes epsilon and delta, whatever the noise.
     basic = all(terms.is_basic for terms, _ in rooms)
@@ -172,7 +171,15 @@ def _advice(plan: Plan, accounts: Sequence[Room]) -> str:
     if gaussian is not None and all(
         terms.promised(gaussian.currency, *gaussian.promise).within(left) for terms, left in rooms
     ):
-        return " With `measure: {noise: gaussian}` in the spec it fits."
+        return (
+            f"{_what_fits(plan, rooms, None)} With `measure: {{noise: gaussian}}` it fits as it is."
+        )
+    return _what_fits(plan, rooms, gaussian)
+
+
+def _what_fits(plan: Plan, rooms: Sequence[tuple[Terms, Amount]], gaussian: Plan | None) -> str:
+    """Return the largest epsilon or delta that fits, also with Gaussian noise if that is larger."""
+    privacy, spec = plan.spec.privacy, plan.spec
     deltas = [left.delta for terms, left in rooms if terms.is_basic]
     delta = max(Fraction(0), min([privacy.delta, *deltas]))
     if delta < privacy.delta:
@@ -204,20 +211,17 @@ def _advice(plan: Plan, accounts: Sequence[Room]) -> str:
             f" The largest that still fits is privacy.epsilon {exact(largest)} with privacy.delta"
             f" {show(delta)}."
         )
-    if gaussian is not None:
-        by_gaussian = _currency_of(gaussian, delta)
-        more = min(largest_epsilon(terms, left, delta, by_gaussian) for terms, left in rooms)
-        if more > largest:
-            return (
-                " With `measure: {noise: gaussian}` in the spec, the largest privacy.epsilon that"
-                f" still fits is {exact(more)}."
-            )
     advice = f" The largest privacy.epsilon that still fits is {exact(largest)}"
     if spec.mode == "split" and spec.sets > 1:
         sets = min(
             most_sets(terms, left, plan.currency, privacy.delta, spec.sets) for terms, left in rooms
         )
         advice += f"; {_sets(plan, sets, largest)}"
+    if gaussian is not None:
+        by_gaussian = _currency_of(gaussian, delta)
+        more = min(largest_epsilon(terms, left, delta, by_gaussian) for terms, left in rooms)
+        if more > largest:
+            advice += f"; with `measure: {{noise: gaussian}}` it is {exact(more)}"
     return advice + "."
 
 

@@ -521,7 +521,7 @@ def test_a_zcdp_account_names_the_noise_that_it_has_room_for(project, command, t
     assert "enough for 1 release" in command("plan", spec).out
     count = entries(project)
     run = ("run", spec, "--out", tmp_path / "out")
-    assert_refused(command(*run), 3, "With `measure: {noise: gaussian}` in the spec it fits.")
+    assert_refused(command(*run), 3, "With `measure: {noise: gaussian}` it fits as it is.")
     assert entries(project) == count
     stated = auto.replace("auto", "gaussian")
     answer = command("plan", project.write_spec(stated, account="one"), "--json").json
@@ -530,8 +530,8 @@ def test_a_zcdp_account_names_the_noise_that_it_has_room_for(project, command, t
 
     project.write_spec(auto, account="less")
     refused = command(*run)
-    assert_refused(refused, 3, "With `measure: {noise: gaussian}` in the spec, the largest")
-    largest = re.search(r"still fits is (\S+)\. \(", refused.err)[1]
+    assert_refused(refused, 3, "with `measure: {noise: gaussian}` it is")
+    largest = re.search(r"gaussian}` it is (\S+)\. \(", refused.err)[1]
     privacy = f"{{epsilon: {largest}, delta: 1e-6}}"
     answer = command("plan", project.write_spec(stated, account="less", privacy=privacy), "--json")
     assert answer.json["more_such_releases"] == 1
