@@ -109,7 +109,7 @@ def measured_cliques(
         if isinstance(item, Measurement | SparseTable) and item.clique:
             tables.setdefault(item.replicate, []).append(item.clique)
         elif isinstance(item, Totals) and item.stage in ("domain", "analyses"):
-            continue  # the sets are not made from it
+            continue  # no table: it chose bins and levels, or belongs to one declared formula
         elif isinstance(item, Totals) and isinstance(item.of, Interaction):
             beyond.append((item.replicate, item.of.clique))
         elif isinstance(item, Totals) and isinstance(item.of, BinnedCounts):

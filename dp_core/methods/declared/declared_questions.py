@@ -101,8 +101,8 @@ def scores_question(
         )
 
     residual = modelled_residuals(regression, codes, at, moments, rng)
-    vectors = question(LONGEST).vectors_of(codes, residual)
     long = question(LONGEST)
+    vectors = long.vectors_of(codes, residual)
     least = LEAST_OF_NUMBER if regression.linear else 0.0
     limit = _limit(vectors, records, _relative(long, noise), float(UNIT * ONE), least)
     return question(limit)

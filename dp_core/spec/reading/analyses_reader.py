@@ -15,6 +15,8 @@ from dp_core.spec.release_spec import Mode
 EXAMPLE = '["income ~ age + sex"]'
 MOST_ANALYSES = 20
 
+_FORM = f"{{formulas: {EXAMPLE}, share: 0.3}}"
+
 
 def analyses_section(node: Node | None, root: Node) -> Node:
     """Return the section of the stage `analyses`: its formulas and its share.
@@ -30,9 +32,6 @@ def analyses_section(node: Node | None, root: Node) -> Node:
         node.fields(("formulas", "share"), required=("formulas",), example=_FORM)
         return node
     return Node({"formulas": node}, node.source, node.line, "analyses")
-
-
-_FORM = f"{{formulas: {EXAMPLE}, share: 0.3}}"
 
 
 def read_analyses(section: Node, schema: Schema) -> tuple[Schema, tuple[DeclaredAnalysis, ...]]:
@@ -62,8 +61,8 @@ def read_analyses(section: Node, schema: Schema) -> tuple[Schema, tuple[Declared
     for item in items:
         text = item.text(example="income ~ age + sex")
         analysis = in_place(item, declared_analysis, text, schema)
-        if any({*analysis.columns} == {*other.columns} and analysis.outcome == other.outcome
-               for other in found):  # fmt: skip
+        same = [each for each in found if each.outcome == analysis.outcome]
+        if any({*each.columns} == {*analysis.columns} for each in same):
             raise item.error(f"{shown(text)} is declared twice; remove one.")
         found.append(analysis)
     names = {name for analysis in found for name in analysis.columns}
