@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dp_core.bundle.report.provenance import listed
 from dp_core.display.answer import INLINE, OMITTED, Answer
+from dp_core.errors import BudgetRefused
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
@@ -125,10 +126,20 @@ class Threshold(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal(Answer):
+    """Why the ledger would refuse a plan, and the heading of the runbook that says what to do."""
+
+    error: str
+    runbook: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class AccountRoom(Answer):
     """What the account of a plan has left, and for how many releases of the plan.
 
     Attributes:
+        refused: Why the ledger would refuse the release today; None if it would not. A plan that
+            only waits for approval is not refused.
         more_with_gaussian_noise: The same number if the spec stated `measure.noise: gaussian`; None
             if it is not larger.
     """
@@ -141,6 +152,7 @@ class AccountRoom(Answer):
     more_such_releases: int | None = None
     more_with_gaussian_noise: int | None = field(default=None, metadata=OMITTED)
     approval: PlanApproval | None = None
+    refused: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +195,11 @@ class PlanAnswer(Answer):
     room: AccountRoom = field(metadata=INLINE)
     measurements: str | None = field(default=None, metadata=OMITTED)
     spec: Mapping[str, Any]
+
+    @property
+    def exit_code(self) -> int:
+        """3 if the ledger would refuse the release, otherwise 0."""
+        return BudgetRefused.exit_code if self.room.refused else 0
 
 
 def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
@@ -251,7 +268,10 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
     account = ledger.find_account(plan.spec.account) if ledger else None
     if ledger is None or account is None:
         known = [one.name for one in ledger.accounts()] if ledger else []
-        return AccountRoom(False, no_account(known, plan.spec.account))
+        missing = no_account(known, plan.spec.account)
+        return AccountRoom(False, missing, refused=Refusal(missing, "no-account"))
+    refusal = ledger.refusal(plan)
+    refused = Refusal(refusal.message, refusal.row) if refusal else None
     closed = any(one.charter.closed for one in ledger.lineage(account.name))
     if plan.spec.measurements is not None:
         return AccountRoom(
@@ -261,6 +281,7 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
             left=amount_left(account.terms, account.left),
             above=account_above(account.above),
             approval=plan_approval(ledger, plan),
+            refused=refused,
         )
     own, *others = ledger.balances(account.name)
     fits, least = fitting_now(own, plan, account.day), own
@@ -283,6 +304,7 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
         more_such_releases=0 if closed else fits,
         more_with_gaussian_noise=more if more > fits else None,
         approval=plan_approval(ledger, plan),
+        refused=refused,
     )
 
 

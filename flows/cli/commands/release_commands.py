@@ -73,7 +73,10 @@ def demo(out: Path | None, verbose: bool) -> answers.PublishedRelease:
 @click.argument("spec", type=PATH)
 @answering("release_views.plan")
 def plan(spec: Path) -> PlanAnswer:
-    """Show the cost and noise of a release; opens no data."""
+    """Show the cost and noise of a release; opens no data.
+
+    The exit code is 3 if the ledger would refuse the release.
+    """
     from dp_core.spec.plan import make_plan
     from flows.answers.plan_answers import plan_answer
     from tasks.run.earlier_releases import load_release

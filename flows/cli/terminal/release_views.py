@@ -133,11 +133,7 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
 
 def _account(console: Console, plan: PlanAnswer) -> None:
     room = plan.room
-    if room.left is None:
-        sentence(console, room.account_missing or "")
-    elif room.account_closed:
-        console.print(f"Account {plan.account!r}, or an account above it, is closed.")
-    else:
+    if room.left is not None and not room.account_closed:
         left = left_of(plan.account, room.left, room.above)
         fits = "not enough for this release"
         if plan.measurements:
@@ -148,15 +144,18 @@ def _account(console: Console, plan: PlanAnswer) -> None:
         if more := room.more_with_gaussian_noise:
             said += f" With `measure: {{noise: gaussian}}`, enough for {plural(more, 'release')}."
         sentence(console, said)
-    approval = room.approval
-    if approval is None:
-        return
-    if approval.approved:
-        words = f"by {approval.by} on {approval.day}: {approval.reason}"
-    else:
-        owners = " and ".join(approval.waits_for)
-        words = f"required from {owners}: dp-release ledger approve SPEC --by NAME --reason TEXT"
-    fact(console, "Approval", words)
+    if approval := room.approval:
+        if approval.approved:
+            words = f"by {approval.by} on {approval.day}: {approval.reason}"
+        else:
+            owners = " and ".join(approval.waits_for)
+            words = (
+                f"required from {owners}: dp-release ledger approve SPEC --by NAME --reason TEXT"
+            )
+        fact(console, "Approval", words)
+    if room.refused:
+        row = f" (runbook: {room.refused.runbook})" if room.refused.runbook else ""
+        sentence(console, f"The ledger would refuse this release. {room.refused.error}{row}")
 
 
 def _planned_tables(console: Console, plan: PlanAnswer) -> None:
