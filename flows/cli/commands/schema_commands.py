@@ -1,4 +1,4 @@
-"""`dp-release schema`: a draft for a file or a table, and the suite of a schema; reads no rows."""
+"""`dp-release schema`: a draft, a check of a file, and the suite of a schema."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from flows.cli.command_parts import PATH, CommandGroup, answering, cli
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from dp_core.inspection.findings import FileCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,22 @@ def schema_draft(file: str, database: str | None) -> SchemaDraft:
     from flows.cli.actions.drafting import draft
 
     return SchemaDraft(draft(file, database))
+
+
+@schema.command("check")
+@click.argument("file", metavar="SCHEMA", type=PATH)
+@click.argument("data", metavar="FILE...", nargs=-1, required=True)
+@answering("schema_views.checked")
+def schema_check(file: Path, data: tuple[str, ...]) -> FileCheck:
+    """Show everything in a file that does not fit a schema.
+
+    Confidential: it prints values and counts, for the person who may see the data. It needs no
+    account, spends nothing and writes nothing. Several files or a glob are one file of a release.
+    It ends with exit code 2 if a release would refuse the file.
+    """
+    from flows.cli.actions.file_check import check
+
+    return check(file, data)
 
 
 @dataclass(frozen=True, slots=True)
