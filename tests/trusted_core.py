@@ -14,7 +14,8 @@ A file belongs to the trusted core if it
 - or lies below the wall, and is imported by the wall, the confidential side, the ledger or the
   counting.
 
-`dp_core/audit` holds generated files only, and no release imports it.
+`dp_core/audit` holds generated files only. `dp_core/inspection` shows a file to a person who may
+see it. No release imports either.
 
 The rooms beyond the wall (`methods`, `spec`, `bundle`, `analysis`) may import neither the
 confidential side nor the noise: import contracts in `pyproject.toml` refuse it.
@@ -37,6 +38,8 @@ HANDLES = ("dp_core.tables.marginal", "tasks.run.confidential_run")
 """Modules whose objects reach rows or exact counts: a module that imports one may hold them."""
 AUDIT = ("dp_core.audit",)
 """Room that counts generated files exactly, and replaces the samplers while it asks about them."""
+INSPECTION = ("dp_core.inspection", "flows.cli.actions.file_check")
+"""What shows a file to a person who may see it: no release imports it, and it writes nothing."""
 BEYOND = ("dp_core.methods", "dp_core.spec", "dp_core.bundle", "dp_core.analysis")
 """Rooms that the import contracts keep from the data."""
 DECIDES = (
@@ -129,7 +132,7 @@ def trusted() -> dict[str, str]:
     """Return the modules of the trusted core with the part of it that each belongs to."""
     found: dict[str, str] = {}
     for module in modules():
-        if within(module, AUDIT):
+        if within(module, (*AUDIT, *INSPECTION)):
             continue
         if within(module, ("dp_core.wall",)) or module in DECIDES:
             found[module] = "decides"
