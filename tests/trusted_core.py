@@ -14,7 +14,8 @@ A file belongs to the trusted core if it
 - or lies below the wall, and is imported by the wall, the confidential side, the ledger or the
   counting.
 
-`dp_core/audit` holds generated files only, and no release imports it.
+`dp_core/audit` holds generated files only, and `dp_core/public_data` frames that the caller
+declares public. No release imports either.
 
 The rooms beyond the wall (`methods`, `spec`, `bundle`, `analysis`) may import neither the
 confidential side nor the noise: import contracts in `pyproject.toml` refuse it.
@@ -37,6 +38,8 @@ HANDLES = ("dp_core.tables.marginal", "tasks.run.confidential_run")
 """Modules whose objects reach rows or exact counts: a module that imports one may hold them."""
 AUDIT = ("dp_core.audit",)
 """Room that counts generated files exactly, and replaces the samplers while it asks about them."""
+PUBLIC_DATA = ("dp_core.public_data",)
+"""Room that counts public frames in memory, for `dp_core.release`: no release imports it."""
 BEYOND = ("dp_core.methods", "dp_core.spec", "dp_core.bundle", "dp_core.analysis")
 """Rooms that the import contracts keep from the data."""
 DECIDES = (
@@ -129,7 +132,7 @@ def trusted() -> dict[str, str]:
     """Return the modules of the trusted core with the part of it that each belongs to."""
     found: dict[str, str] = {}
     for module in modules():
-        if within(module, AUDIT):
+        if within(module, (*AUDIT, *PUBLIC_DATA)):
             continue
         if within(module, ("dp_core.wall",)) or module in DECIDES:
             found[module] = "decides"
