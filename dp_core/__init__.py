@@ -13,46 +13,62 @@ The names of `__all__` are this library's face. They are imported when they are 
 `schema` holds what is public about a file. `confidential` holds rows and exact counts. `wall` turns
 exact counts into noisy values, and charges for each. `methods`, `spec`, `bundle` and `analysis` are
 beyond the wall: they see noisy values only. `documents`, `tables`, `metrics`, `inference` and
-`display` are shared tools. `audit` checks the charges on generated files. A room imports only the
+`display` are shared tools. `audit` checks the charges on generated files, and `public_data` makes
+releases of public frames in memory. A room imports only the
 rooms below it; `pyproject.toml` has the order.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dp_core.analysis.notebook.memory_release import MemoryRelease as MemoryRelease
     from dp_core.analysis.notebook.open_bundle import OpenBundle as OpenBundle
     from dp_core.analysis.notebook.open_bundle import read_bundle as read_bundle
+    from dp_core.analysis.notebook.plan_page import PlanPage as PlanPage
+    from dp_core.analysis.notebook.schemas import SchemaDraft as SchemaDraft
+    from dp_core.analysis.notebook.schemas import draft_schema as draft_schema
     from dp_core.analysis.notebook.schemas import read_schema as read_schema
     from dp_core.analysis.query.query_answer import QueryAnswer as QueryAnswer
     from dp_core.analysis.regression.regression_answer import RegressionAnswer as RegressionAnswer
     from dp_core.bundle.verification.verify import Verification as Verification
     from dp_core.errors import BadInput as BadInput
     from dp_core.errors import ReleaseError as ReleaseError
+    from dp_core.public_data.public_release import release as release
     from dp_core.schema.definition import Schema as Schema
 
 _HOMES = {
     "BadInput": "dp_core.errors",
+    "MemoryRelease": "dp_core.analysis.notebook.memory_release",
     "OpenBundle": "dp_core.analysis.notebook.open_bundle",
+    "PlanPage": "dp_core.analysis.notebook.plan_page",
     "QueryAnswer": "dp_core.analysis.query.query_answer",
     "RegressionAnswer": "dp_core.analysis.regression.regression_answer",
     "ReleaseError": "dp_core.errors",
     "Schema": "dp_core.schema.definition",
+    "SchemaDraft": "dp_core.analysis.notebook.schemas",
     "Verification": "dp_core.bundle.verification.verify",
+    "draft_schema": "dp_core.analysis.notebook.schemas",
     "read_bundle": "dp_core.analysis.notebook.open_bundle",
     "read_schema": "dp_core.analysis.notebook.schemas",
+    "release": "dp_core.public_data.public_release",
 }
 """Module of each name of the face; a test compares it with the imports above."""
 
 __all__ = [
     "BadInput",
+    "MemoryRelease",
     "OpenBundle",
+    "PlanPage",
     "QueryAnswer",
     "RegressionAnswer",
     "ReleaseError",
     "Schema",
+    "SchemaDraft",
     "Verification",
+    "draft_schema",
     "read_bundle",
     "read_schema",
+    "release",
 ]
 
 if not TYPE_CHECKING:  # a type checker would accept every name

@@ -1,6 +1,41 @@
 """The five Prefect flows, one file each: release, scheduled, compare, nightly and sweep.
 
-The folders beside them: `cli` (commands), `answers` (the commands' results), `releases` (what the
-flows share), `comparison` (of methods), `monitoring` (log, events, metrics, artifacts) and `engine`
-(Prefect's server and settings). `flows` imports `tasks` and `dp_core`; nothing imports `flows`.
+In Python, `from flows import run, resume` make a real release, as the commands do; both are
+imported when they are first used.
+
+The folders beside them: `cli` (commands), `notebook` (`run` and `resume`), `answers` (the commands'
+results), `releases` (what the flows share), `comparison` (of methods), `monitoring` (log, events,
+metrics, artifacts) and `engine` (Prefect's server and settings). `flows` imports `tasks` and
+`dp_core`; nothing imports `flows`.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flows.notebook.made_release import MadeRelease as MadeRelease
+    from flows.notebook.running import resume as resume
+    from flows.notebook.running import run as run
+
+_HOMES = {
+    "MadeRelease": "flows.notebook.made_release",
+    "resume": "flows.notebook.running",
+    "run": "flows.notebook.running",
+}
+"""Module of each name for Python; a test compares it with the imports above."""
+
+__all__ = ["MadeRelease", "resume", "run"]
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name: str) -> object:
+        """Return a name for Python; import its module first (PEP 562)."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'flows' has no attribute {name!r}")
+        from importlib import import_module
+
+        globals()[name] = found = getattr(import_module(_HOMES[name]), name)
+        return found
+
+    def __dir__() -> list[str]:
+        """Return the names for Python, besides what is imported."""
+        return sorted({*globals(), *__all__})

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shutil
 import traceback
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -22,8 +24,10 @@ def statements() -> Iterator[tuple[str, str]]:
     for block in BLOCK.findall(PAGE):
         assert block.startswith(PROMPT)
         for piece in re.split(r"^>>> ", block, flags=re.MULTILINE)[1:]:
-            statement, _, printed = piece.partition("\n")
-            yield statement, printed
+            first, *lines = piece.split("\n")
+            more = list(takewhile(lambda line: line.startswith("... "), lines))
+            statement = "\n".join([first, *(line.removeprefix("... ") for line in more)])
+            yield statement, "\n".join(lines[len(more) :])
 
 
 def carried_out(statement: str, names: dict[str, object]) -> str:
@@ -38,9 +42,10 @@ def carried_out(statement: str, names: dict[str, object]) -> str:
 
 
 def test_every_statement_prints_what_the_page_shows(
-    town_folder: Path, monkeypatch: pytest.MonkeyPatch
+    town_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(town_folder)
+    shutil.copytree(town_folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     names: dict[str, object] = {}
     shown = list(statements())

@@ -158,6 +158,7 @@ def test_every_room_and_module_that_the_trusted_core_names_is_there():
         *trusted_core.HANDLES,
         *trusted_core.AUDIT,
         *trusted_core.INSPECTION,
+        *trusted_core.PUBLIC_DATA,
         *trusted_core.BEYOND,
         *trusted_core.DECIDES,
         *trusted_core.RECORDS,
@@ -168,15 +169,19 @@ def test_every_room_and_module_that_the_trusted_core_names_is_there():
     assert [name for name in named if name not in modules()] == []
 
 
-def test_no_release_can_reach_the_audit():
-    """It replaces the samplers, and the trusted core leaves it out."""
-    importing = {
+def importing(rooms: tuple[str, ...]) -> set[str]:
+    """Return the modules outside some rooms that import one of them."""
+    return {
         name
         for name in modules()
-        if not trusted_core.within(name, trusted_core.AUDIT)
-        if any(trusted_core.within(each, trusted_core.AUDIT) for each in imports(name))
+        if not trusted_core.within(name, rooms)
+        if any(trusted_core.within(each, rooms) for each in imports(name))
     }
-    assert importing == {
+
+
+def test_no_release_can_reach_the_audit():
+    """It replaces the samplers, and the trusted core leaves it out."""
+    assert importing(trusted_core.AUDIT) == {
         "flows.answers.audit_answers",
         "flows.cli.commands.audit_command",
         "flows.cli.terminal.audit_views",
@@ -203,6 +208,16 @@ def test_no_release_can_reach_the_inspection_of_a_file():
         )
     }
     assert writing == set()
+
+
+def test_only_the_face_of_the_library_reaches_releases_of_public_frames():
+    """They count in memory, without a ledger."""
+    assert importing(trusted_core.PUBLIC_DATA) == {"dp_core"}
+    # These use the folder of the face only.
+    assert {name for name in modules() if "dp_core" in imports(name)} == {
+        "tasks.counting.worker_check",
+        "flows.comparison.cell_processes",
+    }
 
 
 @pytest.mark.parametrize(

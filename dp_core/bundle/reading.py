@@ -1,22 +1,68 @@
-"""Reads a bundle for the analysis of its sets, after verification."""
+"""A release as its analysis reads it: from a bundle, after verification, or from memory."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from dp_core.bundle.files.codebook import MARGINALS
+from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.statement.release_json import STATEMENT, origin_of
-from dp_core.bundle.verification.claims import Claims, read_claims
+from dp_core.bundle.verification.claims import read_claims
 from dp_core.bundle.verification.files_check import check_files
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
 from dp_core.inference.combining_rules import Origin
+from dp_core.schema.definition import Schema
+from dp_core.schema.privacy import Relation
+from dp_core.wall.accounting.currency import Currency
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Facts(Protocol):
+    """What an analysis must know about a release; the claims of a statement are such facts."""
+
+    @property
+    def name(self) -> str:
+        """Name of the release."""
+
+    @property
+    def relation(self) -> Relation:
+        """Neighbouring relation of the guarantee."""
+
+    @property
+    def currency(self) -> Currency:
+        """Kind of cost, with the total."""
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """The plan's document."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema that defines the codes."""
+
+    @property
+    def sets(self) -> int:
+        """Number of synthetic sets."""
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Number of rows of each set."""
+
+    @property
+    def records(self) -> int | None:
+        """Number of records of the file; None unless it is public."""
+
+    @property
+    def off(self) -> tuple[float, ...]:
+        """Deviation of each set's weights from public totals; empty without totals."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,26 +70,57 @@ class Bundle:
     """A release that was read.
 
     Attributes:
-        folder: Folder of the bundle.
+        folder: Folder of the bundle; None for a release in memory.
         claims: Claims of its statement.
         rule: Rule by which its sets are combined; None if it has no sets.
         records: Number of records of the file: public, or estimated from noisy tables.
         measured: All measurements.
         origin: Origin of the synthetic records.
+        in_memory: The synthetic sets of a release in memory; None if they are in the folder.
     """
 
-    folder: Path
-    claims: Claims
+    folder: Path | None
+    claims: Facts
     rule: Rule | None
     records: float
     measured: Sequence[Measured]
     origin: Origin = "modelled"
+    in_memory: tuple[pa.Table, ...] | None = None
+
+    @property
+    def place(self) -> str:
+        """The folder, or that there is none."""
+        return "in memory" if self.folder is None else str(self.folder)
 
     @property
     def declared(self) -> tuple[str, ...]:
         """Formulas of the declared analyses."""
         found = self.claims.plan["spec"].get("analyses", {})
         return tuple(found.get("formulas", ()))
+
+    def read_set(self, number: int, columns: Sequence[str]) -> pa.Table:
+        """Return columns of a synthetic set.
+
+        Args:
+            number: Number of the set, from 1.
+            columns: Names of the columns.
+
+        Raises:
+            BadInput: if its file cannot be read.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if self.in_memory is not None:
+            return self.in_memory[number - 1].select(list(columns))
+        assert self.folder is not None
+        path = self.folder / synthetic_path(number)
+        try:
+            return pq.read_table(path, columns=list(columns))
+        except (OSError, pa.ArrowException, ValueError):
+            raise BadInput(
+                f"{path} cannot be read as Parquet; download the release again."
+            ) from None
 
 
 def read_bundle(folder: Path) -> Bundle:

@@ -54,5 +54,28 @@ class Listing:
             raise ValueError("A row has another number of cells than there are headings.")
 
 
-Block: TypeAlias = Sentence | Fact | Listing
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """A small plot of labelled bars, which may have whiskers; text shows none.
+
+    What it shows must stand on the page as text as well.
+
+    Attributes:
+        heading: What the bars show.
+        bars: Label and value of each bar.
+        whiskers: Low and high end for each bar; empty (the default) without whiskers.
+        percent: Whether values are shares, shown in percent; False by default.
+    """
+
+    heading: str
+    bars: tuple[tuple[str, float], ...]
+    whiskers: tuple[tuple[float, float], ...] = ()
+    percent: bool = False
+
+    def __post_init__(self) -> None:
+        if self.whiskers and len(self.whiskers) != len(self.bars):
+            raise ValueError("Every bar needs its whisker.")
+
+
+Block: TypeAlias = Sentence | Fact | Listing | Bars
 Page: TypeAlias = tuple[Block, ...]

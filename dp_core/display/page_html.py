@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from dp_core.display.page import Fact, Listing, Page, Sentence
+from dp_core.display.bars_svg import bars_svg
+from dp_core.display.page import Bars, Fact, Listing, Page, Sentence
 
 # Notebooks would set what stands between two dollar signs as a formula.
 _PLAIN = "tex2jax_ignore mathjax_ignore"
@@ -33,6 +34,8 @@ def _lines(page: Page) -> Iterator[str]:
                 yield f"<p{_style(warns)}><b>{escape(label)}</b> {escape(text)}</p>"
             case Sentence(text, warns):
                 yield f"<p{_style(warns)}>{escape(text)}</p>"
+            case Bars():
+                yield bars_svg(block)
 
 
 def _style(warns: bool) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dp_core.display.page import Fact, Listing, Page, Sentence
+from dp_core.display.page import Bars, Fact, Listing, Page, Sentence
 
 LABEL = 9
 """Width of the labels on the left, in characters."""
@@ -62,6 +62,8 @@ def print_page(console: Console, page: Page, *, tables: Console | None = None) -
                 fact(console, label, text)
             case Sentence(text):
                 sentence(console, text)
+            case Bars():
+                pass  # the page says the same in words
 
 
 def fact(console: Console, label: str, text: str) -> None:

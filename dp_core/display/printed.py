@@ -1,4 +1,4 @@
-"""What prints itself: as text where it is printed, as HTML in a notebook."""
+"""What prints itself in Python: as text where it is printed, as HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ class Printed(ABC):
 
     def __str__(self) -> str:
         from dp_core.display.page_text import page_text
+        from dp_core.display.python_words import page_in_python
 
-        return page_text(self.page())
+        return page_text(page_in_python(self.page()))
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
         from dp_core.display.page_html import page_html
+        from dp_core.display.python_words import page_in_python
 
-        return page_html(self.page())
+        return page_html(page_in_python(self.page()))

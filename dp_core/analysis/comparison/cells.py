@@ -12,7 +12,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-import dp_core
 from dp_core.documents.canonical import digest
 
 FORMAT = 1
@@ -188,7 +187,7 @@ def write_text(path: Path, text: str) -> None:
 @cache
 def program() -> str:
     """Return the version of the program with a hash of its source code."""
-    root = Path(dp_core.__file__).parent
+    root = Path(__file__).parents[2]
     found = sha256()
     for file in sorted(root.rglob("*.py")):
         found.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")

@@ -18,7 +18,7 @@ from dp_core.display.printed import Printed
 from dp_core.errors import BadInput, nearest
 from dp_core.metrics.noise_size import half_width
 from dp_core.tables.domain import Clique
-from dp_core.wall.released import Answers, Measurement, SparseTable
+from dp_core.wall.released import Answers, Measurement, SparseTable, Totals
 from dp_core.wall.statistics.counting_queries import Cells
 from dp_core.wall.statistics.interactions import Interaction
 
@@ -169,6 +169,16 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
         if not key:
             return "No published table gives the number of records; `query` estimates it."
         ordered = [name for name in self._schema.domain.columns if name in key]
+        if any(
+            isinstance(item, Totals)
+            and isinstance(item.of, Interaction)
+            and frozenset(item.of.clique) == key
+            for item in self._measured
+        ):
+            return (
+                f"Of {', '.join(ordered)} the interaction was measured, which has no counts of its"
+                f' own; query("count by {", ".join(ordered)}") adds the other tables to it.'
+            )
         return (
             f"No published table of counts has exactly the columns {', '.join(ordered)}; `query`"
             " says whether other tables give these counts."

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from dp_core.analysis.regression.frames import levels_of
-from dp_core.bundle.files.codebook import synthetic_path
 from dp_core.bundle.reading import Bundle
 from dp_core.display.page import Fact, Page, Sentence
 from dp_core.display.printed import Printed
-from dp_core.errors import BadInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,15 +74,9 @@ def _frame(bundle: Bundle, number: int) -> pd.DataFrame:
         BadInput: if the file cannot be read.
     """
     import pandas as pd
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    path, schema = bundle.folder / synthetic_path(number), bundle.claims.schema
-    try:
-        table = pq.read_table(path, columns=list(schema.names))
-    except (OSError, pa.ArrowException, ValueError):
-        raise BadInput(f"{path} cannot be read as Parquet; download the release again.") from None
-    found: Any = table.to_pandas(date_as_object=False)
+    schema = bundle.claims.schema
+    found: Any = bundle.read_set(number, schema.names).to_pandas(date_as_object=False)
     for column in schema.released:
         if column.levels:
             levels = pd.CategoricalDtype(levels_of(column), ordered=column.kind == "ordinal")

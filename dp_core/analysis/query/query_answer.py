@@ -14,7 +14,7 @@ from dp_core.analysis.query.sources import Sources
 from dp_core.bundle.reading import Bundle
 from dp_core.display.answer import OMITTED, Answer
 from dp_core.display.number_texts import decimals
-from dp_core.display.page import Fact, Listing, Page, Sentence
+from dp_core.display.page import Bars, Fact, Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.documents.spreadsheet_text import spreadsheet_text
 from dp_core.schema.definition import Column, Schema
@@ -22,6 +22,8 @@ from dp_core.schema.definition import Column, Schema
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_BARS = 40
+"""Most groups that an answer draws as bars."""
 NUMBERS = ("estimate", "margin", "low", "high")
 OWN = (*NUMBERS, "determined")
 """Keys of a cell besides its columns."""
@@ -116,7 +118,24 @@ class QueryAnswer(Printed, Answer):
         left = len(self.cells) - len(shown)
         more = (Sentence(f"... and {left:,} more; {whole} has all."),) if left else ()
         notes = (Fact("Note", text, warns=True) for text in self.notes)
-        return asked, listing, *more, Fact("Margin", self._margin_words()), *notes
+        margin = Fact("Margin", self._margin_words())
+        return asked, listing, *more, *self._plot(), margin, *notes
+
+    def _plot(self) -> tuple[Bars, ...]:
+        """Return the estimates as bars with their intervals; of a few groups only."""
+        known = [cell for cell in self.cells if cell["determined"]]
+        if not 1 < len(known) <= MOST_BARS or self.unit == "date":
+            return ()
+        return (
+            Bars(
+                self.question,
+                tuple(
+                    (", ".join(labels_of(self, each)), float(each["estimate"])) for each in known
+                ),
+                tuple((float(each["low"]), float(each["high"])) for each in known),
+                percent=self.unit == "share",
+            ),
+        )
 
     def _unit_words(self) -> str:
         words = {"records": "records", "share": "percent", "ratio": "ratio", "date": "date"}
@@ -182,7 +201,7 @@ def answer_query(
     why, unit = result.undetermined, _unit(result, schema)
     columns = [schema.column(name) for name in result.columns]
     return QueryAnswer(
-        folder=str(bundle.folder),
+        folder=bundle.place,
         release=bundle.claims.name,
         question=result.question.in_words,
         measure=result.question.measure,

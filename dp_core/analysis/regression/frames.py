@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from dp_core.bundle.files.codebook import synthetic_path
+from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
-from dp_core.schema.definition import Column, Schema
+from dp_core.schema.definition import Column
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,34 +34,23 @@ class Frame:
 
 
 def read_frames(
-    folder: Path, schema: Schema, columns: Sequence[str], sets: int, *, weight: str | None = None
+    bundle: Bundle, columns: Sequence[str], *, weight: str | None = None
 ) -> tuple[Frame, ...]:
-    """Return the complete rows of each set.
+    """Return the complete rows of each set of a release.
 
     Args:
-        folder: The bundle.
-        schema: Schema of the release.
+        bundle: The release.
         columns: Names of the columns to read.
-        sets: Number of sets, m.
         weight: Column of survey weights for a weighted analysis; None otherwise.
 
     Raises:
         BadInput: if a file cannot be read, or a set has no complete row.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    frames = []
-    for number in range(1, sets + 1):
-        path = folder / synthetic_path(number)
-        try:
-            read = [*columns, *([weight] if weight and weight not in columns else [])]
-            table = pq.read_table(path, columns=read)
-        except (OSError, pa.ArrowException, ValueError):
-            raise BadInput(
-                f"{path} cannot be read as Parquet; download the release again."
-            ) from None
-        wanted = [schema.column(name) for name in columns]
+    schema, frames = bundle.claims.schema, []
+    read = [*columns, *([weight] if weight and weight not in columns else [])]
+    wanted = [schema.column(name) for name in columns]
+    for number in range(1, bundle.claims.sets + 1):
+        table = bundle.read_set(number, read)
         frames.append(frame_of(number, table, wanted, weight=weight))
     return tuple(frames)
 

@@ -297,7 +297,7 @@ def infer(
     if weighted and weight is None:
         raise BadInput("This release has no column of survey weights; leave --weighted out.")
     used = weight.name if weight is not None and weighted else None
-    frames = read_frames(bundle.folder, claims.schema, formula.columns, claims.sets, weight=used)
+    frames = read_frames(bundle, formula.columns, weight=used)
     factor = _size_factor(bundle)
     found = analyse(formula, frames, claims.schema, bundle.rule, family=known, size_factor=factor)
     design, fits, combined = found.design, found.fits, found.combined
@@ -318,7 +318,7 @@ def infer(
         about = concerns(bundle, formula, sides, combined)
     reason = _not_honest(general, about)
     return RegressionAnswer(
-        folder=str(bundle.folder),
+        folder=bundle.place,
         release=claims.name,
         formula=formula.text,
         family=design.outcome.family,

@@ -40,12 +40,45 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
         published: The release.
         files: SHA-256 and size (`file_record`) of the synthetic sets and of the noisy tables.
     """
-    fields = _fields(published.schema.coarse or published.schema)
+    return package(
+        published.schema,
+        files,
+        name=published.release,
+        version=published.version,
+        created=published.moment,
+        sets=published.sets,
+        source=f"The confidential file behind {published.title}, which is not published"
+        " and was used only through noisy measurements",
+    )
+
+
+def package(
+    schema: Schema,
+    files: Mapping[str, Mapping[str, object]],
+    *,
+    name: str,
+    version: int,
+    created: str,
+    sets: int,
+    source: str,
+) -> dict[str, Any]:
+    """Return the codebook of synthetic sets and noisy tables.
+
+    Args:
+        schema: Schema of the release.
+        files: SHA-256 and size (`file_record`) of the synthetic sets and of the noisy tables.
+        name: Name of the release.
+        version: Its version.
+        created: Moment of publication.
+        sets: Number of synthetic sets.
+        source: What the release was made from, in a sentence.
+    """
+    fields = _fields(schema.coarse or schema)
     resources = [
         {
             "name": f"set-{number}",
             "path": synthetic_path(number),
-            "title": f"Synthetic set {number} of {published.sets}",
+            "title": f"Synthetic set {number} of {sets}",
             "description": (
                 "Synthetic records; no row describes a person. Analyse all sets, then combine the"
                 " results."
@@ -54,10 +87,10 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
             **_checksum(files[synthetic_path(number)]),
             "schema": {"fields": fields, "missingValues": [""]},
         }
-        for number in range(1, published.sets + 1)
+        for number in range(1, sets + 1)
     ]
     better = " A noisy table usually answers a question better than the synthetic sets do."
-    better = better if published.sets else ""
+    better = better if sets else ""
     resources.append(
         {
             "name": "marginals",
@@ -69,38 +102,32 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
             "schema": {
                 "fields": [
                     {
-                        "name": name,
+                        "name": column,
                         "type": _table_schema_type(kind),
                         "description": description,
-                        "constraints": {"required": name != "of"},
+                        "constraints": {"required": column != "of"},
                     }
-                    for name, (kind, description) in COLUMNS.items()
+                    for column, (kind, description) in COLUMNS.items()
                 ],
                 "missingValues": [""],
             },
         }
     )
-    product = "synthetic microdata" if published.sets else "noisy tables"
+    product = "synthetic microdata" if sets else "noisy tables"
     return {
         "profile": "data-package",
-        "name": package_name(published.release),
-        "title": published.title,
-        "description": published.schema.description
-        or f"Differentially private {product}: {published.title}.",
-        "version": str(published.version),
-        "created": published.moment,
-        **_code_lists(published.schema.released),
+        "name": package_name(name),
+        "title": schema.title,
+        "description": schema.description or f"Differentially private {product}: {schema.title}.",
+        "version": str(version),
+        "created": created,
+        **_code_lists(schema.released),
         "keywords": [
-            "synthetic data" if published.sets else "noisy tables",
+            "synthetic data" if sets else "noisy tables",
             "differential privacy",
         ],
-        **_terms(published.schema.publication),
-        "sources": [
-            {
-                "title": f"The confidential file behind {published.title}, which is not published"
-                " and was used only through noisy measurements"
-            }
-        ],
+        **_terms(schema.publication),
+        "sources": [{"title": source}],
         "resources": resources,
     }
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
+from dp_core.bundle.in_memory import refuse_in_memory
 from dp_core.bundle.statement.release_json import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -176,6 +177,7 @@ def verify(
         what = "is a file" if folder.exists() else "does not exist"
         raise BadInput(f"{folder} {what}; name the folder of a release (with {STATEMENT}).")
     if not (folder / STATEMENT).is_file():
+        refuse_in_memory(folder)
         raise BadInput(f"{folder} is not a release: it contains no {STATEMENT}.")
     try:
         found = files_in(folder)

@@ -24,6 +24,7 @@ from dp_core.schema.definition import Schema, Unit
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.reading.schema_file import check_version, parse_schema
 from dp_core.spec.data_location import DataPlace, read_object_url, read_table
+from dp_core.spec.earlier_release import EarlierRelease
 from dp_core.spec.presets import PRESETS, Preset
 from dp_core.spec.reading.analyses_reader import (
     analyses_section,
@@ -119,13 +120,31 @@ def load_spec(path: Path, *, find: FindEarlier = no_ledger) -> ReleaseSpec:
         BadInput: for any mistake, with its file, line and key, and what is expected there.
     """
     root, earlier = with_measurements(load(path).root, find)
+    return read_spec(root, path.parent, earlier=earlier)
+
+
+def read_spec(
+    root: Node, folder: Path, *, schema: Schema | None = None, earlier: EarlierRelease | None = None
+) -> ReleaseSpec:
+    """Return the release that the top value of a spec describes.
+
+    Args:
+        root: The top value.
+        folder: Folder to which the paths in it are relative.
+        schema: Schema of the release; None (the default) to read the file that the spec names.
+        earlier: The release that the key `measurements` names; None (the default) without one.
+
+    Raises:
+        BadInput: for any mistake, with its place and key, and what is expected there.
+    """
     keys = _top(root)
     check_version(keys["version"], VERSION)
     release = _read_name(keys["release"], "release")
     account = _read_name(keys["account"], "account")
     revises = _read_name(keys["revises"], "release") if "revises" in keys else None
     data = _read_data(keys["data"])
-    schema = _read_schema(keys["schema"], path.parent)
+    if schema is None:
+        schema = _read_schema(keys["schema"], folder)
     if earlier is not None:
         check_schema(keys["schema"], schema, earlier)
     privacy = _read_privacy(_section(keys, "privacy", root), schema.unit)
@@ -206,7 +225,7 @@ def load_spec(path: Path, *, find: FindEarlier = no_ledger) -> ReleaseSpec:
     spec = ReleaseSpec(
         release=release,
         data=data,
-        folder=path.parent,
+        folder=folder,
         schema=schema,
         account=account,
         revises=revises,

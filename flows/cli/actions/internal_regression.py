@@ -49,11 +49,13 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> tuple[str, Pa
     """
     from dp_core.bundle.files.codebook import synthetic_path
     from dp_core.bundle.reading import read_bundle
+    from dp_core.bundle.verification.claims import Claims
     from dp_core.inference.combining_rules import NO_SETS
     from dp_core.inference.formulas.comparable_formula import check_formula
 
     bundle = read_bundle(bundle_folder)
     claims = bundle.claims
+    assert isinstance(claims, Claims)  # only a release in memory has other facts
     check_formula(formula, claims.schema)
     ledger = existing_ledger()
     reservation = ledger.reservation(claims.name)

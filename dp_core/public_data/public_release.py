@@ -1,0 +1,146 @@
+"""A release in memory of a frame that anybody may see: `dp_core.release`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from dp_core.analysis.notebook.memory_release import MemoryRelease
+from dp_core.analysis.notebook.schemas import read_schema
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.errors import BadInput, nearest
+from dp_core.public_data.frame_codes import frame_codes
+from dp_core.schema.definition import Schema
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.in_memory.stated_plan import memory_plan
+from dp_core.spec.procedure import carry_out
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Number: TypeAlias = int | float | str | Fraction
+"""A number; a float means the decimal that it is printed as, so 0.1 is exactly a tenth."""
+Wanted: TypeAlias = str | Sequence[str] | Mapping[str, Any]
+"""A wanted table: `"sex, age"`, `["sex", "age"]` or `{"of": ["sex", "age"], "weight": 3}`."""
+STAGES = (
+    *("domain", "total", "one_way", "select"),
+    *("measure", "reconstruct", "synthesize"),
+)
+"""Sections of a spec that `stages` may have."""
+
+
+def release(
+    frame: pd.DataFrame,
+    schema: Schema | str | os.PathLike[str] | Mapping[str, object],
+    *,
+    epsilon: Number = 1,
+    delta: Number = 1e-9,
+    neighbours: Neighbours = "add-remove",
+    method: str = "auto",
+    sets: int | None = None,
+    rows: int | None = None,
+    mode: Literal["posterior", "noise-aware", "shared", "split"] | None = None,
+    seed: int = 1,
+    tables: Iterable[Wanted] = (),
+    analyses: str | Iterable[str] = (),
+    stages: Mapping[str, Mapping[str, Any]] | None = None,
+) -> MemoryRelease:
+    """Return a release of public data, made in memory, for tests and teaching.
+
+    It has the noise, the methods and the answers of a real release. But no ledger pays for it, and
+    nothing limits how often it is made, so **it protects nobody**: never use it on confidential
+    data. `flows.run` and `dp-release run` make real releases. All keywords mean what the keys of a
+    spec mean (`docs/spec.md`), with the same defaults.
+
+    Args:
+        frame: The public data, one row for each record. Numbers, booleans, texts, dates and
+            categories may have any pandas type; NaN, None and NaT are missing values.
+        schema: A schema, the path of its file, or its content as a dictionary.
+        epsilon: Epsilon by which the noise is calibrated; 1 by default.
+        delta: Delta by which the noise is calibrated; 1e-9 by default, 0 for pure noise.
+        neighbours: Neighbouring relation: `add-remove` (the default) or `replace-one`.
+        method: Name of the preset; `auto` by default.
+        sets: Number of synthetic sets, 0 for noisy tables only; by default as in a spec, mostly 5.
+        rows: Rows of each set; None (the default) for the noisy number of records.
+        mode: How the sets are made; None (the default) for `posterior` where the method allows it.
+        seed: Seed of all that follows the noise, 1 by default. The noise has no seed: two calls
+            never give the same release.
+        tables: Tables that will certainly be looked at, such as `["sex, age"]`; none by default.
+        analyses: Formulas of regressions that are measured directly; none by default.
+        stages: Options of stages by their names, such as `{"select": {"share": 0.2}}`.
+
+    Raises:
+        BadInput: if the frame does not fit the schema, naming all that does not fit with values of
+            the frame (`.findings`), or if an argument is wrong, naming it.
+        TypeError: if the frame is not a pandas frame.
+
+    >>> import dp_core as dp, pandas as pd
+    >>> people = pd.DataFrame({"sex": [1, 2] * 500, "age": range(1000)})
+    >>> people["age"] %= 90
+    >>> schema = {"version": 1, "title": "Two columns", "columns": {
+    ...     "sex": {"type": "category", "levels": {1: "male", 2: "female"}},
+    ...     "age": {"type": "integer", "min": 0, "max": 99, "bins": 5}}}
+    >>> made = dp.release(people, schema, sets=2)
+    >>> list(made.sets[0].columns), len(made.sets)
+    (['sex', 'age'], 2)
+    >>> made.query("count by sex").determined
+    True
+    """
+    stated: dict[str, Any] = {
+        "privacy": {"epsilon": _text(epsilon), "delta": _text(delta), "neighbours": neighbours},
+        "method": method,
+    }
+    if wanted := [_wanted(table) for table in ([tables] if isinstance(tables, str) else tables)]:
+        stated["tables"] = wanted
+    if formulas := [analyses] if isinstance(analyses, str) else list(analyses):
+        stated["analyses"] = formulas
+    stated |= _sections(stages or {})
+    own = {"sets": sets, "rows": rows, "mode": mode, "seed": seed}
+    synthesize = stated.setdefault("synthesize", {})
+    if both := [name for name in own if name in synthesize]:
+        raise BadInput(f"release: give {both[0]} as an argument, not under stages['synthesize'].")
+    synthesize |= {name: value for name, value in own.items() if value is not None}
+    plan = memory_plan(_schema(schema), stated)
+    data = frame_codes(frame, plan.spec.schema.stored)
+    outcome = carry_out(plan, MemoryCounter(data))
+    public = plan.spec.privacy.relation.rows_public
+    return MemoryRelease(outcome, rows=data.rows if public else None)
+
+
+def _schema(given: Schema | str | os.PathLike[str] | Mapping[str, object]) -> Schema:
+    if isinstance(given, Schema):
+        return given
+    if isinstance(given, Mapping):
+        return parse_schema(given)
+    if isinstance(given, str | os.PathLike):
+        return read_schema(Path(given))
+    raise TypeError(
+        "The schema must be a schema (dp.read_schema), the path of its file or a dictionary, not"
+        f" {type(given).__name__}."
+    )
+
+
+def _text(number: Number) -> str:
+    return "true" if number is True else str(number)
+
+
+def _wanted(table: Wanted) -> dict[str, Any]:
+    if isinstance(table, Mapping):
+        return dict(table)
+    names = table.split(",") if isinstance(table, str) else list(table)
+    return {"of": [str(name).strip() for name in names]}
+
+
+def _sections(stages: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    for name, options in stages.items():
+        if name not in STAGES:
+            raise BadInput(f"release, stages: there is no {name!r}.{nearest(str(name), STAGES)}")
+        if not isinstance(options, Mapping):
+            raise BadInput(
+                f"release, stages: {name!r} must be a dictionary, such as {{'share': 0.2}}."
+            )
+    return {name: dict(options) for name, options in stages.items()}

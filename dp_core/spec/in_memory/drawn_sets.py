@@ -1,0 +1,57 @@
+"""The synthetic sets of a release in memory as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dp_core.methods.reconstruction.reconstructor import Model
+from dp_core.spec.plan import Plan
+from dp_core.spec.procedure import SetDrawing
+from dp_core.spec.steps.seeded import generator
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnSet:
+    """A synthetic set in memory.
+
+    Attributes:
+        records: Its rows, in the schema's labels and units.
+        off: Largest relative deviation of its weights from a public total; None without totals.
+    """
+
+    records: pa.Table
+    off: float | None
+
+
+def drawn_set(plan: Plan, models: Mapping[int, Model], number: int) -> DrawnSet:
+    """Return a synthetic set; equal plans and models give the set that the pipeline writes.
+
+    Args:
+        plan: Plan of the release, with privately chosen bins and levels.
+        models: Models by number of the set; 0 is the shared one.
+        number: Number of the set, from 1.
+    """
+    import pyarrow as pa
+
+    from dp_core.methods.replicates.survey_weights import Calibrator
+    from dp_core.schema.decoding import decode
+
+    schema, seed = plan.spec.schema, plan.spec.seed
+    drawing = SetDrawing(plan, models, number)
+    tables = [
+        decode(schema, drawing.draw(position), rng=generator(seed, f"decode {position}", number))
+        for position in range(len(drawing.sizes))
+    ]
+    off = None
+    if schema.calibration:
+        calibrator = Calibrator(schema)
+        for table in tables:
+            calibrator.add(table)
+        off = calibrator.settle()
+        tables = [calibrator.apply(table) for table in tables]
+    return DrawnSet(pa.concat_tables(tables).unify_dictionaries().combine_chunks(), off)

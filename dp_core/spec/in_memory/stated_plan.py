@@ -1,0 +1,30 @@
+"""The plan of a release in memory, from the keys of a spec with plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dp_core.documents.node import from_plain
+from dp_core.schema.definition import Schema
+from dp_core.spec.plan import Plan, make_plan
+from dp_core.spec.reading.spec_file import read_spec
+
+NAME = "in-memory"
+"""Name of a release in memory: of the release, its data and its account in the plan's document."""
+_FIXED = {"version": 1, "release": NAME, "data": NAME, "schema": NAME, "account": NAME}
+
+
+def memory_plan(schema: Schema, stated: Mapping[str, Any]) -> Plan:
+    """Return the plan of a release in memory; it is that of a spec file with the same keys.
+
+    Args:
+        schema: Schema of the release.
+        stated: Keys of a spec with plain values, without those that name files and an account.
+
+    Raises:
+        BadInput: for any mistake, with its key, and what is expected there.
+    """
+    root = from_plain({**_FIXED, **stated}, source="release")
+    return make_plan(read_spec(root, Path(), schema=schema))

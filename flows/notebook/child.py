@@ -1,0 +1,96 @@
+"""The process of one call of `run` or `resume`, started as `python -m` this module.
+
+The job is one line of JSON on standard input, which stays open as long as the caller lives. The
+last line on standard output is the result; progress is on standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dp_core.errors import BadInput, ReleaseError
+
+if TYPE_CHECKING:
+    from flows.answers.release_answers import PublishedRelease
+
+
+def perform(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of a job: `answer`, or `error` with its class and row, or `interrupted`.
+
+    Args:
+        job: `spec` and `out` to make a release, or `release` and `stage` (None for none) to resume
+            one; `options` of the flow.
+    """
+    try:
+        return {"answer": _made(job).to_json()}
+    except ReleaseError as error:
+        kind = type(error)
+        return {"error": error.message, "class": kind.__name__, "row": error.row}
+    except click.ClickException as error:
+        return {"error": error.format_message(), "class": BadInput.__name__, "row": None}
+    except (KeyboardInterrupt, click.Abort) as error:
+        # click replaces an interruption by its own exception; the command's is the cause.
+        return {"interrupted": getattr(error.__cause__, "message", "")}
+
+
+def _made(job: Mapping[str, Any]) -> PublishedRelease:
+    from flows.cli.actions.run_release import make
+    from flows.cli.arguments import check_release
+    from flows.cli.command_parts import existing_ledger, this_home
+    from tasks.support.run_folder import RunFolder
+
+    if "release" not in job:
+        spec, out = Path(job["spec"]), Path(job["out"])
+        return make(spec, out, verbose=False, as_json=False, **job["options"])
+    name = job["release"]
+    spec, out = RunFolder(this_home(), check_release(name)).remembered()
+    if job["stage"] is not None:
+        from flows.releases.stage_repetition import forget_from
+
+        forget_from(this_home(), existing_ledger(), name, job["stage"])
+    return make(spec, out, verbose=False, as_json=False, release=name, **job["options"])
+
+
+def _read_line() -> bytes:
+    # By the file descriptor: a thread that waits in Python's buffer would keep its lock.
+    text = b""
+    while not text.endswith(b"\n"):
+        piece = os.read(0, 1 << 16)
+        if not piece:
+            sys.exit("A job is one line of JSON on standard input.")
+        text += piece
+    return text
+
+
+def _stop_with_caller() -> None:
+    """Interrupt the release when the caller ends, as a terminal does that is closed."""
+
+    def watch() -> None:
+        os.read(0, 1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main() -> None:
+    """Read a job, do it, and print its result."""
+    job = json.loads(_read_line())
+    # A service may have been started with interruptions ignored, which its processes inherit.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _stop_with_caller()
+    result = json.dumps(perform(job), ensure_ascii=False, default=str)
+    sys.stdout.write(f"\n{result}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""`run` and `resume` for notebooks and scripts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dp_core import errors
+from dp_core.display.python_words import in_python
+from dp_core.errors import ReleaseError, StageFailed
+from flows.notebook.made_release import MadeRelease
+
+CHILD = "flows.notebook.child"
+PATIENCE = 60.0
+"""Seconds that an interrupted release gets to stop by itself."""
+
+
+def run(
+    spec: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    dask: str | None = None,
+    keep_confidential: bool = False,
+    quiet: bool = False,
+) -> MadeRelease:
+    """Make a release and write its bundle to a new folder, as `dp-release run` does.
+
+    The release has the ledger, the resumption and the stages of the command. It runs in a process
+    of its own: this process never holds a row or an exact count. To interrupt this call interrupts
+    the release, and nothing is lost: call it again, or `resume`.
+
+    Args:
+        spec: Path of the release spec.
+        out: New or empty folder of the bundle.
+        dask: Address of a running Dask scheduler; None (the default) for what the spec says.
+        keep_confidential: Keep the confidential codes and counts afterwards; False by default.
+        quiet: Print no progress; False by default.
+
+    Returns:
+        What was released and what it cost; `.bundle` is the opened bundle.
+
+    Raises:
+        BadInput: if spec, schema or data are wrong. Nothing names a value of the file: details are
+            in the release's internal folder.
+        BudgetRefused: if the ledger refuses.
+        StageFailed: if a stage failed; the release can be resumed.
+        LedgerCorrupt: if the ledger does not verify.
+        Held: if the finished release waits for a person.
+        Unpublished: if the release ended by its own thresholds.
+        KeyboardInterrupt: if it was interrupted.
+    """
+    options = {"dask": dask, "keep_confidential": keep_confidential}
+    job = {"spec": os.fspath(spec), "out": os.fspath(out), "options": options}
+    return _made(job, quiet=quiet)
+
+
+def resume(
+    release: str,
+    *,
+    stage: str | None = None,
+    dask: str | None = None,
+    keep_confidential: bool = False,
+    quiet: bool = False,
+) -> MadeRelease:
+    """Continue a release from the stage that failed, as `dp-release resume` does.
+
+    Nothing is paid twice.
+
+    Args:
+        release: Name of the release.
+        stage: Finished stage from which all is made again; None (the default) for none.
+        dask: Address of a running Dask scheduler; None (the default) for what the spec says.
+        keep_confidential: Keep the confidential codes and counts afterwards; False by default.
+        quiet: Print no progress; False by default.
+
+    Returns:
+        What was released and what it cost; `.bundle` is the opened bundle.
+
+    Raises:
+        ReleaseError: as `run`.
+        KeyboardInterrupt: if it was interrupted.
+    """
+    options = {"dask": dask, "keep_confidential": keep_confidential}
+    return _made({"release": release, "stage": stage, "options": options}, quiet=quiet)
+
+
+def _made(job: Mapping[str, Any], *, quiet: bool) -> MadeRelease:
+    """Let a process do a job; raise its error here.
+
+    Raises:
+        ReleaseError: what stopped the release.
+        KeyboardInterrupt: if it was interrupted.
+    """
+    line = f"{json.dumps(job)}\n".encode()
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", CHILD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_environment(),
+        start_new_session=True,  # an interruption reaches it once, through this process
+    ) as child:
+        assert child.stdin is not None
+        told = threading.Thread(target=_tell, args=(child.stderr, quiet), daemon=True)
+        answered: list[bytes] = []
+        heard = threading.Thread(target=lambda: answered.extend(child.stdout or ()), daemon=True)
+        try:
+            told.start()
+            heard.start()
+            with contextlib.suppress(BrokenPipeError):
+                child.stdin.write(line)
+                child.stdin.flush()
+            child.wait()
+        except BaseException:
+            _stop(child)
+            raise
+        finally:
+            # A server of the release may keep the pipes open a little longer.
+            heard.join(5)
+            told.join(1)
+    return _result(answered, child.returncode)
+
+
+def _result(lines: list[bytes], code: int) -> MadeRelease:
+    result: dict[str, Any] = {}
+    with contextlib.suppress(ValueError, IndexError):
+        result = json.loads(lines[-1])
+    if "answer" in result:
+        return MadeRelease(result["answer"])
+    if "error" in result:
+        kind = getattr(errors, result["class"], ReleaseError)
+        raise kind(in_python(result["error"]), row=result["row"])
+    if "interrupted" in result or code == -signal.SIGINT:
+        raise KeyboardInterrupt(
+            in_python(result.get("interrupted", ""))
+            or "The release was interrupted; nothing is lost. Call `run` again to continue it."
+        )
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    raise StageFailed(
+        f"The process of the release {how}; the machine may have too little memory. Nothing is"
+        " lost: call `run` again to continue it.",
+        row="interrupted",
+    )
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    """Interrupt the release, and wait until it has stopped."""
+    with contextlib.suppress(ProcessLookupError):
+        child.send_signal(signal.SIGINT)
+    try:
+        child.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        child.kill()
+
+
+def _tell(lines: Iterable[bytes] | None, quiet: bool) -> None:
+    for line in lines or ():
+        if not quiet:
+            sys.stdout.write(line.decode("utf-8", "replace"))
+            sys.stdout.flush()
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment, in which the process finds this program as this one did."""
+    root = str(Path(__file__).parents[2])
+    known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*known, root]))}
