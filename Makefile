@@ -84,10 +84,11 @@ format: $(READY)  ## rewrite the code in the project's style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lock:  ## renew requirements.lock and docs/requirements.lock with the hashes of every file; UPGRADE=--upgrade
+lock:  ## renew the three locks with the hashes of every file; UPGRADE=--upgrade
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \
 	$(PYTHON) -m venv "$$tools" && "$$tools/bin/pip" install --quiet --disable-pip-version-check uv==0.13.9 && \
-	"$$tools/bin/uv" --quiet pip $(LOCK) pyproject.toml --group dev --group build --output-file requirements.lock && \
+	"$$tools/bin/uv" --quiet pip $(LOCK) pyproject.toml --extra pipeline --group dev --group build --output-file requirements.lock && \
+	"$$tools/bin/uv" --quiet pip $(LOCK) pyproject.toml --extra pipeline --group build --constraint requirements.lock --output-file deployments/image/requirements.lock && \
 	"$$tools/bin/uv" --quiet pip $(LOCK) --group pyproject.toml:docs --constraint requirements.lock --output-file docs/requirements.lock
 
 bench: $(READY)  ## list the benchmarks: what each asks, and how to run it

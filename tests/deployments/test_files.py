@@ -138,7 +138,7 @@ def test_the_image_copies_what_there_is_and_is_no_roots():
     assert sources
     for source in sources:
         assert (ROOT / source).exists(), source
-    assert {"dp_core", "tasks", "flows", "requirements.lock"} <= set(sources)
+    assert {"dp_core", "tasks", "flows", "deployments/image/requirements.lock"} <= set(sources)
     assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE)
     assert "--no-deps --require-hashes --requirement /build/requirements.lock" in DOCKERFILE
 
@@ -163,7 +163,7 @@ def version(asked):
     return fixed.version
 
 
-LOCKS = ("requirements.lock", "docs/requirements.lock")
+LOCKS = ("requirements.lock", "docs/requirements.lock", "deployments/image/requirements.lock")
 
 
 @pytest.mark.parametrize("path", LOCKS)
@@ -185,17 +185,27 @@ def test_the_locks_hold_what_pyproject_asks_for_and_agree():
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups = project["dependency-groups"]
-    main, docs = map(locked, LOCKS)
+    main, docs, image = map(locked, LOCKS)
+    program = [
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["pipeline"],
+    ]
     for path, lock, wanted in (
-        (LOCKS[0], main, [*project["project"]["dependencies"], *groups["dev"], *groups["build"]]),
+        (LOCKS[0], main, [*program, *groups["dev"], *groups["build"]]),
+        (LOCKS[2], image, [*program, *groups["build"]]),
         (LOCKS[1], docs, groups["docs"]),
     ):
         for asked in map(Requirement, wanted):
             name = canonicalize_name(asked.name)
             assert asked.specifier.contains(version(lock[name][0])), f"{asked}: run `make lock`"
             assert lock[name][0].marker is None, path
-    for name in main.keys() & docs.keys():
-        assert main[name] == docs[name], name
+    for other in (docs, image):
+        for name in main.keys() & other.keys():
+            assert main[name] == other[name], name
+    assert not image.keys() - main.keys()
+    for asked in map(Requirement, groups["dev"]):
+        if asked.name not in ("jsonschema", "websockets"):  # the program's own packages need these
+            assert canonicalize_name(asked.name) not in image, asked
 
 
 def test_everything_is_installed_with_hashes():
@@ -211,7 +221,7 @@ def test_the_image_is_built_with_what_the_lock_brings():
     from packaging.requirements import Requirement
 
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    lock = locked("requirements.lock")
+    lock = locked("deployments/image/requirements.lock")
     for each in map(Requirement, wanted):
         assert each.specifier.contains(version(lock[each.name][0])), each
     installs = [line for line in DOCKERFILE.splitlines() if "pip install" in line]
