@@ -1,4 +1,4 @@
-"""What a shell completes: names in the home, methods, and the words that an option takes.
+"""What a shell completes, and `dp-release completion`, which prints a script for the shell.
 
 A shell asks on every press of Tab, so nothing heavy is imported. A home or ledger that cannot be
 read completes nothing; the command itself reports it.
@@ -16,6 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from flows.cli.arguments import words_of
+from flows.cli.command_parts import cli
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_DP_RELEASE_COMPLETE"
@@ -82,3 +83,24 @@ METHOD = Completed(lambda _context, _name: methods())
 STAGE = Completed(lambda _context, _name: STAGES)
 WORD = Completed(lambda _context, name: words_of(name))
 """A word of the list that the option has in `flows.cli.arguments`."""
+
+
+@cli.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print a script that makes a shell complete dp-release.
+
+    \b
+    bash  dp-release completion bash > ~/.local/share/bash-completion/completions/dp-release
+    zsh   dp-release completion zsh > ~/.zfunc/_dp-release     (a folder of fpath, before compinit)
+    fish  dp-release completion fish > ~/.config/fish/completions/dp-release.fish
+
+    It completes commands, options, files, methods, and the releases and accounts of your home.
+    """  # noqa: D301 (click's sign for text that is not to be wrapped)
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    # Not `source()`, which for bash also runs bash to warn of an old version.
+    made = kind(cli, {}, "dp-release", VARIABLE)
+    click.echo(made.source_template % made.source_vars())

@@ -11,6 +11,7 @@ import sys
 import click
 
 from dp_core.errors import ReleaseError
+from flows.cli import completion  # noqa: F401 (its command)
 from flows.cli.command_parts import cli
 
 # Each file adds its commands to `cli`.
@@ -20,7 +21,6 @@ from flows.cli.commands import (  # noqa: F401
     automations_command,
     bundle_commands,
     compare_command,
-    completion_command,
     infer_command,
     ledger_commands,
     metrics_command,

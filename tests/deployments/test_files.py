@@ -374,3 +374,28 @@ def test_the_roles_have_no_more_rights_than_they_need(postgres_server):
             "DROP ROLE IF EXISTS dp_release, dp_release_owner, prefect",
         ):
             subprocess.run([*psql, "-c", statement], check=False)
+
+
+def test_the_container_that_the_page_runs_is_nobodys_root_and_keeps_what_must_be_kept():
+    page = (ROOT / "docs" / "install.md").read_text().replace("\\\n", " ")
+    demo, release = (line for line in page.splitlines() if line.startswith("docker run "))
+    env = dict(each.split("=") for each in re.findall(r"--env (\S+)", release))
+    mounts = dict(re.findall(r'--volume "\$PWD(/\w+)?:(\S+)"', release))
+    image = dict(re.findall(r"([A-Z_]+)=(\S+)", DOCKERFILE))
+    # Whatever the image keeps in a folder of its own user lies in a folder of the caller.
+    own = {name for name, value in image.items() if value.startswith("/var/lib/")}
+    assert (
+        own == {"HOME", "DP_RELEASE_HOME", "DP_RELEASE_STATE", "PREFECT_HOME"} == {*env} - {"USER"}
+    )
+    assert env["DP_RELEASE_HOME"] == mounts["/home"] == env["HOME"]
+    assert env["DP_RELEASE_STATE"] == mounts["/state"]
+    assert not env["DP_RELEASE_STATE"].startswith(env["DP_RELEASE_HOME"])
+    assert env["PREFECT_HOME"].startswith(env["DP_RELEASE_HOME"])
+    assert f"--workdir {mounts['']} " in release
+    assert '--user "$(id -u):$(id -g)"' in release
+    tag = re.search(r"^#   docker build .* -t (\S+) \.$", DOCKERFILE, re.MULTILINE)
+    for line in (demo, release):
+        assert f" {tag[1]} dp-release " in line
+        assert "--privileged" not in line
+        assert "--network none" in line
+    assert re.search(rf"^docker build -f deployments/image/Dockerfile -t {tag[1]} \.$", page, re.M)
