@@ -30,12 +30,11 @@ from flows.answers.amounts import (
     within,
 )
 from flows.answers.wanted_answers import OtherNoise, WantedMargin, other_noise, wanted_margins
-from tasks.ledger.accounts import Above
-from tasks.ledger.ledger import Ledger
 from tasks.support.budget_refusals import no_account
 
 if TYPE_CHECKING:
     from flows.answers.ledger_answers import PlanApproval
+    from tasks.ledger.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,15 +260,17 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
 
 
 def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
-    from dp_core.wall.ledger.account_balance import room
-    from flows.answers.forecast_answers import fitting_now
-    from flows.answers.ledger_answers import plan_approval
-
     account = ledger.find_account(plan.spec.account) if ledger else None
     if ledger is None or account is None:
         known = [one.name for one in ledger.accounts()] if ledger else []
         missing = no_account(known, plan.spec.account)
         return AccountRoom(False, missing, refused=Refusal(missing, "no-account"))
+    # These need the database's packages, without which there is no ledger.
+    from dp_core.wall.ledger.account_balance import room
+    from flows.answers.forecast_answers import fitting_now
+    from flows.answers.ledger_answers import plan_approval
+    from tasks.ledger.accounts import Above
+
     refusal = ledger.refusal(plan)
     refused = Refusal(refusal.message, refusal.row) if refusal else None
     closed = any(one.charter.closed for one in ledger.lineage(account.name))

@@ -23,6 +23,7 @@ from flows.cli.command_parts import (
     ledger_if_any,
     this_home,
 )
+from flows.cli.completion import RELEASE, STAGE
 from flows.monitoring.log import FORMATS
 
 if TYPE_CHECKING:
@@ -100,8 +101,10 @@ def run(spec: Path, out: Path, **options: Any) -> answers.PublishedRelease:
 
 
 @cli.command()
-@click.argument("release")
-@click.option("--from", "stage", metavar="STAGE", help="Make a finished stage again from here.")
+@click.argument("release", type=RELEASE)
+@click.option(
+    "--from", "stage", type=STAGE, metavar="STAGE", help="Make a finished stage again from here."
+)
 @run_options
 @answering("release_views.published")
 def resume(release: str, stage: str | None, **options: Any) -> answers.PublishedRelease:
@@ -118,7 +121,7 @@ def resume(release: str, stage: str | None, **options: Any) -> answers.Published
 
 
 @cli.command()
-@click.argument("release", required=False)
+@click.argument("release", type=RELEASE, required=False)
 @answering("release_views.shown")
 def status(release: str | None) -> answers.ReleaseStatus | answers.AllStatuses:
     """Show stages, budget, and which process is at work."""
@@ -132,7 +135,7 @@ def status(release: str | None) -> answers.ReleaseStatus | answers.AllStatuses:
 
 
 @cli.command()
-@click.argument("release")
+@click.argument("release", type=RELEASE)
 @answering("release_views.abandoned")
 def abandon(release: str) -> answers.EndedRelease:
     """Abandon a release; its charges and name stay used."""
@@ -142,7 +145,7 @@ def abandon(release: str) -> answers.EndedRelease:
 
 
 @cli.command()
-@click.argument("release")
+@click.argument("release", type=RELEASE)
 @decided
 @answering("release_views.looked")
 def look(release: str, by: str, reason: str) -> answers.RecordedLook:
@@ -154,7 +157,7 @@ def look(release: str, by: str, reason: str) -> answers.RecordedLook:
 
 
 @cli.command("data-docs")
-@click.argument("release")
+@click.argument("release", type=RELEASE)
 @answering("release_views.documented")
 def data_docs(release: str) -> answers.DataDocs:
     """Make Great Expectations' pages of a validation, for staff."""
@@ -169,7 +172,7 @@ def data_docs(release: str) -> answers.DataDocs:
 
 
 @cli.command()
-@click.argument("release")
+@click.argument("release", type=RELEASE)
 @click.option("--out", metavar="DIR", type=PATH, help="New folder; default: that of `run`.")
 @decided
 @answering("release_views.published")
@@ -185,7 +188,7 @@ def publish(release: str, out: Path | None, by: str, reason: str) -> answers.Pub
 
 
 @cli.command()
-@click.argument("release")
+@click.argument("release", type=RELEASE)
 @decided
 @answering("release_views.withdrawn")
 def withdraw(release: str, by: str, reason: str) -> answers.EndedRelease:

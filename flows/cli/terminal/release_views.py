@@ -10,7 +10,6 @@ from rich.console import Console
 from dp_core.display.page_text import fact, sentence, table_of
 from dp_core.schema.privacy import unit_words
 from dp_core.spec.presets import PRESETS
-from flows.answers import release_answers as answers
 from flows.answers.amounts import unit_of
 from flows.cli.terminal.view_parts import (
     amount_words,
@@ -23,6 +22,7 @@ from flows.cli.terminal.view_parts import (
 )
 
 if TYPE_CHECKING:
+    from flows.answers import release_answers as answers
     from flows.answers.plan_answers import PlanAnswer
     from flows.answers.wanted_answers import WantedMargin
 
@@ -280,7 +280,9 @@ def demo(console: Console, made: answers.PublishedRelease) -> None:
 
 def shown(console: Console, answer: answers.ReleaseStatus | answers.AllStatuses) -> None:
     """Print one release, or a line for each."""
-    if isinstance(answer, answers.AllStatuses):
+    from flows.answers.release_answers import AllStatuses
+
+    if isinstance(answer, AllStatuses):
         _statuses(console, answer)
     else:
         status(console, answer)
