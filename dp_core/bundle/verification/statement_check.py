@@ -95,6 +95,8 @@ def check_statement(
     for section, names in _SECTIONS.items():
         if section == "method" and claims.schema.private:
             names = names | {"domain"}
+        if section == "method":
+            names = names | {*densities_statement(claims.schema)}
         if section == "ledger" and claims.adoptions:
             names = names | {"adopted"}
         wrong += [
