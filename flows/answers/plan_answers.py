@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dp_core.bundle.report.provenance import listed
 from dp_core.display.answer import INLINE, OMITTED, Answer
 from dp_core.errors import BudgetRefused
+from dp_core.methods.bin_density.outer_bins import outer_bins
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
@@ -87,6 +88,17 @@ class ChoiceNoise(Answer):
     noise: str
     scale: float
     within: float
+    in_words: str
+
+
+@dataclass(frozen=True, slots=True)
+class WideBin(Answer):
+    """An outer bin that may hold few records and much of the sum of its column."""
+
+    column: str
+    bin: str
+    times: float
+    moves: float
     in_words: str
 
 
@@ -184,6 +196,7 @@ class PlanAnswer(Answer):
     wanted_by_other_noise: OtherNoise | None = field(default=None, metadata=OMITTED)
     analyses: tuple[PlannedAnalysis, ...] | None = field(default=None, metadata=OMITTED)
     choices: tuple[ChoiceNoise, ...] | None = field(default=None, metadata=OMITTED)
+    wide_bins: tuple[WideBin, ...] | None = field(default=None, metadata=OMITTED)
     checks: Checks
     evenness: float | None
     bins_unused: list[str]
@@ -243,6 +256,11 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         )
         or None,
         choices=tuple(_choice(choice) for choice in plan.choices) or None,
+        wide_bins=tuple(
+            WideBin(each.column, each.label, each.times, each.moves, each.in_words)
+            for each in outer_bins(spec.schema)
+        )
+        or None,
         checks=Checks(
             tuple(map(tuple, spec.checks)),
             check_reach(spec, plan.check_noise) if plan.check_noise else None,

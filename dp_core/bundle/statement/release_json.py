@@ -24,6 +24,7 @@ from dp_core.documents.canonical import canonical_json, digest
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import Origin, inference_statement
 from dp_core.methods import registry
+from dp_core.methods.bin_density.stated import statement as densities
 from dp_core.methods.replicates.survey_weights import in_words as total_in_words
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Relation, unit_words
@@ -126,6 +127,7 @@ def statement(
             "schema_sha256": digest(plain(published.schema.document)),
             "selection": plain(published.note),
             **({"domain": chosen(published.schema)} if published.schema.private else {}),
+            **densities_statement(published.schema),
         },
         "accounting": accounting_json(published.currency, privacy.relation, published.paid),
         "software": dict(sorted((published.software or software_versions()).items())),
@@ -172,6 +174,12 @@ def statement(
     document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
     document["sha256"] = digest(document)
     return document
+
+
+def densities_statement(schema: Schema) -> dict[str, object]:
+    """Return the key `densities` with the densities within bins; empty if there are none."""
+    stated = densities(schema)
+    return {"densities": stated} if stated else {}
 
 
 def weights_statement(schema: Schema, off: Sequence[float]) -> dict[str, object] | None:

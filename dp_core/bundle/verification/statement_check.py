@@ -16,6 +16,7 @@ from dp_core.bundle.statement.release_json import (
     STATEMENT,
     adopted_json,
     currency_json,
+    densities_statement,
     guaranteed_json,
     origin_of,
     total_json,
@@ -94,6 +95,8 @@ def check_statement(
     for section, names in _SECTIONS.items():
         if section == "method" and claims.schema.private:
             names = names | {"domain"}
+        if section == "method":
+            names = names | {*densities_statement(claims.schema)}
         if section == "ledger" and claims.adoptions:
             names = names | {"adopted"}
         wrong += [
@@ -168,6 +171,8 @@ def _remade(
     yield ("method", "schema_sha256"), spec["schema"]["sha256"]
     if claims.schema.private:
         yield ("method", "domain"), chosen(claims.schema)
+    for name, value in densities_statement(claims.schema).items():
+        yield ("method", name), value
 
     yield ("ledger", "currency"), currency_json(claims.currency)
     yield ("ledger", "totals"), [total_json(total) for total in claims.totals]

@@ -103,6 +103,8 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
     """Yield what to know about a plan besides its tables."""
     for choice in plan.choices or ():
         yield f"{choice.in_words}."
+    for bin_ in plan.wide_bins or ():
+        yield bin_.in_words
     if plan.bins_unused:
         yield (
             f"{plan.method} uses the bins of {', '.join(plan.bins_unused)} for plots and"
