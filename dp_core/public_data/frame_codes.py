@@ -35,7 +35,8 @@ MOST_VALUES = 3
 """Most values that a finding shows."""
 MOST_FINDINGS = 20
 """Most findings that a message lists."""
-_KIND_WORDS = {"integer": "whole number", "number": "number", "date": "date (YYYY-MM-DD)"}
+_MISSING_MARKS = ("", "?", ".", "-", "na", "n/a", "nan", "none", "null", "missing", "unknown")
+_KIND_WORDS = {"integer": "whole number", "number": "number", "date": "date"}
 
 
 class DataDoNotFit(BadInput):
@@ -121,6 +122,8 @@ def _finding(
     listed = ", ".join(shown(text) for text in examples[:MOST_VALUES])
     if len(examples) > MOST_VALUES:
         listed += f" and {len(examples) - MOST_VALUES:,} more"
+    marks = [text for text in examples if text.strip().casefold() in _MISSING_MARKS]
+    mark = f" If {shown(marks[0])} means missing, list it under `missing_values`." if marks else ""
     if problem is Problem.MISSING:
         return f"{count} {has} no value; give the column `missing: level`, or drop these rows."
     if problem is Problem.LEVEL:
@@ -129,7 +132,8 @@ def _finding(
         padded = any(text.lstrip("0") != text for text in levels if text.isdigit() and text != "0")
         if padded and not pa.types.is_dictionary(raw.type) and not pa.types.is_string(raw.type):
             hint = " The frame holds numbers: read its file with dtype=str to keep the zeros."
-        return f"{count} {has} {listed}, which is no level; add it to `levels`, or recode.{hint}"
+        what, it = ("is no level", "it") if len(examples) == 1 else ("are no levels", "them")
+        return f"{count} {has} {listed}, which {what}; add {it} to `levels`, or recode.{mark or hint}"
     if problem is Problem.RANGE:
         assert column.kind in ("integer", "number", "date")
         low, high = (value_text(bound, column.kind) for bound in legal_range(column))
@@ -137,7 +141,9 @@ def _finding(
             f"{count} {has} {listed}, outside {low} to {high}; widen the bounds, or give the column"
             " `out_of_range: clip`."
         )
-    return f"{count} {has} {listed}, which is no {_KIND_WORDS[column.kind]}."
+    kind = _KIND_WORDS[column.kind]
+    what = f"is no {kind}" if len(examples) == 1 else f"are no {kind}s"
+    return f"{count} {has} {listed}, which {what}.{mark}"
 
 
 def _broken_rules(
