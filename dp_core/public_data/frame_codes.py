@@ -128,7 +128,7 @@ def _finding(
         return f"{count} {has} no value; give the column `missing: level`, or drop these rows."
     if problem is Problem.LEVEL:
         levels = [*column.texts()]
-        hint = similar(examples[0], levels) if examples else ""
+        hint = similar(examples[0], levels) if examples and not examples[0].isdigit() else ""
         padded = any(text.lstrip("0") != text for text in levels if text.isdigit() and text != "0")
         if padded and not pa.types.is_dictionary(raw.type) and not pa.types.is_string(raw.type):
             hint = " The frame holds numbers: read its file with dtype=str to keep the zeros."
