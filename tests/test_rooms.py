@@ -158,6 +158,7 @@ def test_every_room_and_module_that_the_trusted_core_names_is_there():
         *trusted_core.HANDLES,
         *trusted_core.AUDIT,
         *trusted_core.PUBLIC_DATA,
+        *trusted_core.INSPECTION,
         *trusted_core.BEYOND,
         *trusted_core.DECIDES,
         *trusted_core.RECORDS,
@@ -188,13 +189,31 @@ def test_no_release_can_reach_the_audit():
 
 
 def test_only_the_face_of_the_library_reaches_releases_of_public_frames():
-    """They count in memory, without a ledger."""
+    """They count in memory, without a ledger, and no module imports the face."""
     assert importing(trusted_core.PUBLIC_DATA) == {"dp_core"}
-    # These use the folder of the face only.
-    assert {name for name in modules() if "dp_core" in imports(name)} == {
-        "tasks.counting.worker_check",
-        "flows.comparison.cell_processes",
+    assert [name for name in modules() if "dp_core" in imports(name)] == []
+
+
+def test_no_release_can_reach_the_inspection_of_a_file():
+    """It shows values and counts, and the trusted core leaves it out."""
+    for each in ("flows.release", "flows.scheduled", "flows.nightly", "flows.sweep"):
+        reached = {
+            name
+            for name in graph().find_upstream_modules(each)
+            if trusted_core.within(name, trusted_core.INSPECTION)
+        }
+        assert reached == set(), each
+    writing = {
+        name
+        for name in modules()
+        if trusted_core.within(name, trusted_core.INSPECTION)
+        if any(
+            isinstance(node, ast.Call)
+            and getattr(node.func, "attr", "") in ("write_text", "write_bytes", "mkdir", "unlink")
+            for node in ast.walk(ast.parse(modules()[name].read_text(encoding="utf-8")))
+        )
     }
+    assert writing == set()
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ A file belongs to the trusted core if it
 - or lies below the wall, and is imported by the wall, the confidential side, the ledger or the
   counting.
 
-`dp_core/audit` holds generated files only, and `dp_core/public_data` frames that the caller
-declares public. No release imports either.
+`dp_core/audit` holds generated files only, `dp_core/inspection` shows a file to a person who may
+see it, and `dp_core/public_data` has frames that the caller declares public. No release imports
+them.
 
 The rooms beyond the wall (`methods`, `spec`, `bundle`, `analysis`) may import neither the
 confidential side nor the noise: import contracts in `pyproject.toml` refuse it.
@@ -40,6 +41,8 @@ AUDIT = ("dp_core.audit",)
 """Room that counts generated files exactly, and replaces the samplers while it asks about them."""
 PUBLIC_DATA = ("dp_core.public_data",)
 """Room that counts public frames in memory, for `dp_core.release`: no release imports it."""
+INSPECTION = ("dp_core.inspection", "flows.cli.actions.file_check")
+"""What shows a file to a person who may see it: no release imports it, and it writes nothing."""
 BEYOND = ("dp_core.methods", "dp_core.spec", "dp_core.bundle", "dp_core.analysis")
 """Rooms that the import contracts keep from the data."""
 DECIDES = (
@@ -132,7 +135,7 @@ def trusted() -> dict[str, str]:
     """Return the modules of the trusted core with the part of it that each belongs to."""
     found: dict[str, str] = {}
     for module in modules():
-        if within(module, (*AUDIT, *PUBLIC_DATA)):
+        if within(module, (*AUDIT, *INSPECTION, *PUBLIC_DATA)):
             continue
         if within(module, ("dp_core.wall",)) or module in DECIDES:
             found[module] = "decides"

@@ -9,6 +9,7 @@ import glob
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from dp_core.documents.other_formats import conversion
 from dp_core.errors import BadInput
 
 Kind: TypeAlias = Literal["csv", "parquet"]
@@ -96,6 +97,8 @@ def kind_of(path: Path) -> Kind:
     for suffix, kind in SUFFIXES.items():
         if path.name.lower().endswith(suffix):
             return kind
+    if advice := conversion(path.name):
+        raise BadInput(f"The data file {path.name} {advice}")
     raise BadInput(
         f"The data file {path.name} is not of a known kind; its name must end in"
         f" {', '.join(SUFFIXES)}."

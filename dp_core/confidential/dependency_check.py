@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.raw_values import Array, Reader
@@ -28,14 +29,26 @@ class DependencyCheck:
     def refused(self, records: pa.RecordBatch, codes: Sequence[Array]) -> Mapping[str, int]:
         """Return for each dependent column the number of rows that disagree with its rule.
 
-        Only columns with `out_of_range: reject` are checked; the values of the others are replaced.
-
         Args:
             records: A batch of the file.
             codes: Codes of the columns of the domain, in its order; all rows fit the schema.
 
         Privacy:
             Exact counts, for the internal folder.
+        """
+        found = self.disagreeing(records, codes)
+        return {name: int(np.count_nonzero(wrong)) for name, wrong in found.items()}
+
+    def disagreeing(
+        self, records: pa.RecordBatch, codes: Sequence[Array]
+    ) -> Mapping[str, NDArray[np.bool_]]:
+        """Return for each dependent column which rows disagree with its rule, shape (rows,).
+
+        Only columns with `out_of_range: reject` are checked; the values of the others are replaced.
+
+        Args:
+            records: A batch of the file.
+            codes: Codes of the columns of the domain, in its order.
         """
         if not self._encoders:
             return {}
@@ -48,8 +61,8 @@ class DependencyCheck:
         found = {}
         for name, encoder in self._encoders.items():
             own = encoder.encode(records.column(name))
-            wrong = own.codes != derived[name]
+            wrong: NDArray[np.bool_] = own.codes != derived[name]
             if own.bad is not None:
                 wrong |= own.bad
-            found[name] = int(np.count_nonzero(wrong))
+            found[name] = wrong
         return found

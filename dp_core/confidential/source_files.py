@@ -40,7 +40,7 @@ def check_parquet(path: Path, columns: Sequence[str], ignore: Collection[str]) -
         damaged(path, error)
     check_columns(f"The data file {path.name}", schema.names, columns, ignore)
     for field in schema:
-        if field.name in columns and not _is_readable(field.type):
+        if field.name in columns and not is_readable(field.type):
             raise BadInput(
                 f"Column {field.name!r} of {path.name} is stored as {field.type},"
                 " which cannot be read; store it as text, number, boolean or date."
@@ -154,7 +154,8 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _is_readable(kind: pa.DataType) -> bool:
+def is_readable(kind: pa.DataType) -> bool:
+    """Return whether values of an Arrow type can be read as a column."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(

@@ -103,7 +103,7 @@ def release(
         raise BadInput(f"release: give {both[0]} as an argument, not under stages['synthesize'].")
     synthesize |= {name: value for name, value in own.items() if value is not None}
     plan = memory_plan(read_schema(schema), stated)
-    data = frame_codes(frame, plan.spec.schema.stored)
+    data = frame_codes(frame, plan.spec.schema)
     outcome = carry_out(plan, MemoryCounter(data))
     public = plan.spec.privacy.relation.rows_public
     return MemoryRelease(outcome, rows=data.rows if public else None)

@@ -15,11 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from dp_core.documents.other_formats import conversion
 from dp_core.documents.typed_text import parse_fraction, printable
 from dp_core.errors import BadInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from dp_core.schema.codebooks.codebook import Codebook
 
 MAX_HEADER_BYTES = 2**20
 _PARQUET_MAGIC = b"PAR1"
@@ -76,13 +79,37 @@ _BY_KIND = {
 }
 
 
-def draft_schema(path: Path) -> str:
+def draft_schema(path: Path, codebook: Codebook | None = None) -> str:
     """Return the draft of a schema for one CSV or Parquet file.
+
+    Args:
+        path: The data file, of which no row is read.
+        codebook: What a codebook says about its columns; None (the default) without one.
 
     Raises:
         BadInput: if there is no such file, or it is empty, damaged or seems to have no header. No
             message quotes the file.
     """
+    columns, ignored = _columns_of(path)
+    if codebook is not None:
+        from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
+
+        names = [*(name for name, _ in columns), *ignored]
+        return draft_from_codebook(codebook, names, path.name)
+    return _text(path.name, columns, ignored)
+
+
+def file_columns(path: Path) -> tuple[str, ...]:
+    """Return the column names of one CSV or Parquet file that can be read.
+
+    Raises:
+        BadInput: if there is no such file, or it is empty, damaged or seems to have no header.
+    """
+    return tuple(name for name, _ in _columns_of(path)[0])
+
+
+def _columns_of(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the drafted columns, and the names of columns whose type is not read."""
     try:
         if path.is_dir():
             raise BadInput(f"{path.name or path}: is a folder; name one CSV or Parquet file in it.")
@@ -94,22 +121,21 @@ def draft_schema(path: Path) -> str:
             raise BadInput(
                 f"{path.name}: is a YAML file; name the CSV or Parquet file that it describes."
             )
+        if advice := conversion(path.name):
+            raise BadInput(f"{path.name}: {advice}")
         with path.open("rb") as raw:
             start = raw.read(4)
     except OSError as error:
         raise BadInput(f"{path.name}: cannot be read ({error.strerror}).") from None
     if not start:
         raise BadInput(f"{path.name}: is empty; name a CSV or Parquet file that has columns.")
-    named_parquet = path.name.lower().endswith(_PARQUET_SUFFIXES)
     if start == _PARQUET_MAGIC:
-        columns, ignored = _parquet_columns(path)
-    elif named_parquet:
+        return _parquet_columns(path)
+    if path.name.lower().endswith(_PARQUET_SUFFIXES):
         raise BadInput(
             f"{path.name}: is not a Parquet file despite its name; write it again, or rename it."
         )
-    else:
-        columns, ignored = [(name, _TYPE_TODO) for name in _csv_header(path)], []
-    return _text(path.name, columns, ignored)
+    return [(name, _TYPE_TODO) for name in _csv_header(path)], []
 
 
 def draft_table(name: str, columns: Sequence[tuple[str, pa.DataType | None]]) -> str:

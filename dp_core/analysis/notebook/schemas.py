@@ -1,4 +1,4 @@
-"""Schemas in a notebook: reading one, and drafting one for a frame or a file."""
+"""Schemas in a notebook: one that was read, and a draft to complete."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dp_core.display.page import Fact, Listing, Page, Sentence
 from dp_core.display.printed import Printed
@@ -15,8 +15,6 @@ from dp_core.errors import BadInput
 from dp_core.schema.bin_edges import value_text
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.draft import draft_schema as draft_file
-from dp_core.schema.draft import draft_table
 from dp_core.schema.privacy import unit_words
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 
@@ -174,66 +172,3 @@ class SchemaDraft(Printed):
         from html import escape
 
         return f"<pre>{escape(self.text)}</pre>"
-
-
-def draft_schema(
-    data: pd.DataFrame | str | os.PathLike[str], *, name: str = "a frame"
-) -> SchemaDraft:
-    """Return a schema to complete, for a pandas frame or for a CSV or Parquet file.
-
-    Only the names of the columns are used, and the types that a frame or a Parquet file states. No
-    value is looked at: levels and bounds that were read off confidential data would disclose them.
-
-    Args:
-        data: The frame, or the path of the file.
-        name: Name of the frame in the draft's first line.
-
-    Raises:
-        BadInput: if there is no such file, or a name is not printable or not unique.
-        TypeError: if it is neither a frame nor a path.
-
-    >>> import dp_core as dp, pandas as pd
-    >>> draft = dp.draft_schema(pd.DataFrame({"sex": ["m", "f"], "income": [1.5, 2.5]}))
-    >>> [line for line in draft.text.splitlines() if line.startswith(("  sex", "  income"))]
-    ['  sex:', '  income:']
-    """
-    if isinstance(data, str | os.PathLike):
-        return SchemaDraft(draft_file(Path(data)))
-    import pandas as pd
-
-    if not isinstance(data, pd.DataFrame):
-        raise TypeError(
-            "A schema is drafted for a pandas frame or the path of a CSV or Parquet file, not for"
-            f" {type(data).__name__}."
-        )
-    other = next((each for each in data.columns if not isinstance(each, str)), None)
-    if other is not None:
-        raise BadInput(f"The frame has a column named {other!r}, which is no text; rename it.")
-    return SchemaDraft(
-        draft_table(
-            name,
-            [(each, _stated(data.dtypes.iloc[place])) for place, each in enumerate(data.columns)],
-        )
-    )
-
-
-def _stated(dtype: Any) -> Any:
-    """Return the Arrow type that a column's type states, None for one that is not read."""
-    import pandas as pd
-    import pyarrow as pa
-
-    if isinstance(dtype, pd.ArrowDtype):
-        return dtype.pyarrow_dtype
-    # privacy: a categorical carries the levels of the data, which are not looked at.
-    is_type = pd.api.types
-    if isinstance(dtype, pd.CategoricalDtype) or is_type.is_string_dtype(dtype):
-        return pa.string()
-    for test, kind in (
-        (is_type.is_bool_dtype, pa.bool_()),
-        (is_type.is_integer_dtype, pa.int64()),
-        (is_type.is_float_dtype, pa.float64()),
-        (is_type.is_datetime64_any_dtype, pa.timestamp("ns")),
-    ):
-        if test(dtype):
-            return kind
-    return None

@@ -1,32 +1,106 @@
-"""Drafting a schema for a file or a table; reads none of its rows."""
+"""Drafting a schema for a file or a table; reads rows of a file only if it was declared public."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput
 
+if TYPE_CHECKING:
+    from dp_core.schema.codebooks.codebook import Codebook
 
-def draft(name: str, database: str | None) -> str:
+
+def draft(
+    name: str | None,
+    *,
+    database: str | None = None,
+    codebook: Path | None = None,
+    public: tuple[str, str] | None = None,
+) -> str:
     """Return the text of a draft.
 
     Args:
-        name: Path of a file, URL of an object, or name of a table.
-        database: Environment variable with the URL of the table's database, None for a file.
+        name: Path of a data file or of a codebook, URL of an object, or name of a table; None with
+            a codebook and no data file.
+        database: Environment variable with the URL of the table's database; None (the default) for
+            a file.
+        codebook: The codebook, or with `public` a public data file of the same form; None (the
+            default) without one.
+        public: Who declares the data file public and why, so that levels and bounds are read off
+            it: off `codebook` if it is given, else off `name`. None (the default) without.
 
     Raises:
-        BadInput: if there is no such thing, or it cannot be described.
+        BadInput: if there is no such thing, it cannot be described, or data that were declared
+            public belong to an account.
     """
-    from dp_core.schema.draft import draft_schema, draft_table
+    from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
+    from dp_core.schema.codebooks.codebook_file import looks_like_codebook, read_codebook
+    from dp_core.schema.draft import draft_schema
 
-    if database is None and "://" in name:
-        from tasks.inputs.object_source import beginning_of
-        from tasks.run.home import home
+    if database is not None:
+        if public or codebook is not None or name is None:
+            raise BadInput("--database needs TABLE, and neither --codebook nor --public-data.")
+        return _of_table(name, database)
+    if name is None:
+        if codebook is None:
+            raise BadInput("Name a data file, a codebook or both: schema draft FILE --codebook C.")
+        found = _codebook(codebook, codebook if public is None else None, public)
+        assert found is not None
+        return draft_from_codebook(found)
+    if "://" not in name and codebook is None and looks_like_codebook(Path(name)):
+        if public:
+            raise BadInput(f"{name}: is a codebook; --public-data is about a data file.")
+        return draft_from_codebook(read_codebook(Path(name)))
+    with _local(name) as path:
+        found = _codebook(path, codebook, public)
+        return draft_schema(path, found)
 
-        with beginning_of(name, home() / "draft") as copy:
-            return draft_schema(copy)
-    if database is None:
-        return draft_schema(Path(name))
+
+def _codebook(path: Path, codebook: Path | None, public: tuple[str, str] | None) -> Codebook | None:
+    from dp_core.schema.codebooks.codebook_file import looks_like_codebook, read_codebook
+
+    if codebook is not None and public is None:
+        if _is_data(codebook):
+            raise BadInput(
+                f"{codebook.name}: is a Parquet file, not a codebook; if it is public data of the"
+                " same form, add --public-data."
+            )
+        return read_codebook(codebook, "" if codebook == path else path.name)
+    if public is None:
+        return None
+    from dp_core.inspection.public_profile import public_codebook_of, public_source
+    from flows.comparison.public_input import require_unknown
+
+    other = path if codebook is None else codebook
+    if looks_like_codebook(other):
+        raise BadInput(f"{other.name}: is a codebook; --public-data is about a data file.")
+    source = public_source([str(other)])
+    require_unknown([source], by=public[0], reason=public[1])
+    return public_codebook_of(source)
+
+
+def _is_data(path: Path) -> bool:
+    return path.name.lower().endswith((".parquet", ".pq"))
+
+
+@contextmanager
+def _local(name: str) -> Iterator[Path]:
+    """Give the path of a file, or of a copy of the beginning of an object."""
+    if "://" not in name:
+        yield Path(name)
+        return
+    from tasks.inputs.object_source import beginning_of
+    from tasks.run.home import home
+
+    with beginning_of(name, home() / "draft") as copy:
+        yield copy
+
+
+def _of_table(name: str, database: str) -> str:
+    from dp_core.schema.draft import draft_table
     from dp_core.spec.data_location import parse_table
     from tasks.inputs.database_source import table_types
 

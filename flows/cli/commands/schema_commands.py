@@ -1,4 +1,4 @@
-"""`dp-release schema`: a draft for a file or a table, and the suite of a schema; reads no rows."""
+"""`dp-release schema`: a draft, a check of a file, and the suite of a schema."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dp_core.display.answer import Answer
+from dp_core.errors import BadInput
+from flows.cli.arguments import person_and_reason
 from flows.cli.command_parts import PATH, CommandGroup, answering, cli
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from dp_core.inspection.findings import FileCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +37,67 @@ def schema() -> None:
 
 
 @schema.command("draft")
-@click.argument("file", metavar="FILE|TABLE")
+@click.argument("file", metavar="FILE|CODEBOOK|TABLE", required=False)
+@click.option(
+    "--codebook",
+    metavar="CODEBOOK",
+    type=PATH,
+    help="Frictionless, DDI, CSVW or a CSV table; with --public-data, a public file of this form.",
+)
+@click.option(
+    "--public-data", is_flag=True, help="Declare the data public: levels and bounds are read off."
+)
+@click.option("--by", metavar="NAME", help="Who declares it public; with --public-data.")
+@click.option("--reason", metavar="TEXT", help="Why it is public; with --public-data.")
 @click.option("--database", metavar="VARIABLE", help="Environment variable with a database's URL.")
 @answering(_print_draft)
-def schema_draft(file: str, database: str | None) -> SchemaDraft:
-    """Print a schema to complete: column names and known types.
+def schema_draft(
+    file: str | None,
+    codebook: Path | None,
+    public_data: bool,
+    by: str | None,
+    reason: str | None,
+    database: str | None,
+) -> SchemaDraft:
+    """Print a schema to complete, from the column names and a codebook.
 
-    With --database, it describes a table. Fill in levels and bounds from public knowledge.
-    """
+    \b
+    dp-release schema draft FILE --codebook CODEBOOK > survey.schema.yaml
+    dp-release schema draft --codebook CODEBOOK        without a data file
+    dp-release schema draft FILE                       column names; types of Parquet only
+
+    No row of the file is read, unless it is declared public. Levels and bounds that are still
+    open are for a person to state, from public knowledge.
+    """  # noqa: D301 (click's sign for text that is not to be wrapped)
     from flows.cli.actions.drafting import draft
 
-    return SchemaDraft(draft(file, database))
+    public = None
+    if public_data:
+        if by is None or reason is None:
+            raise BadInput(
+                "--public-data needs --by NAME and --reason TEXT: who declares the data public, and"
+                " why."
+            )
+        public = person_and_reason(by, reason)
+    elif by is not None or reason is not None:
+        raise BadInput("--by and --reason go with --public-data.")
+    return SchemaDraft(draft(file, database=database, codebook=codebook, public=public))
+
+
+@schema.command("check")
+@click.argument("file", metavar="SCHEMA", type=PATH)
+@click.argument("data", metavar="FILE...", nargs=-1, required=True)
+@answering("schema_views.checked")
+def schema_check(file: Path, data: tuple[str, ...]) -> FileCheck:
+    """Show everything in a file that does not fit a schema.
+
+    Confidential: it prints values and counts, for the person who may see the data. It needs no
+    account, spends nothing and writes nothing. Several files or a glob are one file of a release.
+    It ends with exit code 2 if a release would refuse the file.
+    """
+    from flows.cli.actions.file_check import check
+
+    return check(file, data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,223 @@
+"""Checks a file against a schema in one pass: everything that does not fit, at once. Confidential.
+
+It reads, encodes and judges values by the functions of a release, so its verdict is that of
+validation. It writes nothing, and needs no ledger.
+
+Privacy:
+    Nothing leaves the process but what the caller prints for a person who may see the data. So a
+    check is no attempt to use the data, and the ledger does not count it.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dp_core.confidential.data_files import Kind, kind_of, matching_files
+from dp_core.confidential.source import BATCH_ROWS, Source
+from dp_core.errors import BadInput
+from dp_core.inspection.column_tally import Tally
+from dp_core.inspection.findings import FileCheck, Finding
+from dp_core.inspection.header_check import (
+    check_header,
+    encoding_finding,
+    readable_or_refused,
+    typed_header,
+    wrong_encoding,
+)
+from dp_core.inspection.hints import hints
+from dp_core.inspection.row_findings import PersonCheck, RowChecks
+from dp_core.inspection.value_findings import value_findings
+from dp_core.schema.definition import Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ORDER = ("refusal", "settled", "hint")
+
+Records = Iterable[pa.RecordBatch]
+
+
+def check_files(patterns: Sequence[str], schema: Schema, folder: Path | None = None) -> FileCheck:
+    """Return everything in data files that does not fit a schema. Confidential.
+
+    Args:
+        patterns: Paths or globs of CSV or Parquet files, all of one kind; together they are the
+            file of a release.
+        schema: The schema, from `dp_core.schema.reading.schema_file.load_schema`.
+        folder: Folder of relative paths; the working folder by default.
+
+    Raises:
+        BadInput: if no file matches, or the files are of an unknown or of different kinds.
+    """
+    files, kind = data_files(patterns, folder or Path())
+    headers = [check_header(path, kind, schema) for path in files]
+    found = [
+        _about(path, files, one)
+        for path, header in zip(files, headers, strict=True)
+        for one in header.findings
+    ]
+    names = tuple(path.name for path in files)
+    readable = all(header.readable for header in headers)
+    # A column is checked if every file has it.
+    common = [name for name in schema.reads if all(name in header.names for header in headers)]
+    if not readable or not common:
+        return _result(schema, names, None, 0, found)
+    check = _Check(schema, common)
+    try:
+        for path, header in zip(files, headers, strict=True):
+            mine = {name: header.names[name] for name in common}
+            check.add(
+                _renamed(batch.records, mine) for batch in _source(path, kind, mine).batches()
+            )
+    except BadInput as error:
+        found.append(_unread(files, kind, error))
+        return _result(schema, names, None, len(common), [*found, *check.findings()])
+    return _result(schema, names, check.rows, len(common), [*found, *check.findings()])
+
+
+def check_frame(frame: pd.DataFrame | pa.Table, schema: Schema) -> FileCheck:
+    """Return everything in a frame or table that does not fit a schema. Confidential.
+
+    Args:
+        frame: The rows, under the column names of the schema.
+        schema: The schema.
+    """
+    table = table_of(frame)
+    header = typed_header(table.schema, schema)
+    found = list(header.findings)
+    if not header.readable:
+        return _result(schema, (), None, 0, found)
+    check = _Check(schema, tuple(header.names))
+    chosen = table.select(list(header.names.values())).rename_columns(list(header.names))
+    check.add(chosen.to_batches(max_chunksize=BATCH_ROWS))
+    return _result(schema, (), check.rows, len(header.names), [*found, *check.findings()])
+
+
+def with_findings(check: FileCheck, more: Sequence[Finding]) -> FileCheck:
+    """Return a check with more findings, in their places."""
+    found = _ordered([*check.findings, *more])
+    fits = not any(one.weight == "refusal" for one in found)
+    return replace(check, findings=found, fits=fits)
+
+
+def data_files(patterns: Sequence[str], folder: Path) -> tuple[list[Path], Kind]:
+    """Return the files of several paths or globs, and the kind that all of them have.
+
+    Raises:
+        BadInput: if a pattern matches no file, or files are of unknown or of different kinds.
+    """
+    files = list(dict.fromkeys(path for one in patterns for path in matching_files(one, folder)))
+    kinds = {kind_of(path) for path in files}
+    if len(kinds) > 1:
+        raise BadInput("The files are of different kinds; name CSV files or Parquet files only.")
+    return files, kinds.pop()
+
+
+def table_of(frame: Any) -> pa.Table:
+    """Return a pandas frame, or an Arrow table, as a table; mixed columns become texts."""
+    if isinstance(frame, pa.Table):
+        return frame
+    arrays = []
+    for place in range(frame.shape[1]):
+        cells = frame.iloc[:, place]
+        try:
+            arrays.append(pa.array(cells, from_pandas=True))
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            texts = [
+                None if missing else str(cell)
+                for cell, missing in zip(cells, cells.isna(), strict=True)
+            ]
+            arrays.append(pa.array(texts, pa.string()))
+    return pa.table(arrays, names=[str(name) for name in frame.columns])
+
+
+class _Check:
+    """One pass over the rows, with the columns that the file has."""
+
+    def __init__(self, schema: Schema, present: Sequence[str]) -> None:
+        stored = schema.stored
+        self._schema, self.rows = stored, 0
+        checked = {column.name for column in stored.checked}
+        self._tallies = {
+            column.name: Tally(column)
+            for column in stored.released
+            if column.name in present and column.name in checked
+        }
+        self._rows = RowChecks(stored, present)
+        person = stored.unit.column
+        self._persons = PersonCheck(stored) if person in present and person is not None else None
+
+    def add(self, batches: Records) -> None:
+        """Count batches of rows, under the schema's names."""
+        for records in batches:
+            encoded = {
+                name: tally.add(records.column(name)) for name, tally in self._tallies.items()
+            }
+            self._rows.add(records, encoded)
+            if self._persons is not None:
+                self._persons.add(records.column(str(self._schema.unit.column)))
+            self.rows += records.num_rows
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what was found so far."""
+        if not self.rows:
+            says = "The file has a header but no row."
+            yield Finding("refusal", "empty", "", says, "Name a file with rows.")
+        for tally in self._tallies.values():
+            yield from value_findings(tally)
+        yield from self._rows.findings()
+        if self._persons is not None:
+            yield from self._persons.findings()
+        for tally in self._tallies.values():
+            yield from hints(tally)
+
+
+def _source(path: Path, kind: Kind, names: Mapping[str, str]) -> Source:
+    return Source((path,), kind, list(names.values()))
+
+
+def _renamed(records: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
+    columns = [records.column(own) for own in names.values()]
+    return pa.RecordBatch.from_arrays(columns, names=list(names))
+
+
+def _about(path: Path, files: Sequence[Path], finding: Finding) -> Finding:
+    """Return a finding that names its file, if there are several."""
+    if len(files) == 1:
+        return finding
+    return replace(finding, says=f"{path.name}: {finding.says}")
+
+
+def _unread(files: Sequence[Path], kind: Kind, error: BadInput) -> Finding:
+    """Return the finding about rows that cannot be read; it names the bytes that are not UTF-8."""
+    if kind == "csv" and "UTF-8" in error.message:
+        for path in files:
+            opener: Callable[..., Any] = gzip.open if path.name.lower().endswith(".gz") else open
+            with opener(path, "rb") as lines:
+                for number, line in enumerate(lines, start=1):
+                    if (encoding := wrong_encoding(line)) is not None:
+                        text = line.decode("cp1252", errors="replace").strip()
+                        return encoding_finding(encoding, line=number, text=text[:80])
+    return readable_or_refused(error)
+
+
+def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(found, key=lambda one: _ORDER.index(one.weight)))
+
+
+def _result(
+    schema: Schema,
+    files: Sequence[str],
+    rows: int | None,
+    columns: int,
+    found: Iterable[Finding],
+) -> FileCheck:
+    findings = _ordered(found)
+    fits = not any(one.weight == "refusal" for one in findings)
+    return FileCheck(fits, schema.title, tuple(files), rows, columns, findings)

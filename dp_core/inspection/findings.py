@@ -1,0 +1,151 @@
+"""What a check of a file found: findings, each with its mend. Confidential."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from dp_core.display.answer import OMITTED, Answer
+from dp_core.display.page import Fact, Page, Sentence
+from dp_core.display.printed import Printed
+
+Weight: TypeAlias = Literal["refusal", "settled", "hint"]
+"""Whether a finding stops a release, is settled by the schema's policy, or is only a hint."""
+
+EXAMPLES = 8
+"""Most examples of a finding."""
+
+NOTICE = (
+    "Confidential: this check shows values and counts of the file. Show it only to those who may"
+    " see the data."
+)
+PUBLIC_KNOWLEDGE = (
+    "A schema is published. A level or a bound that you add because the file has it is not public"
+    " knowledge and discloses the file; take it from the questionnaire, or set `out_of_range`."
+)
+_LABELS: Mapping[Weight, str] = {"refusal": "Refused", "settled": "Settled", "hint": "Hint"}
+_SAID: tuple[tuple[Weight, str, str], ...] = (
+    ("refusal", "finding stops a release", "findings stop a release"),
+    ("settled", "is settled by the schema", "are settled by the schema"),
+    ("hint", "hint", "hints"),
+)
+_OF_BOUNDS = frozenset(("levels", "out-of-range", "missing-codes"))
+"""Kinds of findings that a level or bound read off the file would seem to mend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example(Answer):
+    """A text, value or row of the file that shows a finding. Confidential.
+
+    Attributes:
+        text: What the file has.
+        rows: Number of rows that have it; None if it is one row.
+    """
+
+    text: str
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding(Answer):
+    """One thing about the file that a person should know. Confidential.
+
+    Attributes:
+        weight: Whether it stops a release.
+        kind: Short fixed name of what was found, such as `levels` or `out-of-range`.
+        column: Name of the column; empty if it is about the whole file.
+        says: What was found, one sentence.
+        mend: What to do, one sentence.
+        rows: Number of rows concerned; None if it is not about rows.
+        examples: At most `EXAMPLES` examples.
+    """
+
+    weight: Weight
+    kind: str
+    column: str
+    says: str
+    mend: str
+    rows: int | None = None
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FileCheck(Answer, Printed):
+    """The result of checking a file against a schema. Confidential.
+
+    Attributes:
+        confidential: Always true.
+        fits: Whether a release of the file would pass validation.
+        title: Title of the schema.
+        files: Names of the files.
+        rows: Number of rows that were read; None if they could not be read to the end.
+        columns: Number of columns that were checked.
+        findings: Refusals first, then what the schema settles, then hints.
+        notice: What to keep in mind before the output is passed on or the schema is changed.
+    """
+
+    fits: bool
+    title: str
+    files: tuple[str, ...]
+    rows: int | None
+    columns: int
+    findings: tuple[Finding, ...]
+    confidential: bool = True
+    notice: str = field(default=f"{NOTICE} {PUBLIC_KNOWLEDGE}", metadata=OMITTED)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if the file fits, 2 if it does not."""
+        return 0 if self.fits else 2
+
+    def of(self, weight: Weight) -> tuple[Finding, ...]:
+        """Return the findings of one weight."""
+        return tuple(one for one in self.findings if one.weight == weight)
+
+    def page(self) -> Page:
+        """Return the verdict and every finding with its examples and its mend."""
+        blocks: list[Sentence | Fact] = [
+            Sentence(NOTICE, warns=True),
+            Sentence(self._verdict(), warns=not self.fits),
+        ]
+        for finding in self.findings:
+            blocks += _blocks(finding)
+        if any(finding.kind in _OF_BOUNDS for finding in self.of("refusal")):
+            blocks.append(Fact("Note", PUBLIC_KNOWLEDGE, warns=True))
+        return tuple(blocks)
+
+    def _verdict(self) -> str:
+        what = ", ".join(self.files) or "The frame"
+        size = "" if self.rows is None else f" has {self.rows:,} rows and"
+        counts = [
+            f"{len(found)} {one if len(found) == 1 else many}"
+            for weight, one, many in _SAID
+            if (found := self.of(weight))
+        ]
+        told = f": {', '.join(counts)}" if counts else ""
+        verdict = "fits" if self.fits else "does not fit"
+        return f"{what}{size} {verdict} the schema {self.title!r}{told}."
+
+
+def _blocks(finding: Finding) -> list[Fact]:
+    label, warns = _LABELS[finding.weight], finding.weight == "refusal"
+    about = f"{finding.column}: " if finding.column else ""
+    blocks = [Fact(label, f"{about}{finding.says}", warns=warns)]
+    if finding.examples:
+        shown = [
+            one.text if one.rows is None else f"{one.text} ({one.rows:,})"
+            for one in finding.examples
+        ]
+        blocks.append(Fact("", "; ".join(shown)))
+    return [*blocks, Fact("", finding.mend)]
+
+
+def examples_of(counted: Mapping[str, int]) -> tuple[Example, ...]:
+    """Return the most frequent texts as examples; equal counts in the order of the texts.
+
+    >>> examples_of({"b": 1, "a": 1, "c": 5})[:2]
+    (Example(text='c', rows=5), Example(text='a', rows=1))
+    """
+    ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(Example(text, rows) for text, rows in ordered[:EXAMPLES])

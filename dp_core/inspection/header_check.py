@@ -1,0 +1,292 @@
+"""Whether the header of a data file has the schema's columns, in a form that can be read."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_core.confidential.data_files import Kind
+from dp_core.confidential.source_files import damaged, is_readable
+from dp_core.documents.typed_text import shown
+from dp_core.errors import BadInput, similar
+from dp_core.inspection.findings import Example, Finding
+from dp_core.schema.definition import Schema
+
+_START_BYTES = 1 << 20
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the header of a file has.
+
+    Attributes:
+        names: Name in the file of each column of the schema that the file has.
+        findings: What is wrong with the header.
+        readable: Whether rows can be read under this header.
+    """
+
+    names: Mapping[str, str]
+    findings: tuple[Finding, ...]
+    readable: bool = True
+
+
+def check_header(path: Path, kind: Kind, schema: Schema) -> Header:
+    """Return what the header of a file has, compared with the schema.
+
+    Args:
+        path: The file.
+        kind: Its kind by name.
+        schema: The schema.
+
+    Raises:
+        BadInput: if the file cannot be opened.
+    """
+    if path.stat().st_size == 0:
+        return _unreadable("empty", "The file is empty.", "Name a file with rows.")
+    if kind == "parquet":
+        return _parquet_header(path, schema)
+    start = _start(path)
+    if (encoding := wrong_encoding(start)) is not None:
+        return Header({}, (encoding_finding(encoding),), readable=False)
+    text = start.decode("utf-8-sig", errors="ignore")
+    try:
+        header = next(csv.reader(text.splitlines(keepends=True), strict=True), [])
+    except csv.Error:
+        return _unreadable(
+            "header",
+            "The first line is not a CSV header: a quotation mark is not closed.",
+            "Put the column names there.",
+        )
+    if not any(name.strip() for name in header):
+        return _unreadable(
+            "header", "The first line is blank.", "Put a header line with the column names first."
+        )
+    if (finding := _separator(header, schema)) is not None:
+        return Header({}, (finding,), readable=False)
+    return compare_names(header, schema)
+
+
+def compare_names(header: Sequence[str], schema: Schema) -> Header:
+    """Return which columns of the schema a file has, and what differs.
+
+    A column that is the same but for spaces, capital letters or punctuation is taken for the
+    schema's, so that its values are checked too.
+    """
+    reads, known = schema.reads, {*schema.reads, *schema.ignore}
+    findings = []
+    for name in dict.fromkeys(name for name in header if header.count(name) > 1):
+        findings.append(
+            Finding(
+                "refusal",
+                "repeated-column",
+                name,
+                f"The file has {header.count(name)} columns of this name.",
+                "Rename or remove all but one of them.",
+            )
+        )
+    names = {name: name for name in reads if name in header and header.count(name) == 1}
+    extra = [name for name in dict.fromkeys(header) if name not in known]
+    folded = {_folded(name): name for name in reversed(extra)}
+    for name in reads:
+        if name in header:
+            continue
+        near = folded.get(_folded(name))
+        if near is None:
+            findings.append(_lacking(name, extra))
+            continue
+        extra.remove(near)
+        del folded[_folded(name)]
+        names[name] = near
+        findings.append(
+            Finding(
+                "refusal",
+                "column-name",
+                name,
+                f"The file calls this column {shown(near)}{_difference(name, near)}.",
+                f"Write {shown(near)} in the schema (in quotes), or rename it in the file.",
+            )
+        )
+    if extra:
+        many = len(extra) > 1
+        findings.append(
+            Finding(
+                "refusal",
+                "column-unknown",
+                "" if many else extra[0],
+                f"The file has {f'{len(extra)} columns' if many else 'this column'}, which the"
+                " schema does not describe.",
+                f"Describe {'each' if many else 'it'} under `columns`, or name it under `ignore`.",
+                None,
+                tuple(Example(shown(name)) for name in extra) if many else (),
+            )
+        )
+    some = any(name in names for name in schema.names)
+    if not some and len(header) > 1 and not set(header) & known:
+        findings.append(
+            Finding(
+                "refusal",
+                "header",
+                "",
+                "The first line names none of the schema's columns.",
+                "Put a header line with the column names first, or name the schema of this file.",
+            )
+        )
+    ordered = {name: names[name] for name in reads if name in names}
+    return Header(ordered, tuple(findings), readable=bool(ordered))
+
+
+def wrong_encoding(raw: bytes) -> str | None:
+    """Return the likely encoding of bytes that are not UTF-8, None if they are.
+
+    >>> wrong_encoding("Zürich".encode("cp1252")), wrong_encoding("Zürich".encode())
+    ('windows-1252', None)
+    """
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    try:
+        raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.start >= len(raw) - 3 and error.reason == "unexpected end of data":
+            return None  # the bytes were cut within a character
+        try:
+            raw.decode("cp1252")
+        except UnicodeDecodeError:
+            return "iso-8859-1"
+        return "windows-1252"
+    return None
+
+
+def encoding_finding(encoding: str, *, line: int | None = None, text: str = "") -> Finding:
+    """Return the finding about a file that is not UTF-8.
+
+    Args:
+        encoding: Its likely encoding, in the name that `iconv` has for it.
+        line: Line of the first bytes that are not UTF-8; None if unknown.
+        text: That line, as the encoding reads it.
+    """
+    where = "" if line is None else f", first in line {line:,}"
+    return Finding(
+        "refusal",
+        "encoding",
+        "",
+        f"The file is not UTF-8 text{where}; it seems to be {encoding}.",
+        f"Save it as UTF-8: `iconv -f {encoding} -t utf-8 FILE > NEW.csv`.",
+        None,
+        (Example(text),) if text else (),
+    )
+
+
+def _start(path: Path) -> bytes:
+    try:
+        opener = gzip.open if path.name.lower().endswith(".gz") else open
+        with opener(path, "rb") as file:
+            start = file.read(_START_BYTES)
+    except (OSError, EOFError) as error:
+        damaged(path, error)
+    return bytes(start)
+
+
+def _unreadable(kind: str, says: str, mend: str) -> Header:
+    return Header({}, (Finding("refusal", kind, "", says, mend),), readable=False)
+
+
+def _separator(header: Sequence[str], schema: Schema) -> Finding | None:
+    if len(header) > 1 and set(header) & {*schema.reads, *schema.ignore}:
+        return None
+    line = ",".join(header)
+    for mark, words in _SEPARATORS.items():
+        parts = [part.strip().strip('"') for part in line.split(mark)]
+        if len(parts) > 1 and set(parts) & {*schema.reads}:
+            return Finding(
+                "refusal",
+                "separator",
+                "",
+                f"The columns are separated by {words}, not by commas.",
+                "Save the file with commas, and numbers with decimal points.",
+            )
+    return None
+
+
+def _parquet_header(path: Path, schema: Schema) -> Header:
+    try:
+        with path.open("rb") as file:
+            if file.read(4) != b"PAR1":
+                return _unreadable(
+                    "header",
+                    "The file is not a Parquet file despite its name.",
+                    "Write it again, or rename it.",
+                )
+        stored = pq.read_schema(path)
+    except (pa.ArrowException, OSError) as error:
+        damaged(path, error)
+    return typed_header(stored, schema)
+
+
+def typed_header(stored: pa.Schema, schema: Schema) -> Header:
+    """Return what an Arrow schema has, compared with the schema of the file."""
+    header = compare_names(stored.names, schema)
+    names, findings = dict(header.names), list(header.findings)
+    for name, own in header.names.items():
+        kind = stored.field(own).type
+        if not is_readable(kind):
+            del names[name]
+            findings.append(
+                Finding(
+                    "refusal",
+                    "stored-type",
+                    name,
+                    f"The column is stored as {kind}, which cannot be read.",
+                    "Store it as text, number, boolean or date.",
+                )
+            )
+    return Header(names, tuple(findings), readable=bool(names))
+
+
+def _lacking(name: str, extra: Sequence[str]) -> Finding:
+    near = similar(name, extra)
+    return Finding(
+        "refusal",
+        "column-missing",
+        name,
+        "The schema has this column, and the file does not.",
+        f"Add it to the file, or remove it from the schema.{near}",
+    )
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name, flags=re.UNICODE).casefold() or name
+
+
+def _difference(name: str, near: str) -> str:
+    if near.startswith("\ufeff"):
+        return ", with a byte order mark in front"
+    if near.strip() == name:
+        return ", with a space"
+    if near.strip().casefold() == name.casefold():
+        return ", with other capital letters"
+    return ""
+
+
+def readable_or_refused(error: BadInput) -> Finding:
+    """Return the finding about a file whose rows cannot be read to the end."""
+    says, _, mend = error.message.partition("; ")
+    detail = (error.internal or "").strip()
+    examples = (Example(detail),) if detail else ()
+    mend = mend.replace(", which the internal folder names", "")
+    return Finding(
+        "refusal",
+        "damaged",
+        "",
+        f"{says}.",
+        f"{mend[:1].upper()}{mend[1:]}",
+        None,
+        examples,
+    )

@@ -1,0 +1,279 @@
+"""What a public file shows about its columns, with round numbers, for the draft of a schema.
+
+Only for a file that somebody declared to be public: levels and bounds read off a confidential file
+would disclose it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dp_core.confidential.raw_values import INTEGER_TEXT, NUMBER_TEXT, is_text
+from dp_core.confidential.source import Source
+from dp_core.inspection.file_check import data_files, table_of
+from dp_core.inspection.value_findings import fitting_formats, looks_missing
+from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, levels_of
+from dp_core.schema.definition import Kind
+from dp_core.schema.draft import file_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_LEVELS = 300
+"""Most distinct texts of a category; a column with more is taken for text."""
+MOST_DECIMALS = 6
+
+
+def public_codebook(frame: pd.DataFrame | pa.Table, name: str = "the frame") -> Codebook:
+    """Return what a public frame shows, as a codebook for `draft_from_codebook`.
+
+    Args:
+        frame: Public rows.
+        name: Name of the frame, for the draft's first comment.
+    """
+    table = table_of(frame)
+    columns = {name: _Seen() for name in table.column_names}
+    for records in table.to_batches():
+        _add(columns, records, table.column_names)
+    return _codebook(columns, name)
+
+
+def public_source(patterns: Sequence[str], folder: Path | None = None) -> Source:
+    """Open public data files with all columns.
+
+    Args:
+        patterns: Paths or globs of CSV or Parquet files of one kind.
+        folder: Folder of relative paths; the working folder by default.
+
+    Raises:
+        BadInput: if no file matches, or a file cannot be read.
+    """
+    files, kind = data_files(patterns, folder or Path())
+    return Source(files, kind, file_columns(files[0]))
+
+
+def public_codebook_of(source: Source) -> Codebook:
+    """Return what public data files show, as a codebook for `draft_from_codebook`.
+
+    Raises:
+        BadInput: if a file cannot be read.
+    """
+    columns = {name: _Seen() for name in source.columns}
+    for batch in source.batches():
+        _add(columns, batch.records, source.columns)
+    return _codebook(columns, source.files[0].name)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Distinct values of one column, and its stored type."""
+
+    texts: dict[str, int] = field(default_factory=dict)
+    rows: int = 0
+    nulls: int = 0
+    kind: Kind | None = None
+    many: bool = False
+    low: Any = None
+    high: Any = None
+    decimals: int = 0
+    whole: bool = True
+    unique: bool = True
+
+
+def _add(columns: dict[str, _Seen], records: pa.RecordBatch, names: Iterable[str]) -> None:
+    for name in names:
+        seen, values = columns[name], records.column(name)
+        seen.rows += len(values)
+        seen.nulls += values.null_count
+        kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(kind)
+        if is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+            counted = pc.value_counts(values.cast(pa.string()))
+            for text, rows in zip(
+                counted.field("values").to_pylist(),
+                counted.field("counts").to_pylist(),
+                strict=True,
+            ):
+                if text is not None:
+                    seen.texts[text] = seen.texts.get(text, 0) + rows
+        elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            seen.kind = "date"
+            _ends(seen, values.cast(pa.date32(), safe=False))
+        else:
+            seen.kind = "integer" if pa.types.is_integer(kind) else "number"
+            numbers = values.cast(pa.float64())
+            _ends(seen, pc.if_else(pc.is_nan(numbers), None, numbers))
+            seen.nulls += pc.sum(pc.is_nan(numbers)).as_py() or 0
+            data = numbers.drop_null().to_numpy(zero_copy_only=False)
+            seen.whole &= bool((data == np.floor(data)).all())
+            seen.decimals = max(seen.decimals, _decimals(data))
+            seen.unique &= np.unique(data).size == len(values) > 1
+
+
+def _ends(seen: _Seen, values: pa.Array) -> None:
+    ends = pc.min_max(values)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if low is not None:
+        seen.low = low if seen.low is None else min(seen.low, low)
+        seen.high = high if seen.high is None else max(seen.high, high)
+
+
+def _decimals(data: np.ndarray[Any, Any]) -> int:
+    """Return the fewest decimals that write all numbers."""
+    for places in range(MOST_DECIMALS):
+        if np.allclose(data, np.round(data, places), rtol=1e-12, atol=0):
+            return places
+    return MOST_DECIMALS
+
+
+def _codebook(columns: dict[str, _Seen], name: str) -> Codebook:
+    drafted = tuple(_variable(column, seen) for column, seen in columns.items())
+    return Codebook(name=name, form="public data", variables=drafted, public_data=True)
+
+
+def _variable(name: str, seen: _Seen) -> Variable:
+    if seen.kind is None:
+        return _of_texts(name, seen)
+    if seen.kind == "date":
+        low, high = _years(seen.low, seen.high)
+        return Variable(name=name, kind="date", minimum=low, maximum=high, missing=seen.nulls > 0)
+    if seen.kind == "integer" and seen.unique and seen.rows > 100:
+        return _identifier(name)
+    kind: Kind = "integer" if seen.kind == "integer" or (seen.whole and seen.nulls) else "number"
+    return _number(name, kind, seen.low, seen.high, seen.decimals, seen.nulls > 0, None)
+
+
+def _identifier(name: str) -> Variable:
+    return Variable(name=name, role="id", remarks=("no value occurs twice: an identifier?",))
+
+
+def _of_texts(name: str, seen: _Seen) -> Variable:
+    """Return a column of texts, as the type that all its texts have but those for missing."""
+    absent = {text for text in seen.texts if not text.strip()}
+    values = [text for text in seen.texts if text not in absent]
+    codes = {text for text in values if looks_missing(text) and not _is_number(text)}
+    values = [text for text in values if text not in codes]
+    texts = pa.array(values, pa.string())
+    missing = bool(absent or codes or seen.nulls)
+    listed = ("", *sorted(absent - {""}), *sorted(codes))
+    own = listed if listed != ("",) else None
+    padded = any(
+        text.startswith("0") and text.strip("0").isdigit() and len(text) > 1 for text in values
+    )
+    unique = len(values) == seen.rows > 100
+    if values and not padded and pc.all(pc.match_substring_regex(texts, INTEGER_TEXT)).as_py():
+        if unique:
+            return _identifier(name)
+        whole = [int(float(text)) for text in values]
+        return _number(name, "integer", min(whole), max(whole), 0, missing, own)
+    if values and not padded and pc.all(pc.match_substring_regex(texts, NUMBER_TEXT)).as_py():
+        decimals = max(len(text.partition(".")[2]) for text in values)
+        numbers = [float(text) for text in values]
+        return _number(
+            name, "number", min(numbers), max(numbers), min(decimals, MOST_DECIMALS), missing, own
+        )
+    formats = fitting_formats(dict.fromkeys(values, 1))
+    if formats and not padded:
+        return _dates(name, values, formats, missing, own)
+    if not values or len(values) > MOST_LEVELS or len(values) > max(seen.rows / 2, 20):
+        return Variable(name=name, text=True)
+    assert len(values) <= MANY_LEVELS
+    # Numbers in their own order, before words.
+    ordered = sorted(values, key=lambda text: (not _is_number(text), _size(text), text))
+    return Variable(
+        name=name,
+        kind="category",
+        levels=levels_of(((text, "") for text in ordered), listed),
+        missing_values=own,
+        missing=missing,
+    )
+
+
+def _dates(
+    name: str,
+    values: Sequence[str],
+    formats: Sequence[str],
+    missing: bool,
+    own: tuple[str, ...] | None,
+) -> Variable:
+    import datetime
+
+    days = [datetime.datetime.strptime(text.strip()[:10], formats[0]).date() for text in values]
+    low, high = _years(min(days), max(days))
+    remarks: tuple[str, ...] = ()
+    if len(formats) > 1:
+        remarks = (f"or format {formats[1]}, which fits every text as well",)
+    return Variable(
+        name=name,
+        kind="date",
+        minimum=low,
+        maximum=high,
+        format="" if formats[0] == "%Y-%m-%d" else formats[0],
+        missing_values=own,
+        missing=missing,
+        remarks=remarks,
+    )
+
+
+def _years(low: Any, high: Any) -> tuple[str | None, str | None]:
+    if low is None:
+        return None, None
+    return f"{low.year:04d}-01-01", f"{high.year:04d}-12-31"
+
+
+def _number(
+    name: str,
+    kind: Kind,
+    low: float | None,
+    high: float | None,
+    decimals: int,
+    missing: bool,
+    own: tuple[str, ...] | None,
+) -> Variable:
+    least, most = (None, None) if low is None or high is None else rounded(low, high)
+    return Variable(
+        name=name,
+        kind=kind,
+        minimum=least,
+        maximum=most,
+        decimals=decimals if kind == "number" and decimals < MOST_DECIMALS else None,
+        missing_values=own,
+        missing=missing,
+    )
+
+
+def rounded(low: float, high: float) -> tuple[str, str]:
+    """Return round bounds around two numbers, as texts.
+
+    The step is a tenth of the range, as a power of 10; ends at 0 or 1 stay.
+
+    >>> rounded(17, 90), rounded(0, 99999), rounded(1, 16), rounded(1.27, 2.11)
+    (('10', '90'), ('0', '100000'), ('1', '20'), ('1.2', '2.2'))
+    """
+    if high == low:
+        high = low + 1
+    step = 10.0 ** math.floor(math.log10((high - low) / 2))
+    least = math.floor(low / step) * step if low not in (0, 1) else low
+    most = math.ceil(high / step) * step if high not in (0, 1) else high
+    return f"{least:.10g}", f"{most:.10g}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _size(text: str) -> float:
+    return float(text) if _is_number(text) else 0.0

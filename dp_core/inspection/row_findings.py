@@ -1,0 +1,228 @@
+"""Rules between columns and the limit of rows per person, checked row by row. Confidential."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_core.confidential.dependency_check import DependencyCheck
+from dp_core.confidential.encoding import Encoded, settle_zeros
+from dp_core.confidential.person_rows import Persons, hashes
+from dp_core.errors import BadInput
+from dp_core.inspection.findings import Example, Finding
+from dp_core.schema.definition import Schema
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros, breaks
+
+ROW_EXAMPLES = 4
+"""Most rows that are shown for a rule."""
+
+
+class RowChecks:
+    """Checks the rules between columns in batches of rows. Confidential.
+
+    A rule is checked if the file has all its columns, in the rows whose values of these columns
+    are in the schema.
+
+    Args:
+        schema: The schema in whose codes the file is stored.
+        present: Names of the schema's columns that the file has.
+    """
+
+    def __init__(self, schema: Schema, present: Sequence[str]) -> None:
+        columns = tuple(column for column in schema.columns if column.name in present)
+        names = {column.name for column in columns}
+        zeros = StructuralZeros(
+            tuple(rule for rule in schema.zeros.rules if names.issuperset(rule.columns))
+        )
+        dependents = []
+        for dependent in schema.dependents:
+            if dependent.source in names and dependent.column.name in present:
+                dependents.append(dependent)
+                names.add(dependent.column.name)
+        self.schema = replace(
+            schema, columns=columns, zeros=zeros, dependents=tuple(dependents), stored_zeros=None
+        )
+        self._dependencies = DependencyCheck(self.schema)
+        self._broken: Counter[str] = Counter()
+        self._settled: Counter[str] = Counter()
+        self._examples: dict[str, list[Example]] = {}
+        self._rows = 0
+
+    def add(self, records: pa.RecordBatch, encoded: Mapping[str, Encoded]) -> None:
+        """Check a batch.
+
+        Args:
+            records: The rows, under the schema's names.
+            encoded: Codes of each column that the file has.
+        """
+        if self.schema.columns and (self.schema.zeros or self.schema.dependents):
+            self._check(records, encoded)
+        self._rows += records.num_rows
+
+    def _check(self, records: pa.RecordBatch, encoded: Mapping[str, Encoded]) -> None:
+        domain = self.schema.domain
+        codes = [np.array(encoded[name].codes) for name in domain.columns]
+        for name, wrong in self._dependencies.disagreeing(records, codes).items():
+            source = next(d.source for d in self.schema.dependents if d.column.name == name)
+            self._note(name, wrong & _good(encoded, (name, source)), records, (source, name))
+        for settled in settle_zeros(self.schema, codes):
+            self._settled[settled.rule.text] += settled.settled
+        data = Dataset(domain, np.stack(codes))
+        for rule in self.schema.zeros.rules:
+            broken = breaks(rule, data) & _good(encoded, rule.columns)
+            self._note(rule.text, broken, records, rule.columns)
+
+    def _note(
+        self,
+        name: str,
+        broken: NDArray[np.bool_],
+        records: pa.RecordBatch,
+        columns: Sequence[str],
+    ) -> None:
+        rows = np.flatnonzero(broken)
+        self._broken[name] += len(rows)
+        examples = self._examples.setdefault(name, [])
+        for row in rows[: ROW_EXAMPLES - len(examples)].tolist():
+            cells = ", ".join(f"{one} {records.column(one)[row].as_py()}" for one in columns)
+            examples.append(Example(f"row {self._rows + row + 1}: {cells}"))
+
+    def findings(self) -> list[Finding]:
+        """Return what was found in all rows."""
+        found = []
+        for dependent in self.schema.dependents:
+            name = dependent.column.name
+            if rows := self._broken[name]:
+                found.append(
+                    Finding(
+                        "refusal",
+                        "dependent",
+                        name,
+                        f"{rows:,} rows have another value than the rule derives from"
+                        f" {dependent.source!r}.",
+                        "Correct the file or the schema's map, or give the column"
+                        " `out_of_range: missing`, by which the derived value replaces the file's.",
+                        rows,
+                        tuple(self._examples[name]),
+                    )
+                )
+        for text in dict.fromkeys(rule.text for rule in self.schema.zeros.rules):
+            if rows := self._broken[text]:
+                found.append(
+                    Finding(
+                        "refusal",
+                        "impossible",
+                        "",
+                        f"{rows:,} rows break the `impossible` rule {{{text}}}.",
+                        "Correct the file or the rule, or give the rule's last column"
+                        " `missing: level` and `out_of_range: missing`.",
+                        rows,
+                        tuple(self._examples[text]),
+                    )
+                )
+            elif rows := self._settled[text]:
+                found.append(
+                    Finding(
+                        "settled",
+                        "impossible",
+                        "",
+                        f"{rows:,} rows break the `impossible` rule {{{text}}}.",
+                        "A release sets a column of the rule to missing in these rows.",
+                        rows,
+                    )
+                )
+        return found
+
+
+def _good(encoded: Mapping[str, Encoded], names: Sequence[str]) -> NDArray[np.bool_]:
+    """Return the rows whose values of some columns are in the schema."""
+    rows = len(next(iter(encoded.values())).codes)
+    good = np.ones(rows, np.bool_)
+    for name in names:
+        if name in encoded and (bad := encoded[name].bad) is not None:
+            good &= ~bad
+    return good
+
+
+class PersonCheck:
+    """Counts the rows of each person. Confidential.
+
+    Args:
+        schema: A schema whose unit of privacy is a person.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._unit = schema.unit
+        self._persons: list[Persons] = []
+        self._nobody = 0
+        self._unsuitable: Finding | None = None
+
+    def add(self, identifiers: pa.Array) -> None:
+        """Add the identifiers of a batch."""
+        if self._unsuitable is not None:
+            return
+        name = str(self._unit.column)
+        try:
+            persons, without = hashes(name, identifiers, self._unit.missing_values)
+        except BadInput as error:
+            about = error.message.partition(";")
+            says = f"{about[0]}."
+            mend = "Store it as text or whole numbers, so that a person has one identifier."
+            self._unsuitable = Finding("refusal", "identifier", name, says, mend)
+            return
+        self._persons.append(persons)
+        self._nobody += without
+
+    def findings(self) -> list[Finding]:
+        """Return rows without a person, and persons with more rows than the limit."""
+        if self._unsuitable is not None:
+            return [self._unsuitable]
+        name, most = str(self._unit.column), self._unit.max_rows
+        found = []
+        if self._nobody:
+            found.append(
+                Finding(
+                    "refusal",
+                    "identifier",
+                    name,
+                    f"{self._nobody:,} rows have no identifier, so the rows of a person cannot be"
+                    " limited.",
+                    "Fill the column, or remove these rows from the file.",
+                    self._nobody,
+                )
+            )
+        if not self._persons:
+            return found
+        _, rows = np.unique(np.concatenate(self._persons), axis=0, return_counts=True)
+        above = rows[rows > most]
+        if above.size:
+            lost = int((above - most).sum())
+            found.append(
+                Finding(
+                    "settled",
+                    "max-rows",
+                    name,
+                    f"{above.size:,} of {rows.size:,} persons have more than {most} rows; the most"
+                    f" has {int(rows.max()):,}.",
+                    f"A release drops {lost:,} of their rows. Raise `max_rows` only if public"
+                    " knowledge allows more: the noise grows with it.",
+                    lost,
+                )
+            )
+        elif rows.max(initial=0) <= 1 < most:
+            found.append(
+                Finding(
+                    "hint",
+                    "max-rows",
+                    name,
+                    f"Every person has one row, and `max_rows` is {most}.",
+                    "If the file can have one row per person only, write `max_rows: 1`: the noise"
+                    f" is then {most} times smaller.",
+                )
+            )
+        return found

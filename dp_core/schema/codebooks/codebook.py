@@ -1,0 +1,178 @@
+"""What a codebook says about a file and its columns. Public."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dp_core.documents.typed_text import parse_date, parse_fraction
+from dp_core.schema.definition import Kind, Level
+
+Role = Literal["", "id", "weight"]
+
+MANY_LEVELS = 5000
+"""Most levels of a column that a draft lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """One column as a codebook describes it; what it does not say is empty or None.
+
+    Attributes:
+        name: Name of the column.
+        kind: Type of the schema.
+        levels: Category and ordinal: texts of the file with their labels, in the codebook's order.
+        minimum, maximum: Legal bounds, as texts in the schema's spelling.
+        edges: Bin edges, as texts.
+        decimals: Digits after the decimal point.
+        format: Format of dates with %d, %m and %Y.
+        missing_values: Texts that mean missing in this column; None if the file's list holds.
+        missing: Whether values may be missing.
+        role: Role of the column.
+        description: Label, question and unit of measurement.
+        text: Whether the column holds free text, which is not released.
+        remarks: What a person should know about the draft of this column.
+    """
+
+    name: str
+    kind: Kind | None = None
+    levels: tuple[Level, ...] = ()
+    minimum: str | None = None
+    maximum: str | None = None
+    edges: tuple[str, ...] = ()
+    decimals: int | None = None
+    format: str = ""
+    missing_values: tuple[str, ...] | None = None
+    missing: bool | None = None
+    role: Role = ""
+    description: str = ""
+    text: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Codebook:
+    """A codebook.
+
+    Attributes:
+        name: Name of its file.
+        form: Its form, such as `Frictionless Table Schema`.
+        variables: The columns, in its order.
+        title: Title of the data file.
+        description: What the data file is about.
+        missing_values: Texts that mean missing in every column; None if it does not say.
+        public_data: Whether it was made from public data instead of a document.
+    """
+
+    name: str
+    form: str
+    variables: tuple[Variable, ...]
+    title: str = ""
+    description: str = ""
+    missing_values: tuple[str, ...] | None = None
+    public_data: bool = False
+
+
+def numbers_of(*texts: str | None) -> bool:
+    """Return whether all texts are numbers.
+
+    >>> numbers_of("1", "2.5"), numbers_of("1", None)
+    (True, False)
+    """
+    try:
+        for text in texts:
+            if text is None:
+                return False
+            parse_fraction(text)
+    except ValueError:
+        return False
+    return True
+
+
+def days_of(*texts: str | None) -> bool:
+    """Return whether all texts are days, as YYYY-MM-DD."""
+    try:
+        for text in texts:
+            if text is None:
+                return False
+            parse_date(text)
+    except ValueError:
+        return False
+    return True
+
+
+def levels_of(pairs: Iterable[tuple[str, str]], missing: Iterable[str] = ()) -> tuple[Level, ...]:
+    """Return levels with distinct texts and labels.
+
+    Args:
+        pairs: Text and label of each level; an empty label is the text itself.
+        missing: Texts that mean missing, which are no levels; none by default.
+
+    >>> levels_of([("1", "yes"), ("2", "yes"), ("9", "refused")], missing=["9"])
+    (Level(text='1', label='yes'), Level(text='2', label='yes (2)'))
+    """
+    absent = set(missing)
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for text, label in pairs:
+        if text in found or text in absent:
+            continue
+        label = " ".join(label.split()) or text
+        while label in taken or label in absent or label == "(missing)":
+            label = f"{label} ({text})"
+        found[text] = label
+        taken.add(label)
+    return tuple(Level(text, label) for text, label in found.items() if text.strip())
+
+
+def range_of(text: str) -> tuple[str, str] | None:
+    """Return the ends of a range that is written in a cell, None if it is none.
+
+    >>> range_of("0-99"), range_of("-5 to 5"), range_of("0..1"), range_of("low")
+    (('0', '99'), ('-5', '5'), ('0', '1'), None)
+    """
+    number = r"([+-]?[0-9]+(?:\.[0-9]+)?)"
+    found = re.fullmatch(rf"[\[(]?\s*{number}\s*(?:-|–|to|\.\.\.?|:|,)\s*{number}\s*[\])]?", text)
+    return (found[1], found[2]) if found else None
+
+
+def description_of(*parts: str) -> str:
+    """Return one line of the parts that are not empty and not said before."""
+    said: list[str] = []
+    for part in parts:
+        line = " ".join(part.split())
+        if line and not any(line.casefold() in before.casefold() for before in said):
+            said.append(line)
+    return ". ".join(
+        one.rstrip(".") if place < len(said) - 1 else one for place, one in enumerate(said)
+    )
+
+
+_PARTS = (("yyyy", "%Y"), ("YYYY", "%Y"), ("MM", "%m"), ("dd", "%d"), ("DD", "%d"))
+
+
+def date_format(pattern: str) -> str:
+    """Return a pattern such as `dd.MM.yyyy` in the schema's form; empty if it is none.
+
+    >>> date_format("dd.MM.yyyy"), date_format("%d/%m/%Y"), date_format("yy-M")
+    ('%d.%m.%Y', '%d/%m/%Y', '')
+    """
+    written = pattern
+    for word, part in _PARTS:
+        written = written.replace(word, part, 1)
+    return written if sorted(re.findall("%.?", written)) == ["%Y", "%d", "%m"] else ""
+
+
+def by_name(variables: Sequence[Variable]) -> Mapping[str, Variable]:
+    """Return the variables by name; the first of equal names."""
+    found: dict[str, Variable] = {}
+    for variable in variables:
+        found.setdefault(variable.name, variable)
+    return found
+
+
+def nonempty(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the texts that are not blank, without the spaces around them."""
+    yield from (stripped for text in texts if (stripped := text.strip()))

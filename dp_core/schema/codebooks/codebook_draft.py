@@ -1,0 +1,279 @@
+"""Writes the draft of a schema from a codebook.
+
+What the codebook does not say stays empty, with a comment, and the reader of schemas refuses an
+empty value by its key. The first comment says where each statement comes from.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from dp_core.documents.typed_text import parse_date, parse_fraction, printable
+from dp_core.schema.bin_edges import VALUES_WITHOUT_BINS
+from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+_PLAIN_TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+/()-]*(?<! )", re.ASCII)
+_WIDTH = 96
+BINS = 20
+
+
+def draft_from_codebook(
+    codebook: Codebook, columns: Sequence[str] | None = None, file: str = ""
+) -> str:
+    """Return the text of a draft.
+
+    Args:
+        codebook: What is known of the columns.
+        columns: Names of the data file's columns, in its order; the codebook's by default. A column
+            that the codebook does not describe is drafted with an empty type, and a variable that
+            is not in the file is left out; a comment names both.
+        file: Name of the data file; empty without one.
+
+    >>> from dp_core.schema.codebooks.codebook import Variable
+    >>> sex = Variable(name="age", kind="integer", minimum="0", maximum="99")
+    >>> book = Codebook(name="a.json", form="Frictionless Table Schema", variables=(sex,))
+    >>> print(draft_from_codebook(book).partition("columns:")[2].split("ignore")[0].strip())
+    age: {type: integer, min: 0, max: 99}
+    """
+    known = by_name(codebook.variables)
+    folded = {name.strip().casefold(): name for name in reversed(list(known))}
+    names = tuple(known) if columns is None else tuple(columns)
+    drafted: list[str] = []
+    ignored: list[str] = []
+    open_: list[str] = []
+    for name in names:
+        found = known.get(name) or known.get(folded.get(name.strip().casefold(), ""))
+        if found is None:
+            drafted.append(
+                f"  {key(name)}:   # not in the codebook\n"
+                "    type:      # category, ordinal, integer, number or date; then its other keys\n"
+            )
+            open_.append(name)
+        elif found.text:
+            ignored.append(
+                f"  - {key(name)}   # texts; if it is a category, list its levels above\n"
+            )
+        else:
+            text, complete = _column(name, found, codebook)
+            drafted.append(text)
+            if not complete:
+                open_.append(name)
+    used = {name.strip().casefold() for name in names}
+    absent = [name for name in known if name.strip().casefold() not in used]
+    return "".join(
+        (
+            *_head(codebook, names, open_, absent, file),
+            "columns:\n",
+            *drafted,
+            "ignore: []               # columns of the file that are not released\n"
+            if not ignored
+            else "ignore:                  # columns of the file that are not released\n",
+            *ignored,
+        )
+    )
+
+
+def _head(
+    codebook: Codebook,
+    names: Sequence[str],
+    open_: Sequence[str],
+    absent: Sequence[str],
+    file: str,
+) -> Iterator[str]:
+    of = f" for {printable(file)}" if file else ""
+    if codebook.public_data:
+        yield f"# Draft of a schema{of}. Levels, bounds, decimals and texts for missing were read\n"
+        yield f"# off {printable(codebook.name)}, which was declared public; numbers are rounded.\n"
+    else:
+        name = printable(codebook.name)
+        yield f"# Draft of a schema{of}. Types, levels, bounds and texts for missing are from\n"
+        yield f"# {name} ({codebook.form}); nothing was read off a row of a data file.\n"
+    yield "# Bins without edges are a proposal. Compare every statement with the questionnaire.\n"
+    if open_:
+        yield from _wrapped(f"{len(open_)} of {len(names)} columns are to be completed", open_)
+    if absent and file:
+        yield from _wrapped(f"{len(absent)} variables of the codebook are not in the file", absent)
+    yield "version: 1\n"
+    title = codebook.title
+    yield (
+        f"title: {scalar(title)}\n"
+        if title.strip()
+        else "title:                   # what the file is, in one line\n"
+    )
+    if codebook.description.strip():
+        yield f"description: {scalar(codebook.description)}\n"
+    yield "unit: row                # one row is one person; or {column: person_id, max_rows: 4}\n"
+    missing = codebook.missing_values
+    listed = ", ".join(
+        scalar(text, quoted=True) for text in (("",) if missing is None else missing)
+    )
+    yield f"missing_values: [{listed}]     # texts that mean missing in the file\n"
+    yield "out_of_range: reject     # or clip (to min and max), or missing; also per column\n"
+
+
+def _wrapped(what: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield comment lines that list names."""
+    line = f"# {what}:"
+    for place, name in enumerate(names):
+        word = f" {printable(name)}{'.' if place == len(names) - 1 else ','}"
+        if len(line) + len(word) > _WIDTH:
+            yield f"{line}\n"
+            line = "#  "
+        line += word
+    yield f"{line}\n"
+
+
+def _column(name: str, found: Variable, codebook: Codebook) -> tuple[str, bool]:
+    """Return the draft of a column, and whether nothing of it is left to state."""
+    todo: list[tuple[str, str]] = []
+    remarks = [f"  # {printable(one)}\n" for one in found.remarks]
+    if found.role == "id":
+        parts = [("role", "id")]
+    else:
+        parts, todo = _parts(found, codebook)
+    if found.description:
+        parts.append(("description", scalar(found.description)))
+    line = f"  {key(name)}: {{{', '.join(f'{word}: {text}' for word, text in parts)}}}\n"
+    if not todo and len(line) <= _WIDTH + 4:
+        return "".join((*remarks, line)), not remarks
+    block = [f"  {key(name)}:\n"]
+    for word, text in parts:
+        if word == "levels" and len(text) > _WIDTH:
+            block.append(_levels_block(found))
+        else:
+            block.append(f"    {word}: {text}\n")
+    for word, comment in todo:
+        block.append(f"    {word + ':':<14} # {comment}\n")
+    return "".join((*remarks, *block)), not todo and not remarks
+
+
+def _levels_block(found: Variable) -> str:
+    """Return many levels on several lines; levels with labels on one line each."""
+    if any(level.text != level.label for level in found.levels):
+        lines = [f"      {scalar(level.text)}: {scalar(level.label)}\n" for level in found.levels]
+        return f"    levels:\n{''.join(lines)}"
+    lines = ["    levels: ["]
+    for place, level in enumerate(found.levels):
+        word = scalar(level.text) + ("," if place < len(found.levels) - 1 else "]")
+        if len(lines[-1]) + len(word) > _WIDTH:
+            lines.append("      ")
+        lines[-1] += word + " "
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _parts(
+    found: Variable, codebook: Codebook
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return what is stated of a column, and what is to be stated."""
+    parts: list[tuple[str, str]] = []
+    todo: list[tuple[str, str]] = []
+    if found.kind is None:
+        todo.append(("type", "category, ordinal, integer, number or date; then its other keys"))
+    else:
+        parts.append(("type", found.kind))
+    if found.role == "weight":
+        parts.append(("role", "weight"))
+    if found.kind in ("category", "ordinal"):
+        if found.levels and len(found.levels) <= MANY_LEVELS:
+            parts.append(("levels", levels_text(found)))
+        else:
+            todo.append(("levels", "[the file's texts], or {text: label}, in order for an ordinal"))
+    elif found.kind is not None:
+        _add_range(found, parts, todo)
+    own = found.missing_values
+    if own is not None and own != codebook.missing_values:
+        parts.append(
+            ("missing_values", f"[{', '.join(scalar(text, quoted=True) for text in own)}]")
+        )
+    if found.missing:
+        parts.append(("missing", "level"))
+    return parts, todo
+
+
+def levels_text(found: Variable) -> str:
+    """Return levels as a schema lists them: a list, or codes with labels."""
+    if all(level.text == level.label for level in found.levels):
+        return f"[{', '.join(scalar(level.text) for level in found.levels)}]"
+    pairs = [f"{scalar(level.text)}: {scalar(level.label)}" for level in found.levels]
+    return f"{{{', '.join(pairs)}}}"
+
+
+def _add_range(found: Variable, parts: list[tuple[str, str]], todo: list[tuple[str, str]]) -> None:
+    low, high = _value(found, found.minimum), _value(found, found.maximum)
+    if low is not None and high is not None and low > high:
+        low = high = None
+    ends = (("min", low, found.minimum), ("max", high, found.maximum))
+    first, last = ("first", "last") if found.kind == "date" else ("smallest", "largest")
+    comments = {"min": f"{first} legal value", "max": f"{last} legal value"}
+    for word, value, text in ends:
+        if value is None or text is None:
+            todo.append((word, comments[word]))
+        else:
+            parts.append((word, text.strip()))
+    known = low is not None and high is not None
+    if found.edges and known:
+        step = 0 if found.kind == "number" else 1
+        edges = [_value(found, edge) for edge in found.edges]
+        span = range(int(low or 0), int(high or 0) + 2)
+        fits = edges[0] == low and edges[-1] == (high or 0) + step
+        if fits and found.kind == "integer" and edges == list(map(Fraction, span)):
+            pass  # a code for each number needs no edges
+        elif fits:
+            parts.append(("edges", f"[{', '.join(found.edges)}]"))
+        else:
+            _add_bins(found, low, high, parts)
+    else:
+        _add_bins(found, low, high, parts)
+    if found.decimals is not None and found.kind == "number":
+        parts.append(("decimals", str(found.decimals)))
+    if found.format:
+        parts.append(("format", scalar(found.format, quoted=True)))
+
+
+def _add_bins(
+    found: Variable, low: Fraction | None, high: Fraction | None, parts: list[tuple[str, str]]
+) -> None:
+    if found.kind == "date":
+        days = None if low is None or high is None else high - low
+        short = days is not None and days < 3 * 366
+        parts.append(("bins", "month" if short else "year"))
+    elif found.kind == "number" or (
+        low is not None and high is not None and high - low >= VALUES_WITHOUT_BINS
+    ):
+        parts.append(("bins", str(BINS)))
+
+
+def _value(found: Variable, text: str | None) -> Fraction | None:
+    """Return a bound as a number, None if it is none of the column's type."""
+    if text is None:
+        return None
+    try:
+        if found.kind == "date":
+            return Fraction(parse_date(text).toordinal())
+        value = parse_fraction(text)
+    except ValueError:
+        return None
+    return value if found.kind == "number" or re.fullmatch("[+-]?[0-9]+", text.strip()) else None
+
+
+def key(name: str) -> str:
+    """Return a column name as a key of YAML."""
+    return name if _PLAIN.fullmatch(name) else _quoted(name)
+
+
+def scalar(text: str, *, quoted: bool = False) -> str:
+    """Return a text as a value of YAML, in quotes where it needs them.
+
+    >>> scalar("poor health"), scalar("a: b"), scalar("1", quoted=True)
+    ('poor health', '"a: b"', '"1"')
+    """
+    line = " ".join(text.split()) if not quoted else text
+    return line if not quoted and _PLAIN_TEXT.fullmatch(line) else _quoted(line)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,102 @@
+"""Opens a codebook of any form that is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dp_core.documents.typed_text import printable, utf8_text
+from dp_core.errors import BadInput
+from dp_core.schema.codebooks.codebook import Codebook
+from dp_core.schema.codebooks.codebook_table import read_codebook_table
+from dp_core.schema.codebooks.csvw import is_csvw, read_csvw
+from dp_core.schema.codebooks.frictionless import is_frictionless, read_frictionless
+from dp_core.schema.codebooks.json_text import load_json
+
+MAX_BYTES = 64 * 2**20
+FORMS = (
+    "a Frictionless Data Package or Table Schema (.json), CSVW metadata (.json), DDI (.xml), or a"
+    " table with a row per variable or per level (.csv)"
+)
+_OFFICE = (".xlsx", ".xls", ".ods", ".pdf", ".docx", ".doc", ".sav", ".dta", ".sas7bdat")
+
+
+def looks_like_codebook(path: Path) -> bool:
+    """Return whether a file is a codebook by its name, which ends in .json, .jsonld or .xml."""
+    return path.name.lower().endswith((".json", ".jsonld", ".xml"))
+
+
+def read_codebook(path: Path, data: str = "") -> Codebook:
+    """Return what a codebook says.
+
+    Args:
+        path: The codebook: JSON, XML or CSV.
+        data: Name of the data file, for codebooks of several files; empty by default.
+
+    Raises:
+        BadInput: if it cannot be read, or is of another form; the message names the forms.
+    """
+    name = printable(path.name)
+    if name.lower().endswith(_OFFICE):
+        raise BadInput(f"{name}: is not read as a codebook; export it as {FORMS}.")
+    raw = _read(path, name)
+    start = raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    if start == b"<" or raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return _from_xml(raw, name, data)
+    if raw.startswith(b"PAR1"):
+        raise BadInput(f"{name}: is a Parquet file; name a codebook: {FORMS}.")
+    text = utf8_text(raw, name)
+    if start not in (b"{", b"["):
+        return read_codebook_table(text, name)
+    document = load_json(text, name)
+    if is_csvw(document):
+        return read_csvw(document, name, data)
+    if is_frictionless(document):
+        return read_frictionless(document, name, data, lambda other: _beside(path, other))
+    raise BadInput(
+        f"{name}: has neither `fields` or `resources` (Frictionless) nor `tableSchema` (CSVW); name"
+        f" {FORMS}."
+    )
+
+
+def _from_xml(raw: bytes, name: str, data: str) -> Codebook:
+    from dp_core.schema.codebooks.ddi_codebook import is_ddi_codebook, read_ddi_codebook
+    from dp_core.schema.codebooks.ddi_lifecycle import is_ddi_lifecycle, read_ddi_lifecycle
+    from dp_core.schema.codebooks.safe_xml import parse_xml
+
+    root = parse_xml(raw, name)
+    if is_ddi_codebook(root):
+        return read_ddi_codebook(root, name, data)
+    if is_ddi_lifecycle(root):
+        return read_ddi_lifecycle(root, name)
+    raise BadInput(f"{name}: begins with <{root.tag}>, which is not DDI; name {FORMS}.")
+
+
+def _beside(path: Path, other: str) -> Any:
+    """Load a JSON document that a package names; it must lie in the package's folder or below."""
+    beside = (path.parent / other).resolve()
+    if "://" in other or path.parent.resolve() not in beside.parents:
+        raise BadInput(
+            f"{path.name}: names the schema {other!r}, which is not below its folder; copy it"
+            " there."
+        )
+    return load_json(utf8_text(_read(beside, beside.name), beside.name), beside.name)
+
+
+def _read(path: Path, name: str) -> bytes:
+    try:
+        if path.is_dir():
+            raise BadInput(f"{name}: is a folder; name the codebook in it.")
+        if not path.exists():
+            raise BadInput(f"{name}: there is no such file; check the path of the codebook.")
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"{name}: cannot be read ({error.strerror}).") from None
+    if not raw.strip():
+        raise BadInput(f"{name}: is empty; name {FORMS}.")
+    if len(raw) > MAX_BYTES:
+        raise BadInput(
+            f"{name}: is larger than {MAX_BYTES // 2**20} MB; name a codebook, not data."
+        )
+    return raw
