@@ -73,9 +73,12 @@ def _array(values: pd.Series[Any], name: str, schema: Schema) -> pa.Array:
     if name == schema.unit.column:
         whole = pa.types.is_floating(kind) and array.cast(kind)
         return whole.cast(pa.int64()) if whole and _whole(whole) else array
-    if pa.types.is_boolean(kind):
+    levels = bool(schema.column(name).levels)
+    if levels and pa.types.is_decimal(kind):
+        return pa.array([_text(value, name) for value in array.to_pylist()], pa.string())
+    if levels and pa.types.is_boolean(kind):
         # A file that Python writes says True, others say true.
-        texts = {*schema.column(name).texts()} if schema.column(name).levels else set()
+        texts = {*schema.column(name).texts()}
         if texts & {"True", "False"} and not texts & {"true", "false"}:
             words = array.cast(pa.bool_()).to_pylist()
             return pa.array([None if word is None else str(word) for word in words], pa.string())
