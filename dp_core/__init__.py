@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from dp_core.analysis.notebook.open_bundle import read_bundle as read_bundle
     from dp_core.analysis.notebook.plan_page import PlanPage as PlanPage
     from dp_core.analysis.notebook.schemas import SchemaDraft as SchemaDraft
-    from dp_core.analysis.notebook.schemas import draft_schema as draft_schema
     from dp_core.analysis.notebook.schemas import read_schema as read_schema
     from dp_core.analysis.query.query_answer import QueryAnswer as QueryAnswer
     from dp_core.analysis.regression.regression_answer import RegressionAnswer as RegressionAnswer
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from dp_core.errors import BadInput as BadInput
     from dp_core.errors import ReleaseError as ReleaseError
     from dp_core.public_data.public_release import release as release
+    from dp_core.public_data.schema_drafts import draft_schema as draft_schema
     from dp_core.schema.definition import Schema as Schema
 
 _HOMES = {
@@ -47,7 +47,7 @@ _HOMES = {
     "Schema": "dp_core.schema.definition",
     "SchemaDraft": "dp_core.analysis.notebook.schemas",
     "Verification": "dp_core.bundle.verification.verify",
-    "draft_schema": "dp_core.analysis.notebook.schemas",
+    "draft_schema": "dp_core.public_data.schema_drafts",
     "read_bundle": "dp_core.analysis.notebook.open_bundle",
     "read_schema": "dp_core.analysis.notebook.schemas",
     "release": "dp_core.public_data.public_release",

@@ -14,9 +14,9 @@ A file belongs to the trusted core if it
 - or lies below the wall, and is imported by the wall, the confidential side, the ledger or the
   counting.
 
-`dp_core/audit` holds generated files only, and `dp_core/public_data` frames that the caller
-declares public. `dp_core/inspection` shows a file to a person who may see it. No release imports
-any of them.
+`dp_core/audit` holds generated files only, `dp_core/inspection` shows a file to a person who may
+see it, and `dp_core/public_data` has frames that the caller declares public. No release imports
+them.
 
 The rooms beyond the wall (`methods`, `spec`, `bundle`, `analysis`) may import neither the
 confidential side nor the noise: import contracts in `pyproject.toml` refuse it.
@@ -39,10 +39,10 @@ HANDLES = ("dp_core.tables.marginal", "tasks.run.confidential_run")
 """Modules whose objects reach rows or exact counts: a module that imports one may hold them."""
 AUDIT = ("dp_core.audit",)
 """Room that counts generated files exactly, and replaces the samplers while it asks about them."""
-INSPECTION = ("dp_core.inspection", "flows.cli.actions.file_check")
-"""What shows a file to a person who may see it: no release imports it, and it writes nothing."""
 PUBLIC_DATA = ("dp_core.public_data",)
 """Room that counts public frames in memory, for `dp_core.release`: no release imports it."""
+INSPECTION = ("dp_core.inspection", "flows.cli.actions.file_check")
+"""What shows a file to a person who may see it: no release imports it, and it writes nothing."""
 BEYOND = ("dp_core.methods", "dp_core.spec", "dp_core.bundle", "dp_core.analysis")
 """Rooms that the import contracts keep from the data."""
 DECIDES = (

@@ -8,7 +8,7 @@ from html import escape
 from dp_core.display.number_texts import four_digits
 from dp_core.display.page import Bars
 
-_LABEL, _PLOT, _VALUE = 180, 320, 90
+_LABEL, _PLOT, _VALUE = 220, 320, 90
 _ROW, _BAR, _TOP = 20, 12, 24
 _LONGEST = 28
 _COLOUR = "#4c78a8"

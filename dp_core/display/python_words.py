@@ -16,7 +16,9 @@ from dp_core.display.page import Fact, Page, Sentence
 from dp_core.errors import ReleaseError
 
 _FLAGS = "naive|weighted|sampling"
-_OPTION = re.compile(rf"--(?:(?P<flag>{_FLAGS})|(?P<name>family) (?P<value>'?[a-z]+'?))(?![-\w])")
+_OPTION = re.compile(
+    rf"(?<![-\w])--(?:(?P<flag>{_FLAGS})|(?P<name>family) (?P<value>'?[a-z]+'?))(?![-\w])"
+)
 _CALLS = (
     (re.compile(r"`dp-release (query|infer|verify)`"), r"`\1`"),
     (re.compile(r"`dp-release (resume) ([A-Za-z0-9._-]+)`"), r'`\1("\2")`'),

@@ -1,7 +1,9 @@
-"""Releases in memory of data that anybody may see: no ledger, no receipts, nothing protected.
+"""What the library does with data that anybody may see: releases in memory, and drafts of schemas.
 
-This room joins the two sides of the wall for public data, tests and teaching, and no release
-imports it. `public_release` is `dp_core.release`; read it first. `frame_columns` turns the columns
-of a pandas frame into Arrow arrays, and `frame_codes` into codes, or says everything that does not
-fit. May import all other rooms but `audit`.
+A release in memory joins the two sides of the wall for public data, tests and teaching: no ledger,
+no receipts, nothing protected. No other room imports this one. `public_release` is
+`dp_core.release`; read it first. `frame_columns` turns the columns of a pandas frame into Arrow
+arrays, and `frame_codes` into codes, or says everything that does not fit. `schema_drafts` is
+`dp_core.draft_schema`, which reads values only if the data are said to be public. May import all
+other rooms but `audit`.
 """

@@ -1,170 +1,118 @@
 """Codes of a public frame, or everything in it that does not fit the schema.
 
 The codes are those that a release stores (`dp_core.confidential.encoding`), with the policies of
-the schema, its rules between columns, and its limit of rows for a person.
+the schema, its rules between columns, and its limit of rows for a person. What does not fit is what
+`dp-release schema check` finds.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_core.confidential.dependency_check import DependencyCheck
-from dp_core.confidential.encoding import PROBLEMS, Encoder, settle_zeros
-from dp_core.confidential.person_rows import RowLimit, hashes, without_identifier
-from dp_core.documents.typed_text import shown
-from dp_core.errors import BadInput, similar
+from dp_core.confidential.encoding import Encoder, settle_zeros
+from dp_core.confidential.person_rows import RowLimit, hashes
+from dp_core.errors import BadInput
+from dp_core.inspection.file_check import check_frame
+from dp_core.inspection.findings import Finding
 from dp_core.public_data.frame_columns import frame_columns
-from dp_core.schema.bin_edges import value_text
-from dp_core.schema.decoding import legal_range
-from dp_core.schema.definition import Column, Schema
-from dp_core.schema.problems import Problem
+from dp_core.schema.definition import Schema
 from dp_core.tables.dataset import Dataset
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_VALUES = 3
-"""Most values that a finding shows."""
 MOST_FINDINGS = 20
 """Most findings that a message lists."""
-_KIND_WORDS = {"integer": "whole number", "number": "number", "date": "date (YYYY-MM-DD)"}
 
 
 class DataDoNotFit(BadInput):
     """A public frame does not fit the schema.
 
     Attributes:
-        findings: What does not fit, a sentence for each column and problem, or rule.
+        findings: Everything that does not fit.
     """
 
-    def __init__(self, findings: Sequence[str]) -> None:
-        listed = [*findings[:MOST_FINDINGS]]
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        said = [_said(one) for one in findings[:MOST_FINDINGS]]
         if len(findings) > MOST_FINDINGS:
-            listed.append(f"... and {len(findings) - MOST_FINDINGS} more; .findings has all.")
-        many = len(findings) > 1
-        said = "\n".join(f"- {text}" for text in listed) if many else listed[0]
-        super().__init__(f"The frame does not fit the schema:{chr(10) if many else ' '}{said}")
+            said.append(f"... and {len(findings) - MOST_FINDINGS} more; .findings has all.")
+        text = f" {said[0]}" if len(said) == 1 else "".join(f"\n- {one}" for one in said)
+        super().__init__(f"The frame does not fit the schema:{text}")
         self.findings = tuple(findings)
 
 
+def _said(finding: Finding) -> str:
+    about = f"Column {finding.column!r}: " if finding.column else ""
+    shown = "; ".join(
+        one.text if one.rows is None else f"{one.text} ({one.rows:,})" for one in finding.examples
+    )
+    return f"{about}{finding.says} {f'[{shown}] ' if shown else ''}{finding.mend}"
+
+
 def frame_codes(frame: pd.DataFrame, schema: Schema) -> Dataset:
-    """Return the codes of a public frame.
+    """Return the codes of a public frame, in which a release stores them.
 
     Args:
         frame: The rows, with a column for each that the schema reads.
-        schema: Schema with the codes in which the data are stored (`Schema.stored`).
+        schema: Schema of the release.
 
     Raises:
         DataDoNotFit: naming everything that does not fit, with values of the frame.
-        BadInput: if a column is missing, unknown or cannot be read, or there is no row.
+        BadInput: if a column cannot be read.
         TypeError: if it is not a pandas frame.
     """
-    records = frame_columns(frame, schema)
+    table, stored = frame_columns(frame, schema), schema.stored
+    known = {*schema.reads, *schema.ignore}
+    names = table.column_names
+    fits = len(frame) > 0 and {*names} <= known and all(names.count(n) == 1 for n in schema.reads)
+    codes = _codes(table.select(list(schema.reads)), stored) if fits else None
+    if codes is None:
+        check = check_frame(table, schema.coarse or schema)
+        raise DataDoNotFit([_of_frame(one, table) for one in check.of("refusal")])
+    return Dataset(stored.domain, codes)
+
+
+def _of_frame(finding: Finding, table: pa.Table) -> Finding:
+    """Return a finding about a file in the words of a frame."""
+    says, mend = finding.says.replace("The file ", "The frame "), finding.mend
+    if finding.column in table.column_names and table.column_names.count(finding.column) == 1:
+        kind = table.schema.field(finding.column).type
+        if finding.kind == "numbers" and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            mend += " The frame has numbers here: read its file with dtype=str to keep its texts."
+    return replace(finding, says=says, mend=mend)
+
+
+def _codes(table: pa.Table, schema: Schema) -> NDArray[np.uint16] | None:
+    """Return the codes of the rows that count, shape (columns, rows); None if a row is refused."""
+    (records,) = table.combine_chunks().to_batches()
     codes: list[NDArray[np.uint16]] = []
-    findings: list[str] = []
     for column in schema.columns:
-        encoder, values = Encoder(column), records.column(column.name)
-        encoded = encoder.encode(values)
+        encoded = Encoder(column).encode(records.column(column.name))
         if encoded.bad is not None:
-            findings += _misfits(encoder, values)
+            return None
         codes.append(np.ascontiguousarray(encoded.codes))
-    if not findings:
-        findings = list(_broken_rules(schema, records, codes))
-    if findings:
-        raise DataDoNotFit(findings)
-    whole = np.stack(codes)
-    if schema.unit.column is not None:
-        whole = np.ascontiguousarray(whole[:, _kept(schema, records, codes)])
-    return Dataset(schema.domain, whole)
-
-
-def _misfits(encoder: Encoder, raw: pa.Array) -> Iterator[str]:
-    """Yield a finding for each refused problem of a column."""
-    column, values = encoder.column, encoder.reader.read(raw)
-    problems = encoder.problem(values)
-    assert problems is not None
-    by_row = problems if values.index is None else problems[values.index]
-    for problem in Problem:
-        if problem not in encoder.refused:
-            continue
-        places = np.flatnonzero(by_row == PROBLEMS.index(problem))
-        if places.size:
-            examples = _distinct(raw.take(pa.array(places)))
-            yield f"Column {column.name!r}: {_finding(column, problem, places.size, examples, raw)}"
-
-
-def _distinct(values: pa.Array) -> list[str]:
-    if pa.types.is_dictionary(values.type):
-        values = pc.dictionary_decode(values)
-    found = [each for each in pc.unique(values).to_pylist() if each is not None]
-    texts = dict.fromkeys(str(int(v)) if _is_whole(v) else str(v) for v in found)
-    return list(texts)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, float) and value.is_integer()
-
-
-def _finding(
-    column: Column, problem: Problem, rows: int, examples: Sequence[str], raw: pa.Array
-) -> str:
-    count = f"{rows:,} row{'s' if rows != 1 else ''}"
-    has = "has" if rows == 1 else "have"
-    listed = ", ".join(shown(text) for text in examples[:MOST_VALUES])
-    if len(examples) > MOST_VALUES:
-        listed += f" and {len(examples) - MOST_VALUES:,} more"
-    if problem is Problem.MISSING:
-        return f"{count} {has} no value; give the column `missing: level`, or drop these rows."
-    if problem is Problem.LEVEL:
-        levels = [*column.texts()]
-        hint = similar(examples[0], levels) if examples else ""
-        padded = any(text.lstrip("0") != text for text in levels if text.isdigit() and text != "0")
-        if padded and not pa.types.is_dictionary(raw.type) and not pa.types.is_string(raw.type):
-            hint = " The frame holds numbers: read its file with dtype=str to keep the zeros."
-        return f"{count} {has} {listed}, which is no level; add it to `levels`, or recode.{hint}"
-    if problem is Problem.RANGE:
-        assert column.kind in ("integer", "number", "date")
-        low, high = (value_text(bound, column.kind) for bound in legal_range(column))
-        return (
-            f"{count} {has} {listed}, outside {low} to {high}; widen the bounds, or give the column"
-            " `out_of_range: clip`."
-        )
-    return f"{count} {has} {listed}, which is no {_KIND_WORDS[column.kind]}."
-
-
-def _broken_rules(
-    schema: Schema, records: pa.RecordBatch, codes: list[NDArray[np.uint16]]
-) -> Iterator[str]:
-    """Yield a finding for each rule between columns that rows break; settle what a policy says."""
-    for name, rows in DependencyCheck(schema).refused(records, codes).items():
-        if rows:
-            source = next(one.source for one in schema.dependents if one.column.name == name)
-            yield f"Column {name!r} does not follow from {source!r} in {rows:,} rows."
-    for broken in settle_zeros(schema, codes):
-        if broken.refused:
-            yield f"{broken.refused:,} rows break the `impossible` rule {{{broken.rule.text}}}."
-
-
-def _kept(
-    schema: Schema, records: pa.RecordBatch, codes: Sequence[NDArray[np.uint16]]
-) -> NDArray[np.bool_]:
-    """Return which rows the limit of rows for a person keeps."""
-    unit = schema.unit
-    assert unit.column is not None
+    if any(DependencyCheck(schema).refused(records, codes).values()):
+        return None
+    if any(broken.refused for broken in settle_zeros(schema, codes)):
+        return None
+    whole, unit = np.stack(codes), schema.unit
+    if unit.column is None:
+        return whole
     persons, without = hashes(unit.column, records.column(unit.column), unit.missing_values)
     if without:
-        raise DataDoNotFit([without_identifier(unit.column)])
+        return None
     with (
         tempfile.TemporaryDirectory() as folder,
         RowLimit(Path(folder) / "persons", unit.max_rows) as limit,
     ):
         limit.add(persons, codes)
-        return np.array(limit.kept())
+        return np.ascontiguousarray(whole[:, np.array(limit.kept())])

@@ -7,35 +7,31 @@ a column of Python objects of several types each value becomes its text.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from dp_core.errors import BadInput, similar
+from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_NAMED = 8
-"""Most columns that a message names."""
 
-
-def frame_columns(frame: pd.DataFrame, schema: Schema) -> pa.RecordBatch:
-    """Return the columns of a frame that the schema reads.
+def frame_columns(frame: pd.DataFrame, schema: Schema) -> pa.Table:
+    """Return the columns of a frame.
 
     Args:
-        frame: The rows; columns that the schema ignores are left out.
+        frame: The rows.
         schema: The schema.
 
     Raises:
-        BadInput: if a column is missing, unknown, named twice, or cannot be read, or there is no
-            row.
+        BadInput: if a name is no text, or a column of the schema is in the index or cannot be read.
         TypeError: if it is not a pandas frame.
     """
     import pandas as pd
@@ -45,55 +41,20 @@ def frame_columns(frame: pd.DataFrame, schema: Schema) -> pa.RecordBatch:
             f"The data must be a pandas frame, not {type(frame).__name__}; pandas.read_csv(FILE,"
             " dtype=str, keep_default_na=False) reads a file with its texts unchanged."
         )
-    _check_names(frame, schema)
-    if not len(frame):
-        raise BadInput("The frame has no row.")
-    arrays = [_array(frame[name], name, schema) for name in schema.reads]
-    return pa.RecordBatch.from_arrays(arrays, names=list(schema.reads))
-
-
-def _check_names(frame: pd.DataFrame, schema: Schema) -> None:
-    have = list(frame.columns)
-    other = next((name for name in have if not isinstance(name, str)), None)
-    if other is not None:
-        raise BadInput(
-            f"The frame has a column named {other!r}, which is no text; rename it:"
-            " frame.columns = [...]."
-        )
-    twice = [name for name in dict.fromkeys(have) if have.count(name) > 1]
-    if twice:
-        raise BadInput(f"The frame has more than one {_named(twice)}; rename or drop one.")
-    known = {*schema.reads, *schema.ignore}
-    extra = [name for name in have if name not in known]
-    missing = [name for name in schema.reads if name not in have]
-    said = []
-    if missing:
-        in_index = [name for name in missing if name in frame.index.names]
-        hint = "".join(
-            f" Did you mean to rename {near[0]!r} to {name!r}?"
-            for name in missing
-            if (near := [each for each in extra if _alike(each, name)])
-        )
-        if in_index:
-            hint = f" {_named(in_index)} is in the index: use frame.reset_index()."
-        said.append(f"The frame lacks {_named(missing)} of the schema.{hint}")
-    if extra:
-        said.append(
-            f"The frame has {_named(extra)}, which the schema does not describe: describe each"
-            " under `columns`, name it under `ignore`, or drop it: frame.drop(columns=[...])."
-        )
-    if said:
-        raise BadInput(" ".join(said))
-
-
-def _alike(one: str, other: str) -> bool:
-    return one.strip().casefold() == other.strip().casefold() or bool(similar(one, [other]))
-
-
-def _named(names: Sequence[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:MOST_NAMED])
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"column{'s' if len(names) > 1 else ''} {shown}{more}"
+    names = list(frame.columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise BadInput(
+                f"The frame has a column named {name!r}, which is no text; rename it:"
+                " frame.columns = [...]."
+            )
+    for name in schema.reads:
+        if name not in names and name in frame.index.names:
+            raise BadInput(
+                f"Column {name!r} is the index of the frame; make it a column: frame.reset_index()."
+            )
+    arrays = [_array(frame.iloc[:, place], name, schema) for place, name in enumerate(names)]
+    return pa.Table.from_arrays(arrays, names=names)
 
 
 def _array(values: pd.Series[Any], name: str, schema: Schema) -> pa.Array:
@@ -102,14 +63,22 @@ def _array(values: pd.Series[Any], name: str, schema: Schema) -> pa.Array:
     Raises:
         BadInput: if its values cannot be read.
     """
+    if name not in schema.reads:
+        # Perhaps a column of the schema under another name.
+        with contextlib.suppress(BadInput):
+            return _stored(values, name)
+        return pa.nulls(len(values))
     array = _stored(values, name)
     kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
     if name == schema.unit.column:
         whole = pa.types.is_floating(kind) and array.cast(kind)
         return whole.cast(pa.int64()) if whole and _whole(whole) else array
-    if pa.types.is_boolean(kind):
+    levels = bool(schema.column(name).levels)
+    if levels and pa.types.is_decimal(kind):
+        return pa.array([_text(value, name) for value in array.to_pylist()], pa.string())
+    if levels and pa.types.is_boolean(kind):
         # A file that Python writes says True, others say true.
-        texts = {*schema.column(name).texts()} if schema.column(name).levels else set()
+        texts = {*schema.column(name).texts()}
         if texts & {"True", "False"} and not texts & {"true", "false"}:
             words = array.cast(pa.bool_()).to_pylist()
             return pa.array([None if word is None else str(word) for word in words], pa.string())

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dp_core.analysis.notebook.memory_release import MemoryRelease
-from dp_core.analysis.notebook.schemas import read_schema
+from dp_core.analysis.notebook.schemas import SchemaDraft, read_schema
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput, nearest
 from dp_core.public_data.frame_codes import frame_codes
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Neighbours
-from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.spec.in_memory.stated_plan import memory_plan
 from dp_core.spec.procedure import carry_out
 
@@ -35,7 +33,7 @@ STAGES = (
 
 def release(
     frame: pd.DataFrame,
-    schema: Schema | str | os.PathLike[str] | Mapping[str, object],
+    schema: Schema | SchemaDraft | str | os.PathLike[str] | Mapping[str, object],
     *,
     epsilon: Number = 1,
     delta: Number = 1e-9,
@@ -59,7 +57,7 @@ def release(
     Args:
         frame: The public data, one row for each record. Numbers, booleans, texts, dates and
             categories may have any pandas type; NaN, None and NaT are missing values.
-        schema: A schema, the path of its file, or its content as a dictionary.
+        schema: A schema, the path of its file, or what else `read_schema` takes.
         epsilon: Epsilon by which the noise is calibrated; 1 by default.
         delta: Delta by which the noise is calibrated; 1e-9 by default, 0 for pure noise.
         neighbours: Neighbouring relation: `add-remove` (the default) or `replace-one`.
@@ -104,24 +102,11 @@ def release(
     if both := [name for name in own if name in synthesize]:
         raise BadInput(f"release: give {both[0]} as an argument, not under stages['synthesize'].")
     synthesize |= {name: value for name, value in own.items() if value is not None}
-    plan = memory_plan(_schema(schema), stated)
-    data = frame_codes(frame, plan.spec.schema.stored)
+    plan = memory_plan(read_schema(schema), stated)
+    data = frame_codes(frame, plan.spec.schema)
     outcome = carry_out(plan, MemoryCounter(data))
     public = plan.spec.privacy.relation.rows_public
     return MemoryRelease(outcome, rows=data.rows if public else None)
-
-
-def _schema(given: Schema | str | os.PathLike[str] | Mapping[str, object]) -> Schema:
-    if isinstance(given, Schema):
-        return given
-    if isinstance(given, Mapping):
-        return parse_schema(given)
-    if isinstance(given, str | os.PathLike):
-        return read_schema(Path(given))
-    raise TypeError(
-        "The schema must be a schema (dp.read_schema), the path of its file or a dictionary, not"
-        f" {type(given).__name__}."
-    )
 
 
 def _text(number: Number) -> str:

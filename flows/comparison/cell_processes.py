@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import dp_core
 from dp_core.analysis.comparison.cells import Cell, CellStore, Declaration, Result, document
 
 _LOOK = 0.02
@@ -162,7 +161,7 @@ def _close(one: _Running) -> None:
 
 def _environment() -> dict[str, str]:
     environment = dict(os.environ)
-    root = str(Path(dp_core.__file__).parents[1])
+    root = str(Path(__file__).parents[2])
     before = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = root if not before else os.pathsep.join([root, before])
     # One thread each: waiting threads would be counted as processor time, and several processes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -73,4 +74,5 @@ class MadeRelease(Printed):
 def _amount(amount: Mapping[str, Any]) -> str:
     """Return an amount of privacy budget in words."""
     named = ((name, amount.get(name)) for name in ("epsilon", "delta", "rho", "own_delta"))
-    return ", ".join(f"{name} {float(value):.4g}" for name, value in named if value is not None)
+    stated = [(name, float(Fraction(value))) for name, value in named if value is not None]
+    return ", ".join(f"{name} {value:.4g}" for name, value in stated)

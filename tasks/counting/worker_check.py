@@ -14,7 +14,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import dp_core
 from dp_core.confidential.code_store import CodeStore
 from dp_core.errors import StageFailed
 from tasks.support.dask_cluster import ONCE, WITHOUT, scheduler_lost
@@ -50,7 +49,7 @@ def program() -> Program:
 
 @cache
 def _sources() -> str:
-    root = Path(dp_core.__file__).parents[1]
+    root = Path(__file__).parents[2]
     found = sha256()
     # All of `dp_core` and `tasks`, because it is hard to tell which files run on a worker.
     for package in ("dp_core", "tasks"):

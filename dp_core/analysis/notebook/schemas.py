@@ -1,37 +1,129 @@
-"""Schemas in a notebook: reading one, and drafting one for a frame or a file."""
+"""Schemas in a notebook: one that was read, and a draft to complete."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dp_core.display.page import Page, Sentence
+from dp_core.display.page import Fact, Listing, Page, Sentence
 from dp_core.display.printed import Printed
+from dp_core.documents.strict_yaml import Document, parse
 from dp_core.errors import BadInput
-from dp_core.schema.definition import Schema
-from dp_core.schema.draft import draft_schema as draft_file
-from dp_core.schema.draft import draft_table
-from dp_core.schema.reading.schema_file import load_schema
+from dp_core.schema.bin_edges import value_text
+from dp_core.schema.decoding import legal_range
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.privacy import unit_words
+from dp_core.schema.reading.schema_file import load_schema, parse_schema
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def read_schema(path: str | os.PathLike[str]) -> Schema:
+MOST_LEVELS = 6
+"""Most levels of a column that a schema prints."""
+
+
+class OpenSchema(Schema):
+    """A schema that a notebook shows as a table of its columns."""
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The released columns: one row for each, with its type, values and number of codes."""
+        import pandas as pd
+
+        return pd.DataFrame(list(map(_row, self.released)), columns=_HEADINGS)
+
+    def page(self) -> Page:
+        """Return title, unit of privacy and columns."""
+        about = f"; about {self.rows_about:,} rows" if self.rows_about else ""
+        words = unit_words(self.unit.word, self.unit.max_rows)
+        ignored = (Fact("Ignored", ", ".join(self.ignore)),) if self.ignore else ()
+        rules = "; ".join(f"{{{rule.text}}}" for rule in self.zeros.rules)
+        return (
+            Sentence(f"{self.title} (protects {words}{about})"),
+            Listing(_HEADINGS, tuple(tuple(map(str, _row(each))) for each in self.released), 3),
+            *ignored,
+            *((Fact("Impossible", rules),) if rules else ()),
+        )
+
+    def __str__(self) -> str:
+        from dp_core.display.page_text import page_text
+
+        return page_text(self.page())
+
+    def _repr_html_(self) -> str:
+        from dp_core.display.page_html import page_html
+
+        return page_html(self.page())
+
+
+_HEADINGS = ("column", "type", "values", "codes")
+
+
+def _row(column: Column) -> tuple[str, str, str, int]:
+    if column.unknown:
+        values = "chosen privately"
+    elif column.levels:
+        labels = list(dict.fromkeys(level.label for level in column.levels))
+        more = f", ... ({len(labels)} in all)" if len(labels) > MOST_LEVELS else ""
+        values = ", ".join(labels[:MOST_LEVELS]) + more
+    else:
+        assert column.kind in ("integer", "number", "date")
+        low, high = (value_text(bound, column.kind) for bound in legal_range(column))
+        values = f"{low} to {high}, {column.bins} bin{'s' if column.bins != 1 else ''}"
+    return (
+        column.name,
+        column.kind,
+        values + " or missing" * (column.missing == "level"),
+        column.size,
+    )
+
+
+def read_schema(
+    source: str | os.PathLike[str] | Mapping[str, object] | Schema | SchemaDraft,
+) -> OpenSchema:
     """Return the schema in a file.
 
     Args:
-        path: The YAML file; `docs/schema.md` describes it.
+        source: Path of the YAML file (`docs/schema.md` describes it). Also YAML text of several
+            lines, its content as a dictionary, a draft, or a schema, which is returned as it is.
 
     Raises:
         BadInput: naming file, line, key and what is expected there.
+        TypeError: if it is none of these.
 
     >>> import dp_core as dp
-    >>> dp.read_schema("town.schema.yaml")
+    >>> schema = dp.read_schema("town.schema.yaml")
+    >>> schema
     Schema('Town survey': sex, age, region, income)
+    >>> schema.frame.shape
+    (4, 4)
     """
-    return load_schema(Path(path))
+    if isinstance(source, Schema):
+        found = source
+    elif isinstance(source, Mapping):
+        found = parse_schema(source)
+    elif isinstance(source, SchemaDraft):
+        found = _parsed(source.text, "draft")
+    elif isinstance(source, str) and "\n" in source:
+        found = _parsed(source, "schema")
+    elif isinstance(source, str | os.PathLike):
+        found = load_schema(Path(source))
+    else:
+        raise TypeError(
+            "A schema is read from the path of its file, from YAML text or from a dictionary, not"
+            f" from {type(source).__name__}."
+        )
+    if isinstance(found, OpenSchema):
+        return found
+    return OpenSchema(**{each.name: getattr(found, each.name) for each in fields(Schema)})
+
+
+def _parsed(text: str, name: str) -> Schema:
+    return parse_schema(Document(Path(name), parse(text, source=name)))
 
 
 class SchemaDraft(Printed):
@@ -80,66 +172,3 @@ class SchemaDraft(Printed):
         from html import escape
 
         return f"<pre>{escape(self.text)}</pre>"
-
-
-def draft_schema(
-    data: pd.DataFrame | str | os.PathLike[str], *, name: str = "a frame"
-) -> SchemaDraft:
-    """Return a schema to complete, for a pandas frame or for a CSV or Parquet file.
-
-    Only the names of the columns are used, and the types that a frame or a Parquet file states. No
-    value is looked at: levels and bounds that were read off confidential data would disclose them.
-
-    Args:
-        data: The frame, or the path of the file.
-        name: Name of the frame in the draft's first line.
-
-    Raises:
-        BadInput: if there is no such file, or a name is not printable or not unique.
-        TypeError: if it is neither a frame nor a path.
-
-    >>> import dp_core as dp, pandas as pd
-    >>> draft = dp.draft_schema(pd.DataFrame({"sex": ["m", "f"], "income": [1.5, 2.5]}))
-    >>> [line for line in draft.text.splitlines() if line.startswith(("  sex", "  income"))]
-    ['  sex:', '  income:']
-    """
-    if isinstance(data, str | os.PathLike):
-        return SchemaDraft(draft_file(Path(data)))
-    import pandas as pd
-
-    if not isinstance(data, pd.DataFrame):
-        raise TypeError(
-            "A schema is drafted for a pandas frame or the path of a CSV or Parquet file, not for"
-            f" {type(data).__name__}."
-        )
-    other = next((each for each in data.columns if not isinstance(each, str)), None)
-    if other is not None:
-        raise BadInput(f"The frame has a column named {other!r}, which is no text; rename it.")
-    return SchemaDraft(
-        draft_table(
-            name,
-            [(each, _stated(data.dtypes.iloc[place])) for place, each in enumerate(data.columns)],
-        )
-    )
-
-
-def _stated(dtype: Any) -> Any:
-    """Return the Arrow type that a column's type states, None for one that is not read."""
-    import pandas as pd
-    import pyarrow as pa
-
-    if isinstance(dtype, pd.ArrowDtype):
-        return dtype.pyarrow_dtype
-    # privacy: a categorical carries the levels of the data, which are not looked at.
-    is_type = pd.api.types
-    if isinstance(dtype, pd.CategoricalDtype) or is_type.is_string_dtype(dtype):
-        return pa.string()
-    for test, kind in (
-        (is_type.is_bool_dtype, pa.bool_()),
-        (is_type.is_integer_dtype, pa.int64()),
-        (is_type.is_float_dtype, pa.float64()),
-        (is_type.is_datetime64_any_dtype, pa.timestamp("ns")),
-    ):
-        if test(dtype):
-            return kind
-    return None

@@ -1,0 +1,127 @@
+"""Drafts of schemas for a frame or a file: `dp_core.draft_schema`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dp_core.analysis.notebook.schemas import SchemaDraft
+from dp_core.errors import BadInput
+from dp_core.schema.codebooks.codebook import Codebook
+from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
+from dp_core.schema.codebooks.codebook_file import read_codebook
+from dp_core.schema.draft import draft_schema as draft_file
+from dp_core.schema.draft import draft_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def draft_schema(
+    data: pd.DataFrame | str | os.PathLike[str],
+    *,
+    codebook: str | os.PathLike[str] | None = None,
+    public_data: bool = False,
+    title: str | None = None,
+    name: str = "the frame",
+) -> SchemaDraft:
+    """Return a schema to complete, for a pandas frame or for a CSV or Parquet file.
+
+    Only the names of the columns are used, and the types that a frame or a Parquet file states. No
+    value is looked at, because levels and bounds that are read off confidential data disclose them.
+
+    Args:
+        data: The frame, or the path of the file.
+        codebook: File that describes the columns, as `dp-release schema draft` takes it; None (the
+            default) without one.
+        public_data: Whether the data are public, so that levels and bounds are read off them; False
+            by default.
+        title: Title of the data; None (the default) to leave it to be filled in.
+        name: Name of the frame in the draft's first line.
+
+    Raises:
+        BadInput: if there is no such file, it cannot be read, or a name of a column is not
+            printable or not unique.
+        TypeError: if it is neither a frame nor a path.
+
+    >>> import dp_core as dp, pandas as pd
+    >>> people = pd.DataFrame({"sex": ["m", "f"] * 50, "age": [*range(100)]})
+    >>> print(dp.draft_schema(people).text.split("ignore")[0][-290:])
+      sex:
+        type: category   # or ordinal
+        levels: []       # list them
+      age:
+        type: integer    # or category, if these are codes
+        min:             # smallest legal value
+        max:             # largest legal value
+        # bins: 20       # needed above 100 values
+    <BLANKLINE>
+    >>> dp.draft_schema(people, public_data=True).text.count("levels: [f, m]")
+    1
+    """
+    if codebook is not None and public_data:
+        raise BadInput("draft_schema: give a codebook or public_data=True, not both.")
+    described = None if codebook is None else read_codebook(Path(codebook))
+    if isinstance(data, str | os.PathLike):
+        path = Path(data)
+        if public_data:
+            described = _public_file(path)
+        return SchemaDraft(_titled(draft_file(path, described), title))
+    import pandas as pd
+
+    if not isinstance(data, pd.DataFrame):
+        raise TypeError(
+            "A schema is drafted for a pandas frame or the path of a CSV or Parquet file, not for"
+            f" {type(data).__name__}."
+        )
+    other = next((each for each in data.columns if not isinstance(each, str)), None)
+    if other is not None:
+        raise BadInput(f"The frame has a column named {other!r}, which is no text; rename it.")
+    stated = [(each, _stated(data.dtypes.iloc[at])) for at, each in enumerate(data.columns)]
+    text = draft_table(name, stated)
+    if public_data:
+        from dp_core.inspection.public_profile import public_codebook
+
+        described = public_codebook(data, name)
+    if described is not None:
+        text = draft_from_codebook(described, list(data.columns), name)
+    return SchemaDraft(_titled(text, title))
+
+
+def _titled(text: str, title: str | None) -> str:
+    """Return a draft with its title."""
+    if title is None:
+        return text
+    stated = f"title: {json.dumps(title, ensure_ascii=False)}"
+    return re.sub(r"^title:.*$", lambda _: stated, text, count=1, flags=re.MULTILINE)
+
+
+def _public_file(path: Path) -> Codebook:
+    from dp_core.inspection.public_profile import public_codebook_of, public_source
+
+    return public_codebook_of(public_source([str(path)]))
+
+
+def _stated(dtype: Any) -> Any:
+    """Return the Arrow type that a column's type states, None for one that is not read."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if isinstance(dtype, pd.ArrowDtype):
+        return dtype.pyarrow_dtype
+    # privacy: a categorical carries the levels of the data, which are not looked at.
+    is_type = pd.api.types
+    if isinstance(dtype, pd.CategoricalDtype) or is_type.is_string_dtype(dtype):
+        return pa.string()
+    for test, kind in (
+        (is_type.is_bool_dtype, pa.bool_()),
+        (is_type.is_integer_dtype, pa.int64()),
+        (is_type.is_float_dtype, pa.float64()),
+        (is_type.is_datetime64_any_dtype, pa.timestamp("ns")),
+    ):
+        if test(dtype):
+            return kind
+    return None

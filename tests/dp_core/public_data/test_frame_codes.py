@@ -1,0 +1,185 @@
+"""A public frame becomes the codes of its texts, whatever types pandas gave it."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dp_core as dp
+from dp_core.public_data.frame_codes import DataDoNotFit, frame_codes
+
+SCHEMA = """\
+version: 1
+title: Types
+columns:
+  code:   {type: category, levels: [1, 2], missing: level}
+  flag:   {type: category, levels: ["true", "false"]}
+  age:    {type: integer, min: 0, max: 99, bins: 5, missing: level}
+  income: {type: number, min: 0, max: 10, bins: 4, missing: level}
+  born:   {type: date, min: 2000-01-01, max: 2009-12-31, bins: year, missing: level}
+"""
+TEXTS = pd.DataFrame(
+    {
+        "code": ["1", "2", "", "1"],
+        "flag": ["true", "false", "false", "true"],
+        "age": ["0", "41", "", "99"],
+        "income": ["0.5", "", "10", "2.5"],
+        "born": ["2000-01-01", "2004-07-15", "", "2009-12-31"],
+    },
+    dtype=object,
+)
+SAME = {
+    "code": [
+        [1.0, 2.0, np.nan, 1.0],
+        [1, "2", None, 1.0],
+        pd.array([1, 2, None, 1], dtype="Int64"),
+        pd.Categorical([1, 2, None, 1]),
+        pd.Categorical(["1", "2", None, "1"], ordered=True),
+        pd.Categorical([1.0, 2.0, None, 1.0]),
+        pd.Series(["1", "2", None, "1"], dtype="string"),
+        [decimal.Decimal(1), decimal.Decimal(2), None, decimal.Decimal("1.0")],
+        pd.Series([1, 2, None, 1], dtype=pd.ArrowDtype(pa.int8())),
+        np.array([1, 2, np.nan, 1], dtype="float32"),
+    ],
+    "flag": [
+        [True, False, False, True],
+        pd.array([True, False, False, True], dtype="boolean"),
+        [True, "false", np.bool_(False), "true"],
+    ],
+    "age": [
+        [0.0, 41.0, np.nan, 99.0],
+        pd.array([0, 41, None, 99], dtype="Int16"),
+        pd.Categorical([0, 41, None, 99]),
+        ["0", 41, None, 99.0],
+    ],
+    "income": [
+        [0.5, np.nan, 10, 2.5],
+        pd.array([0.5, None, 10, 2.5], dtype="Float64"),
+        ["0.5", None, 10, 2.5],
+    ],
+    "born": [
+        pd.to_datetime(["2000-01-01", "2004-07-15", None, "2009-12-31"]),
+        pd.to_datetime(["2000-01-01 00:00", "2004-07-15 13:59", None, "2009-12-31 08:00"]),
+        [datetime.date(2000, 1, 1), datetime.date(2004, 7, 15), None, datetime.date(2009, 12, 31)],
+        [datetime.datetime(2000, 1, 1), "2004-07-15", None, datetime.date(2009, 12, 31)],
+        pd.to_datetime(["2000-01-01", "2004-07-15", None, "2009-12-31"]).tz_localize("Asia/Tokyo"),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return dp.read_schema(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        pytest.param(name, values, id=f"{name} {number}")
+        for name, forms in SAME.items()
+        for number, values in enumerate(forms)
+    ],
+)
+def test_a_column_of_any_type_has_the_codes_of_its_texts(schema, name, values):
+    frame = TEXTS.assign(**{name: pd.Series(values)})
+
+    assert np.array_equal(frame_codes(frame, schema).codes, frame_codes(TEXTS, schema).codes)
+
+
+def test_booleans_are_the_words_that_python_writes_if_the_schema_has_these():
+    schema = dp.read_schema(
+        'version: 1\ntitle: T\ncolumns:\n  flag: {type: category, levels: ["True", "False"]}\n'
+    )
+    frame = pd.DataFrame({"flag": [True, False, True]})
+
+    assert frame_codes(frame, schema).codes.tolist() == [[0, 1, 0]]
+
+
+def test_everything_that_does_not_fit_is_said_at_once(schema):
+    frame = TEXTS.assign(
+        code=["1", "7", "", "1"], age=["0", "-3", "x", "5"], flag=["true", "", "false", "yes"]
+    )
+    frame = frame.drop(columns="born").assign(Income=0, other=1)
+
+    with pytest.raises(DataDoNotFit) as raised:
+        frame_codes(frame, schema)
+
+    said = raised.value.message
+    about = {finding.column for finding in raised.value.findings}
+    assert {"code", "age", "flag", "born"} <= about
+    for text in ("'7'", "-3", "'x'", "'yes'", "Income", "other"):
+        assert text in said
+    assert raised.value.exit_code == 2
+
+
+def test_numbers_that_lost_their_zeros_are_recognised():
+    schema = dp.read_schema(
+        'version: 1\ntitle: T\ncolumns:\n  place: {type: category, levels: ["01", "02"]}\n'
+    )
+
+    with pytest.raises(DataDoNotFit, match="dtype=str"):
+        frame_codes(pd.DataFrame({"place": [1, 2]}), schema)
+
+
+@pytest.mark.parametrize(
+    ("frame", "says"),
+    [
+        (TEXTS.set_index("code"), "reset_index"),
+        (TEXTS.rename(columns={"code": 3}), "named 3"),
+        (TEXTS.assign(code=[[1], [2], [], [1]]), "'code' holds values of the type list"),
+        (TEXTS.assign(age=pd.to_timedelta([1, 2, 3, 4])), "'age' has values of the type timedelta"),
+        (TEXTS.assign(age=pd.cut([1, 2, 3, 4], 2)), "'age' holds values of the type Interval"),
+        (TEXTS.assign(age=[1 + 2j, 0, 0, 0]), "'age' has values of the type complex"),
+        (TEXTS.iloc[:0], "no row"),
+        (pd.concat([TEXTS, TEXTS[["age"]]], axis=1), "'age'"),
+    ],
+)
+def test_a_frame_that_cannot_be_read_is_refused_with_the_reason(schema, frame, says):
+    with pytest.raises(dp.BadInput, match=says):
+        frame_codes(frame, schema)
+
+
+@pytest.mark.parametrize("data", [TEXTS.to_numpy(), TEXTS.to_dict(), "people.csv", None])
+def test_what_is_no_frame_is_a_type_error_that_says_how_to_read_one(schema, data):
+    with pytest.raises(TypeError, match="read_csv"):
+        frame_codes(data, schema)
+
+
+def test_rules_between_columns_are_checked():
+    schema = dp.read_schema(
+        "version: 1\ntitle: T\ncolumns:\n"
+        "  age: {type: integer, min: 0, max: 99, edges: [0, 15, 100]}\n"
+        "  state: {type: category, levels: [single, married]}\n"
+        "impossible:\n  - {age: '<15', state: married}\n"
+    )
+    frame = pd.DataFrame({"age": [3, 40], "state": ["married", "married"]})
+
+    with pytest.raises(DataDoNotFit, match="impossible"):
+        frame_codes(frame, schema)
+    assert frame_codes(frame.iloc[1:], schema).codes.tolist() == [[1], [1]]
+
+
+@pytest.mark.parametrize("identifiers", [[1, 1, 1, 2], ["a", "a", "a", "b"], [1.0, 1.0, 1.0, 2.0]])
+def test_rows_of_a_person_above_the_limit_are_left_out(identifiers):
+    schema = dp.read_schema(
+        "version: 1\ntitle: T\nunit: {column: who, max_rows: 2}\ncolumns:\n"
+        "  code: {type: category, levels: [1, 2]}\n"
+    )
+    frame = pd.DataFrame({"who": identifiers, "code": [1, 1, 1, 2]})
+
+    assert sorted(frame_codes(frame, schema).codes[0].tolist()) == [0, 0, 1]
+
+
+def test_a_person_without_an_identifier_is_refused():
+    schema = dp.read_schema(
+        "version: 1\ntitle: T\nunit: {column: who, max_rows: 2}\ncolumns:\n"
+        "  code: {type: category, levels: [1, 2]}\n"
+    )
+
+    with pytest.raises(DataDoNotFit, match="who"):
+        frame_codes(pd.DataFrame({"who": ["a", None], "code": [1, 2]}), schema)
