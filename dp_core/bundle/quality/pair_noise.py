@@ -1,0 +1,124 @@
+"""Noise that is expected in the table of each pair of columns, from public values alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from dp_core.bundle.quality.pooled_release import pool_release
+from dp_core.bundle.quality.relations import as_table, measured_cliques
+from dp_core.inference.measured_relations import unmeasured
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
+from dp_core.metrics.noise_size import expected_tvd
+from dp_core.schema.definition import Schema
+from dp_core.tables.domain import Clique
+from dp_core.wall.released import Measurement, Released
+
+State = Literal["measured", "implied", "unmeasured"]
+"""How a pair is known: from a table or interaction of exactly these two columns, from a table of
+more columns only, or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairNoise:
+    """What is expected of the table of one pair of columns.
+
+    Attributes:
+        state: How the pair is known.
+        tvd: Expected TVD between the table of the file and the one that all noisy tables together
+            give, due to noise alone, at most 1; None if they do not determine every cell.
+    """
+
+    state: State
+    tvd: float | None
+
+
+def pair_states(
+    released: Sequence[Released], columns: Sequence[str]
+) -> dict[tuple[str, str], State]:
+    """Return how each pair of columns is known, in the order of `itertools.combinations`.
+
+    Args:
+        released: Everything that was measured.
+        columns: Names in the order of the domain.
+    """
+    tables, _ = measured_cliques(released)
+    own = {frozenset(clique) for found in tables.values() for clique in found if len(clique) == 2}
+    held = {
+        pair for found in tables.values() for pair in _pairs(clique for clique in found if clique)
+    }
+    # A table of one set only does not give the relation to the others.
+    single = any(tables.get(number) for number in tables if number)
+    pairs = list(combinations(columns, 2))
+    missing = {*unmeasured(pairs, tables)} if single else set()
+
+    def state(pair: tuple[str, str]) -> State:
+        if frozenset(pair) not in held or pair in missing:
+            return "unmeasured"
+        return "measured" if frozenset(pair) in own else "implied"
+
+    return {pair: state(pair) for pair in pairs}
+
+
+def pair_noise(
+    released: Sequence[Released],
+    schema: Schema,
+    pairs: Mapping[tuple[str, str], State],
+    *,
+    records: float,
+    rows: float | None = None,
+) -> dict[tuple[str, str], PairNoise]:
+    """Return the noise that is expected in the table of each of these pairs.
+
+    All measurements are pooled, as in `dp-release query`. For a cell with noise of standard
+    deviation s the expected absolute noise is s sqrt(2/pi), which is exact for normal noise. If one
+    table of the two columns alone has less by the law of its own noise, that is used.
+
+    Args:
+        released: Everything that was measured.
+        schema: The schema as written, not on a grid.
+        pairs: Pairs with their states, from `pair_states`.
+        records: Public or estimated number of records.
+        rows: Number of records if it is public, otherwise None.
+    """
+    pooled, single = pool_release(schema, released, rows=rows), _single(released, schema, records)
+    return {
+        pair: PairNoise(state, _expected(pooled, single, pair, records))
+        if state != "unmeasured"
+        else PairNoise(state, None)
+        for pair, state in pairs.items()
+    }
+
+
+def _expected(
+    pooled: Pooled, single: Mapping[frozenset[str], float], pair: Clique, records: float
+) -> float | None:
+    variance = pooled.variance(pair)
+    if variance is None:
+        return None
+    absolute = math.sqrt(2 / math.pi * variance)
+    found = pooled.domain.size(pair) * absolute / (2 * max(records, 1.0))
+    return min(found, single.get(frozenset(pair), 1.0), 1.0)
+
+
+def _single(
+    released: Sequence[Released], schema: Schema, records: float
+) -> dict[frozenset[str], float]:
+    """Return the expected TVD of each measured table of two columns, from its own noise alone."""
+    found: dict[frozenset[str], float] = {}
+    for item in released:
+        table = as_table(item, schema)
+        if not isinstance(item, Measurement) or table is None or len(table.clique) != 2:
+            continue
+        pair = frozenset(table.clique)
+        tvd = expected_tvd(table.noise, table.scale, cells=table.values.size, records=records)
+        found[pair] = min(tvd, found.get(pair, 1.0))
+    return found
+
+
+def _pairs(cliques: Iterable[Clique]) -> Iterator[frozenset[str]]:
+    for clique in cliques:
+        yield from map(frozenset, combinations(clique, 2))
