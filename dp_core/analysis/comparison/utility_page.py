@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dp_core.bundle.quality.pair_noise import PairNoise, State, pair_noise, pair_states
+from dp_core.bundle.quality.pooled_release import pool_release
 from dp_core.bundle.report.pictures.heat_map import (
     HeatMap,
     Square,
@@ -106,11 +107,10 @@ class UtilityPage:
         worst = sorted(pairs, key=lambda pair: -pairs[pair])[:MOST_PAIRS]
         wanted = {*worst} | {pair for pair in states if {*shown}.issuperset(pair)}
         promised = pair_noise(
+            pool_release(self.schema, self.released, rows=self.rows),
             self.released,
-            self.schema,
             {pair: state for pair, state in states.items() if pair in wanted},
             records=self.records,
-            rows=self.rows,
         )
         maps = _maps(shown, len(columns) - len(shown), pairs, promised, states)
         return _template().render(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from dp_core.bundle.quality.pooled_release import pool_release
-from dp_core.bundle.quality.relations import as_table, measured_cliques
+from dp_core.bundle.quality.relations import measured_cliques
 from dp_core.inference.measured_relations import unmeasured
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_size import expected_tvd
-from dp_core.schema.definition import Schema
-from dp_core.tables.domain import Clique
+from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Measurement, Released
 
 State = Literal["measured", "implied", "unmeasured"]
@@ -47,16 +45,11 @@ def pair_states(
     """
     tables, _ = measured_cliques(released)
     own = {frozenset(clique) for found in tables.values() for clique in found if len(clique) == 2}
-    held = {
-        pair for found in tables.values() for pair in _pairs(clique for clique in found if clique)
-    }
-    # A table of one set only does not give the relation to the others.
-    single = any(tables.get(number) for number in tables if number)
     pairs = list(combinations(columns, 2))
-    missing = {*unmeasured(pairs, tables)} if single else set()
+    missing = {*unmeasured(pairs, tables)}
 
     def state(pair: tuple[str, str]) -> State:
-        if frozenset(pair) not in held or pair in missing:
+        if pair in missing:
             return "unmeasured"
         return "measured" if frozenset(pair) in own else "implied"
 
@@ -64,12 +57,11 @@ def pair_states(
 
 
 def pair_noise(
-    released: Sequence[Released],
-    schema: Schema,
+    pooled: Pooled,
+    released: Iterable[Released],
     pairs: Mapping[tuple[str, str], State],
     *,
     records: float,
-    rows: float | None = None,
 ) -> dict[tuple[str, str], PairNoise]:
     """Return the noise that is expected in the table of each of these pairs.
 
@@ -78,17 +70,16 @@ def pair_noise(
     table of the two columns alone has less by the law of its own noise, that is used.
 
     Args:
-        released: Everything that was measured.
-        schema: The schema as written, not on a grid.
+        pooled: All measurements, from `pooled_release.pool_release`.
+        released: The same, one by one.
         pairs: Pairs with their states, from `pair_states`.
         records: Public or estimated number of records.
-        rows: Number of records if it is public, otherwise None.
     """
-    pooled, single = pool_release(schema, released, rows=rows), _single(released, schema, records)
+    single = _single(released, pooled.domain, records)
     return {
-        pair: PairNoise(state, _expected(pooled, single, pair, records))
-        if state != "unmeasured"
-        else PairNoise(state, None)
+        pair: PairNoise(
+            state, None if state == "unmeasured" else _expected(pooled, single, pair, records)
+        )
         for pair, state in pairs.items()
     }
 
@@ -105,20 +96,16 @@ def _expected(
 
 
 def _single(
-    released: Sequence[Released], schema: Schema, records: float
+    released: Iterable[Released], domain: Domain, records: float
 ) -> dict[frozenset[str], float]:
     """Return the expected TVD of each measured table of two columns, from its own noise alone."""
     found: dict[frozenset[str], float] = {}
     for item in released:
-        table = as_table(item, schema)
-        if not isinstance(item, Measurement) or table is None or len(table.clique) != 2:
+        if not isinstance(item, Measurement) or len(item.clique) != 2:
             continue
-        pair = frozenset(table.clique)
-        tvd = expected_tvd(table.noise, table.scale, cells=table.values.size, records=records)
+        if item.domain != domain.project(item.clique):
+            continue
+        pair, cells = frozenset(item.clique), item.values.size
+        tvd = expected_tvd(item.noise, item.scale, cells=cells, records=records)
         found[pair] = min(tvd, found.get(pair, 1.0))
     return found
-
-
-def _pairs(cliques: Iterable[Clique]) -> Iterator[frozenset[str]]:
-    for clique in cliques:
-        yield from map(frozenset, combinations(clique, 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dp_core.bundle.published import Published
@@ -14,6 +15,7 @@ from dp_core.bundle.report.pictures.heat_map import (
     short_percent,
     shown_columns,
 )
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,14 @@ class PairMap:
     words: str
 
 
-def pair_map(published: Published) -> PairMap | None:
-    """Return the map of a release; None if it has fewer than two columns."""
-    schema = published.written
-    columns = schema.domain.columns
+def pair_map(published: Published, pooled: Pooled) -> PairMap | None:
+    """Return the map of a release; None if it has fewer than two columns.
+
+    Args:
+        published: The release.
+        pooled: All its measurements.
+    """
+    columns = pooled.domain.columns
     if len(columns) < 2:
         return None
     states = pair_states(published.released, columns)
@@ -51,21 +57,14 @@ def pair_map(published: Published) -> PairMap | None:
     shown = shown_columns(columns, states)
     chosen = {*shown}
     found = pair_noise(
+        pooled,
         published.released,
-        schema,
         {pair: state for pair, state in states.items() if chosen.issuperset(pair)},
         records=published.records,
-        rows=published.records if published.records_public else None,
     )
     squares = {pair: Square(each.state, each.tvd) for pair, each in found.items()}
     told = {pair: each.value for pair, each in squares.items() if each.value is not None}
-    words = ""
-    if told:
-        least, most = min(told, key=told.__getitem__), max(told, key=told.__getitem__)
-        words = f"It is least for {' × '.join(least)}, {short_percent(told[least])} %"
-        if len(told) > 1:
-            words += f", and largest for {' × '.join(most)}, {short_percent(told[most])} %"
-        words += "."
+    words = _range_words(told) if told else ""
     shape = (
         f"Heat map of {len(shown)} columns: expected noise of each pair, in percent of the records."
         f" {words} The values are in the table below."
@@ -73,4 +72,16 @@ def pair_map(published: Published) -> PairMap | None:
     drawn = heat_map(shown, squares, words=shape, left_out=len(columns) - len(shown))
     return PairMap(
         drawn, len(states), count["measured"], count["implied"], count["unmeasured"], words
+    )
+
+
+def _range_words(told: Mapping[tuple[str, str], float]) -> str:
+    """Return a sentence about the smallest and the largest value."""
+    least, most = min(told, key=told.__getitem__), max(told, key=told.__getitem__)
+    low, high = short_percent(told[least]), short_percent(told[most])
+    if low == high:
+        return f"It is {low} % for every measured pair."
+    return (
+        f"It is least for {' × '.join(least)}, {low} %, and largest for {' × '.join(most)},"
+        f" {high} %."
     )
