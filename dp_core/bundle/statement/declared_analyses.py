@@ -28,8 +28,8 @@ def analyses_statement(plan: Mapping[str, Any]) -> dict[str, object] | None:
     return {
         "formulas": list(formulas),
         "in_words": (
-            f"The release measured the sums of {these} directly, with the columns' own values"
-            f" instead of bins: {'; '.join(formulas)}. dp-release infer answers {each} from these"
-            " noisy sums, with intervals that include the noise."
+            f"The sums of {these} were measured directly, with the columns' own values instead of"
+            f" bins: {'; '.join(formulas)}. dp-release infer answers {each} from these noisy sums,"
+            " with intervals that include the noise."
         ),
     }
