@@ -36,10 +36,10 @@ from dp_core.wall.accounting.guarantee import Guarantee
 from dp_core.wall.ledger.ledger_position import Adoption, Total
 
 FORMAT_NAME = "dp-release bundle"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Increased whenever a sentence of the statement changes, because `verify` recomputes the sentences
 and cannot compare those of another version."""
-SAME_FACTS_SINCE = 4
+SAME_FACTS_SINCE = 5
 """Oldest format whose statements differ from the current ones in sentences only. It becomes
 `FORMAT_VERSION` whenever a key, a number or the meaning of one changes."""
 TOLERANCE = 1e-9
