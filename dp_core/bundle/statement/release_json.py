@@ -40,7 +40,7 @@ FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 5
 """Increased whenever a sentence of the statement changes, because `verify` recomputes the sentences
 and cannot compare those of another version."""
-SAME_FACTS_SINCE = 4
+SAME_FACTS_SINCE = 5
 """Oldest format whose statements differ from the current ones in sentences only. It becomes
 `FORMAT_VERSION` whenever a key, a number or the meaning of one changes. Format 5 has one more key
 with a sentence, `method.analyses`, which repeats the plan and is optional in format 4."""

@@ -42,7 +42,7 @@ from dp_core.display.page import Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
-from dp_core.methods.bin_density.fitting import with_densities
+from dp_core.methods.bin_density.fitting import may_have_density, with_densities
 from dp_core.methods.bin_density.stated import agree
 from dp_core.schema.definition import Schema
 from dp_core.spec.chosen_domain import choose
@@ -357,7 +357,7 @@ def _tables(folder: Path, claims: Claims) -> list[Check]:
     found = [_guard("tables", lambda: check_tables(measured, claims.payer))]
     if claims.schema.private:
         found.append(_guard("domain", lambda: _domain(measured, claims.schema)))
-    if any(column.pieces is not None for column in claims.schema.columns):
+    if any(map(may_have_density, claims.schema.columns)) and claims.schema.coarse is None:
         found.append(_guard("densities", lambda: _densities(measured, claims.schema)))
     return found
 

@@ -81,8 +81,8 @@ def _groups(
             count += counts[end]
             end += 1
             if count > _CLEAR * math.sqrt((end - first) * variance + max(count, 1.0)):
+                found.append(_group(edges, counts, variance, first, end))
                 break
-        found.append(_group(edges, counts, variance, first, end))
         first = end
     return found
 

@@ -37,6 +37,7 @@ def test_a_bundle_as_it_was_written_passes_every_check(make, tmp_path, mode, pur
         "guarantee",
         "charges",
         "tables",
+        "densities",
         "checks",
         "decision",
         "sets",
