@@ -139,25 +139,32 @@ WORKING = [
     ("infer", "first", "income ~ age"),
     ("schema", "draft", "town.csv"),
     ("schema", "suite", "town.schema.yaml"),
-    ("plan", "town.release.yaml"),
+    ("schema", "check", "town.schema.yaml", "town.csv"),
     ("completion", "bash"),
 ]
 
 
-@pytest.mark.parametrize("system", ["unix", "windows"])
+SYSTEMS = pytest.mark.parametrize("system", ["unix", "windows"])
+
+
+def lacking(system):
+    return not_in_the_base() | (UNIX if system == "windows" else set())
+
+
+@SYSTEMS
 def test_a_command_that_needs_no_pipeline_works(base, system):
-    lacking = not_in_the_base() | (UNIX if system == "windows" else set())
-    found = answers(base(ALL, json.dumps(WORKING), missing=lacking), WORKING)
+    found = answers(base(ALL, json.dumps(WORKING), missing=lacking(system)), WORKING)
     wrong = {
         words: answer for words, answer in found.items() if answer[0] or answer[2] or not answer[1]
     }
     assert wrong == {}
 
 
-def test_a_plan_needs_the_base_only_and_knows_no_account(base, tmp_path):
-    ended = base(COMMAND, "plan", "town.release.yaml", "--json")
+@SYSTEMS
+def test_a_plan_needs_the_base_only_and_knows_no_account(base, tmp_path, system):
+    ended = base(COMMAND, "plan", "town.release.yaml", "--json", missing=lacking(system))
     answer = json.loads(ended.stdout)
-    assert (answer["account_found"], ended.stderr) == (False, "")
+    assert (ended.returncode, answer["account_found"], ended.stderr) == (3, False, "")
     assert not (tmp_path / "home").exists()
     # An account may pay for it, and this installation cannot read which.
     (tmp_path / "home").mkdir()
@@ -210,7 +217,8 @@ NEEDING = [
     ("automations", "apply", "town.yaml"),
 ]
 WITHOUT = {
-    *(("verify",), ("query",), ("schema", "suite"), ("plan",), ("audit",), ("completion",)),
+    *(("verify",), ("query",), ("plan",), ("audit",), ("completion",)),
+    *(("schema", "suite"), ("schema", "check")),
 }
 """Commands that never need the pipeline."""
 
