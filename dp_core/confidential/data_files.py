@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from dp_core.documents.other_formats import conversion
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, similar
 
 Kind: TypeAlias = Literal["csv", "parquet"]
 
@@ -50,12 +50,15 @@ def find_data_files(pattern: str, folder: Path) -> tuple[list[Path], Kind]:
     return files, kinds.pop()
 
 
-def matching_files(pattern: str, folder: Path) -> list[Path]:
+def matching_files(
+    pattern: str, folder: Path, relative_to: str = "the folder of the spec"
+) -> list[Path]:
     """Return the files of a path or glob, sorted.
 
     Args:
         pattern: Path or glob, relative to `folder` unless absolute.
         folder: Folder of the spec file.
+        relative_to: What `folder` is, for the message; by default the folder of the spec.
 
     Raises:
         BadInput: if no file matches, a folder matches, or the folder may not be searched.
@@ -75,8 +78,8 @@ def matching_files(pattern: str, folder: Path) -> list[Path]:
         ) from None
     if not files:
         raise BadInput(
-            f"No data file matches {pattern!r}; check the path, which is relative to the folder of"
-            " the spec.",
+            f"No data file matches {pattern!r}; check the path, which is relative to"
+            f" {relative_to}.{similar(exact.name, _names_beside(exact))}",
             row="data-not-found",
         )
     if folders:
@@ -86,6 +89,13 @@ def matching_files(pattern: str, folder: Path) -> list[Path]:
             f" such as {name + '/*.parquet'!r}."
         )
     return files
+
+
+def _names_beside(path: Path) -> list[str]:
+    try:
+        return [other.name for other in path.parent.iterdir()]
+    except OSError:
+        return []
 
 
 def kind_of(path: Path) -> Kind:
@@ -101,5 +111,5 @@ def kind_of(path: Path) -> Kind:
         raise BadInput(f"The data file {path.name} {advice}")
     raise BadInput(
         f"The data file {path.name} is not of a known kind; its name must end in"
-        f" {', '.join(SUFFIXES)}."
+        f" {', '.join(SUFFIXES)}. Rename a text file with commas to .csv."
     )

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TypeAlias, TypeVar
 
+from dp_core.documents.likely_meant import cut_value, listed, whole_number
 from dp_core.documents.typed_text import (
     MAX_NUMBER_LENGTH,
     parse_date,
@@ -24,6 +26,7 @@ from dp_core.errors import BadInput, nearest, similar
 
 Word = TypeVar("Word", bound=str)
 MAX_DEPTH = 20
+NOTHING: Mapping[str, str] = MappingProxyType({})
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 
@@ -101,9 +104,7 @@ class Node:
         """Return a whole number within the limits, both inclusive."""
         text = self.text(example="5").strip()
         if len(text) > MAX_NUMBER_LENGTH or not _INTEGER.fullmatch(text):
-            raise self.error(
-                f"{shown(text)} is not a whole number; write digits only, such as 20000."
-            )
+            raise self.error(f"{shown(text)} is not a whole number; {whole_number(text)}.")
         value = int(text)
         if minimum is not None and value < minimum:
             raise self.error(f"must be at least {minimum}, not {shown(text)}.")
@@ -147,6 +148,10 @@ class Node:
         """Return the items of a list."""
         if isinstance(self.content, tuple):
             return self.content
+        if isinstance(self.content, str) and example.startswith("["):
+            raise self.error(
+                f"must be a list; write {listed(self.content)} instead of {shown(self.content)}."
+            )
         raise self.error(f"must be a list, such as {example}, not {self._shape()}.")
 
     def texts(self, *, example: str = "[a, b]") -> tuple[str, ...]:
@@ -187,6 +192,9 @@ class Node:
                 key, value = item.content, item
             elif bare and item.content is None:
                 raise item.error('is empty; write "" for the empty text, or remove the item.')
+            elif isinstance(item.content, Mapping) and not bare and "name" in item.content:
+                name = shown(str(item.content["name"].content))
+                raise item.error(f"write the name {name} as the key, as in {example}.")
             else:
                 kind = "a single text" if bare else "one key with its value"
                 raise item.error(f"must be {kind}, as in {example}, not {item._shape()}.")
@@ -200,9 +208,23 @@ class Node:
         return entries
 
     def fields(
-        self, known: Iterable[str], *, required: Iterable[str] = (), example: str = ""
+        self,
+        known: Iterable[str],
+        *,
+        required: Iterable[str] = (),
+        example: str = "",
+        lists: Collection[str] = (),
+        others: Mapping[str, str] = NOTHING,
     ) -> Mapping[str, Node]:
         """Return a mapping whose keys are all known and that has all the required ones.
+
+        Args:
+            known: The known keys.
+            required: Those that must be there; none by default.
+            example: A correct value, for messages; none by default.
+            lists: Keys that take a list; none by default.
+            others: What to write for keys that other programs have, as the end of a sentence; none
+                by default.
 
         Raises:
             BadInput: naming the key and the nearest known one.
@@ -212,12 +234,22 @@ class Node:
         before: Node | None = None
         for key, value in entries.items():
             if key not in known:
-                if before is not None and _continues(value, before) and not similar(key, known):
-                    raise before.error(
-                        f"a comma inside {{...}} ends a value; if {shown(key)} is part of it, write"
-                        f" {_joined(str(before.content), key)}."
-                    )
                 place = Node(None, self.source, value.line, self.key)
+                word, colon, rest = key.partition(":")
+                if colon and rest and value.content is None and word in known:
+                    raise place.error(f"write a space after the colon: `{word}: {rest}`.")
+                if before is not None and _continues(value, before) and not similar(key, known):
+                    pieces = [
+                        text
+                        for text, piece in entries.items()
+                        if text not in known and _continues(piece, before)
+                    ]
+                    is_list = before.key.rpartition(".")[2] in lists
+                    meant = cut_value(str(before.content), pieces, is_list=is_list)
+                    part = "" if is_list else f"if {shown(key)} is part of it, "
+                    raise before.error(f"a comma inside {{...}} ends a value; {part}{meant}.")
+                if key in others:
+                    raise place.error(f"there is no key {shown(key)} here; {others[key]}.")
                 raise place.error(f"there is no key {shown(key)} here.{nearest(key, known)}")
             before = value
         for key in required:
@@ -245,13 +277,6 @@ def _continues(value: Node, before: Node) -> bool:
     # Plain values have no line, so they share none.
     together = value.line == before.line > 0
     return together and value.content is None and isinstance(before.content, str)
-
-
-def _joined(text: str, key: str) -> str:
-    """Return how to write a value that a comma cut in two."""
-    if _INTEGER.fullmatch(text) and re.fullmatch(r"[0-9]+(?:[eE][+-]?[0-9]+)?", key):
-        return f"{text}.{key} with a decimal point"
-    return f'"{text}, {key}" in quotes'
 
 
 def from_plain(value: object, source: str, key: str = "", depth: int = 0) -> Node:

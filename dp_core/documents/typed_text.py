@@ -6,6 +6,7 @@ import datetime
 import re
 from fractions import Fraction
 
+from dp_core.documents.likely_meant import day
 from dp_core.errors import BadInput
 
 MAX_NUMBER_LENGTH = 100
@@ -56,9 +57,7 @@ def parse_date(text: str) -> datetime.date:
     """
     stripped = text.strip()
     if not _ISO_DATE.fullmatch(stripped):
-        raise ValueError(
-            f"{shown(stripped)} is not a date; write year-month-day, such as 2026-12-31."
-        )
+        raise ValueError(f"{shown(stripped)} is not a date; {day(stripped)}.")
     try:
         return datetime.date.fromisoformat(stripped)
     except ValueError:
@@ -99,8 +98,11 @@ def _number_hint(text: str) -> str:
         return "; write it without thousands separators"
     if re.fullmatch(r"[+-]?[0-9]+,[0-9]+([eE].*)?", text):
         return f"; write a decimal point, as in {text.replace(',', '.')}"
-    if re.fullmatch(r"[+-]?[0-9.]+\s*%", text):
-        return "; write a fraction such as 0.1 instead of a percentage"
+    if found := re.fullmatch(r"([+-]?[0-9]+\.?[0-9]*)\s*%", text):
+        part = float(Fraction(found[1]) / 100)
+        return f"; write a fraction instead of a percentage, {part:g}"
+    if found := re.fullmatch(r"([0-9.]+)?\s*[*x]?\s*10\s*(?:\^|\*\*)\s*(-?[0-9]+)", text):
+        return f"; write {found[1] or 1}e{found[2]}"
     if re.search(r"nan|inf", text, re.IGNORECASE):
         return "; it must be finite"
     if re.match(r"[\u2010-\u2015\u2212]", text):

@@ -112,7 +112,9 @@ def data_files(patterns: Sequence[str], folder: Path) -> tuple[list[Path], Kind]
     Raises:
         BadInput: if a pattern matches no file, or files are of unknown or of different kinds.
     """
-    files = list(dict.fromkeys(path for one in patterns for path in matching_files(one, folder)))
+    here = "this folder"
+    found = (matching_files(one, folder, here) for one in patterns)
+    files = list(dict.fromkeys(path for each in found for path in each))
     kinds = {kind_of(path) for path in files}
     if len(kinds) > 1:
         raise BadInput("The files are of different kinds; name CSV files or Parquet files only.")

@@ -54,7 +54,8 @@ def check_header(path: Path, kind: Kind, schema: Schema) -> Header:
     if kind == "parquet":
         return _parquet_header(path, schema)
     start = _start(path)
-    if (encoding := wrong_encoding(start)) is not None:
+    # Later lines are read batch by batch, which names the first line that is not UTF-8.
+    if (encoding := wrong_encoding(start.partition(b"\n")[0])) is not None:
         return Header({}, (encoding_finding(encoding),), readable=False)
     text = start.decode("utf-8-sig", errors="ignore")
     try:

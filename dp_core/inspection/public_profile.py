@@ -254,10 +254,10 @@ def _number(
 def rounded(low: float, high: float) -> tuple[str, str]:
     """Return round bounds around two numbers, as texts.
 
-    The step is a tenth of the range, as a power of 10; ends at 0 or 1 stay.
+    The step is the largest power of 10 up to half of the range; ends at 0 or 1 stay.
 
     >>> rounded(17, 90), rounded(0, 99999), rounded(1, 16), rounded(1.27, 2.11)
-    (('10', '90'), ('0', '100000'), ('1', '20'), ('1.2', '2.2'))
+    (('10', '90'), ('0', '100000'), ('1', '16'), ('1.2', '2.2'))
     """
     if high == low:
         high = low + 1

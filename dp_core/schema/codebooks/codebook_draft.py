@@ -6,7 +6,7 @@ empty value by its key. The first comment says where each statement comes from.
 
 from __future__ import annotations
 
-import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -100,12 +100,12 @@ def _head(
     yield "version: 1\n"
     title = codebook.title
     yield (
-        f"title: {scalar(title)}\n"
+        f"title: {scalar(' '.join(title.split()))}\n"
         if title.strip()
         else "title:                   # what the file is, in one line\n"
     )
     if codebook.description.strip():
-        yield f"description: {scalar(codebook.description)}\n"
+        yield f"description: {scalar(' '.join(codebook.description.split()))}\n"
     yield "unit: row                # one row is one person; or {column: person_id, max_rows: 4}\n"
     missing = codebook.missing_values
     listed = ", ".join(
@@ -136,7 +136,7 @@ def _column(name: str, found: Variable, codebook: Codebook) -> tuple[str, bool]:
     else:
         parts, todo = _parts(found, codebook)
     if found.description:
-        parts.append(("description", scalar(found.description)))
+        parts.append(("description", scalar(" ".join(found.description.split()))))
     line = f"  {key(name)}: {{{', '.join(f'{word}: {text}' for word, text in parts)}}}\n"
     if not todo and len(line) <= _WIDTH + 4:
         return "".join((*remarks, line)), not remarks
@@ -217,11 +217,15 @@ def _add_range(found: Variable, parts: list[tuple[str, str]], todo: list[tuple[s
     known = low is not None and high is not None
     if found.edges and known:
         step = 0 if found.kind == "number" else 1
-        edges = [_value(found, edge) for edge in found.edges]
+        edges = [edge for text in found.edges if (edge := _value(found, text)) is not None]
         span = range(int(low or 0), int(high or 0) + 2)
-        fits = edges[0] == low and edges[-1] == (high or 0) + step
+        fits = (
+            len(edges) == len(found.edges) and edges[0] == low and edges[-1] == (high or 0) + step
+        )
         if fits and found.kind == "integer" and edges == list(map(Fraction, span)):
             pass  # a code for each number needs no edges
+        elif fits and found.kind != "date" and _equal_widths(edges, found):
+            parts.append(("bins", str(len(edges) - 1)))
         elif fits:
             parts.append(("edges", f"[{', '.join(found.edges)}]"))
         else:
@@ -232,6 +236,19 @@ def _add_range(found: Variable, parts: list[tuple[str, str]], todo: list[tuple[s
         parts.append(("decimals", str(found.decimals)))
     if found.format:
         parts.append(("format", scalar(found.format, quoted=True)))
+
+
+def _equal_widths(edges: Sequence[Fraction], found: Variable) -> bool:
+    """Return whether edges are those of bins of equal width, as a schema makes them."""
+    count = len(edges) - 1
+    low, whole = edges[0], edges[-1] - edges[0]
+    if found.kind == "integer":
+        return all(
+            edge == low + (2 * k * whole + count) // (2 * count) for k, edge in enumerate(edges)
+        )
+    return all(
+        math.isclose(edge, low + k * whole / count, rel_tol=1e-12) for k, edge in enumerate(edges)
+    )
 
 
 def _add_bins(
@@ -271,9 +288,16 @@ def scalar(text: str, *, quoted: bool = False) -> str:
     >>> scalar("poor health"), scalar("a: b"), scalar("1", quoted=True)
     ('poor health', '"a: b"', '"1"')
     """
-    line = " ".join(text.split()) if not quoted else text
-    return line if not quoted and _PLAIN_TEXT.fullmatch(line) else _quoted(line)
+    plain = not quoted and _PLAIN_TEXT.fullmatch(text) and "  " not in text
+    return text if plain else _quoted(text)
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    """Return a text in double quotes, with escapes for what is not printable."""
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(char: str) -> str:
+    if char in '\\"':
+        return f"\\{char}"
+    return char if char.isprintable() else f"\\U{ord(char):08x}"

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from dp_core.documents.likely_meant import labelled
 from dp_core.documents.node import Node, one_of
 from dp_core.documents.typed_text import shown
+from dp_core.errors import similar
 from dp_core.schema.bin_edges import MAX_CODES, Scale, empty_bin, exact_text, read_bins
 from dp_core.schema.definition import MISSING_LABEL, Column, Kind, Level, Missing, OutOfRange
 from dp_core.schema.reading.calibration_reader import check_weight
@@ -29,6 +31,48 @@ _COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_r
 _LEVELLED = ("levels", "groups", "codes", "group", "follows", "map")
 _BINNED = ("min", "max", "bins", "edges")
 COLUMN_EXAMPLE = "{type: integer, min: 0, max: 80}"
+_LISTS = ("levels", "missing_values", "edges")
+_LISTED = "list them under `levels`, as [low, high] or {1: low, 2: high}"
+OTHER_KEYS = {
+    **dict.fromkeys(("values", "categories", "enum", "choices", "labels", "codelist"), _LISTED),
+    **dict.fromkeys(("range", "between", "limits", "bounds"), "state `min` and `max`"),
+    **dict.fromkeys(("breaks", "cuts", "breakpoints"), "write `edges: [0, 10, 20]`"),
+    **dict.fromkeys(
+        ("optional", "required", "nullable", "allow_missing"),
+        "write `missing: level` if values may be missing",
+    ),
+    **dict.fromkeys(("label", "title", "question", "unit", "units"), "write it in `description`"),
+    **dict.fromkeys(("na_values", "na", "null", "nulls"), 'write `missing_values: ["", NA]`'),
+    "name": "the column's name is the key in front of the braces",
+    "minimum": "write `min`",
+    "maximum": "write `max`",
+    "precision": "write `decimals`",
+}
+_OTHER_KINDS = {
+    **dict.fromkeys(
+        ("string", "str", "text", "char", "character", "varchar", "object"),
+        "write category and list its `levels`, or name the column under `ignore`",
+    ),
+    **dict.fromkeys(("int", "int32", "int64", "long", "count", "discrete"), "write integer"),
+    **dict.fromkeys(
+        ("float", "float64", "double", "real", "decimal", "numeric", "continuous", "num"),
+        "write number",
+    ),
+    **dict.fromkeys(
+        ("factor", "nominal", "categorical", "enum", "code", "codes", "multinomial"),
+        "write category and list its `levels`",
+    ),
+    **dict.fromkeys(
+        ("bool", "boolean", "logical", "binary", "dummy", "flag"),
+        "write category with the two texts of the file, such as `levels: [false, true]`",
+    ),
+    **dict.fromkeys(("ordered", "likert", "rank"), "write ordinal and list its `levels` in order"),
+    **dict.fromkeys(("datetime", "timestamp", "time", "day"), "write date"),
+    **dict.fromkeys(("id", "identifier", "key"), "give the column `role: id` and no type"),
+    "weight": "write `type: number, role: weight`",
+    "year": "write integer, or date if the file has days",
+}
+"""Names of types in other programs, and what to write instead."""
 
 
 def read_column(
@@ -53,8 +97,10 @@ def read_column(
     if not name.strip():
         raise node.error("a column name must not be blank.")
     all_keys = (*_COMMON, *_LEVELLED, *_BINNED, "decimals", "format")
-    keys = node.fields(all_keys, required=("type",), example=COLUMN_EXAMPLE)
-    kind = one_of(keys["type"], KINDS)
+    keys = node.fields(
+        all_keys, required=("type",), example=COLUMN_EXAMPLE, lists=_LISTS, others=OTHER_KEYS
+    )
+    kind = _read_kind(keys["type"])
     for key in keys:
         if key not in _allowed(kind):
             owners = [other for other in KINDS if key in _allowed(other)]
@@ -66,7 +112,7 @@ def read_column(
         raise keys["map"].error(
             "maps the levels of another column; name that column with `follows`."
         )
-    missing = one_of(keys.get("missing"), _MISSING)
+    missing = _read_missing(keys.get("missing"))
     if "missing_values" in keys:
         missing_values = keys["missing_values"].texts(example='["", "?"]')
     column = Column(
@@ -89,6 +135,24 @@ def read_column(
         size = max(column.size, column.stored.size)
         raise node.error(f"has {size} codes; a column has at most {MAX_CODES}.")
     return column
+
+
+def _read_kind(node: Node) -> Kind:
+    """Return the type of a column; a type of another program is refused with this one's name."""
+    word = node.content.lower() if isinstance(node.content, str) else ""
+    if word not in KINDS and word in _OTHER_KINDS:
+        raise node.error(f"{shown(node.text())} is not a type here; {_OTHER_KINDS[word]}.")
+    return one_of(node, KINDS)
+
+
+def _read_missing(node: Node | None) -> Missing:
+    text = None if node is None else node.content
+    if node is None or text is None or (isinstance(text, str) and similar(text, _MISSING)):
+        return one_of(node, _MISSING)
+    raise node.error(
+        "says what happens to missing values, reject or level; write level if they may occur, and"
+        " list the texts that mean missing under `missing_values`."
+    )
 
 
 def _allowed(kind: Kind) -> tuple[str, ...]:
@@ -158,7 +222,7 @@ def _read_levels(
         )
     node = keys["levels"]
     if not isinstance(node.content, Mapping | tuple):
-        node.items(example=example)  # raises, saying what is expected
+        node.items(example=example)  # raises, saying what to write
     entries = node.ordered_entries(example=example, bare=True)
     pairs = [(text, place, place.text()) for text, place in entries.items()]
     if not pairs:
@@ -182,6 +246,9 @@ def _read_levels(
                 f"{shown(label)} is reserved for missing values; choose another label."
             )
         labels[label] = text
+    if meant := labelled(text for text, _, label in pairs if text == label):
+        said = ", ".join(f"{code}: {label}" for code, label in list(meant.items())[:3])
+        raise node.error(f"codes with labels are written as a mapping: {{{said}}}.")
     return tuple(Level(text, label) for text, _, label in pairs)
 
 
@@ -194,6 +261,12 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
         decimals=decimals,
         format=_read_format(keys["format"]) if "format" in keys else "",
     )
+    if "bins" in keys and isinstance(keys["bins"].content, tuple):
+        raise keys["bins"].error("is a number of bins; write a list of edges under `edges`.")
+    if "edges" in keys and isinstance(count := keys["edges"].content, str) and count.isdigit():
+        raise keys["edges"].error(
+            f"is a list of bin edges; for {count} bins of equal width write `bins: {count}`."
+        )
     if "edges" not in keys and "bins" in keys and isinstance(keys["bins"].content, Mapping):
         return with_private_bins(column, node, keys, scale)
     bins = read_bins(node, keys, scale)
@@ -210,6 +283,11 @@ def _read_format(node: Node) -> str:
     if "%y" in text:
         raise node.error("%y has no century; the file needs years of four digits, %Y.")
     if sorted(re.findall("%.?", text)) != ["%Y", "%d", "%m"]:
+        meant = text
+        for part, letters in (("%Y", "[Yy]{4}"), ("%m", "[Mm]{2}"), ("%d", "[Dd]{2}")):
+            meant = re.sub(letters, part, meant, count=1)
+        if sorted(re.findall("%.?", meant)) == ["%Y", "%d", "%m"]:
+            raise node.error(f'{shown(text)} is not a date format here; write "{meant}".')
         raise node.error(
             f"{shown(text)} is not a date format; use %d, %m and %Y once each, as in %d.%m.%Y."
         )

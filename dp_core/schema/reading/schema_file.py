@@ -49,6 +49,15 @@ _KEYS = (
     "calibrate",
     "expectations",
 )
+_OTHER_KEYS = {
+    **dict.fromkeys(("name", "survey", "dataset"), "write it in `title`"),
+    **dict.fromkeys(("variables", "fields", "attributes"), "write `columns`"),
+    **dict.fromkeys(
+        ("rows", "n", "records"), "if it is public, write about how many: `rows_about`"
+    ),
+    **dict.fromkeys(("constraints", "zeros"), "write `impossible`"),
+}
+"""Names that other programs have for a key, and what to write instead."""
 _SPEC_KEYS = {"release", "privacy", "account", "schema", "method"}
 
 
@@ -69,7 +78,12 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         raise BadInput(
             f"{root.source}: is a release spec, not a schema; name the file with `columns`."
         )
-    keys = root.fields(_KEYS, required=("version", "title", "columns"))
+    keys = root.fields(
+        _KEYS,
+        required=("version", "title", "columns"),
+        lists=("missing_values", "ignore"),
+        others=_OTHER_KEYS,
+    )
     check_version(keys["version"], VERSION)
     title = keys["title"].name()
     missing_values = (

@@ -290,6 +290,8 @@ def _read_name(node: Node, what: str) -> str:
 def _read_data(node: Node) -> DataPlace:
     if isinstance(node.content, Mapping):
         return read_table(node)
+    if isinstance(node.content, tuple):
+        raise node.error("names one path; for several files write a glob, such as data/*.csv.")
     if "://" not in node.name():
         return _read_path(node)
     try:

@@ -155,7 +155,7 @@ def test_nothing_matches_a_folder_and_unknown_kinds_are_refused(tmp_path):
     pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "d.parquet")
     assert "No data file matches" in refusal(tmp_path, "*.txt")
     assert "is a folder" in refusal(tmp_path, "sub")
-    assert "not of a known kind" in refusal(tmp_path, "d.xlsx")
+    assert "pandas.read_excel" in refusal(tmp_path, "d.xlsx")
     assert "CSV and Parquet" in refusal(tmp_path, "d.[cp]*")
 
 

@@ -134,10 +134,15 @@ def test_every_bin_comes_back_within_itself(bins, size):
     assert Encoder(column).encode(table["born"].combine_chunks()).codes.tolist() == codes.tolist()
 
 
-@pytest.mark.parametrize("form", ["%d.%m", "%d.%m.%Y.%Y", "%d %b %Y", "%H:%M", "dd.mm.yyyy", "%"])
+@pytest.mark.parametrize("form", ["%d.%m", "%d.%m.%Y.%Y", "%d %b %Y", "%H:%M", "mm.yyyy", "%"])
 def test_a_format_that_names_no_day_is_refused(form):
     with pytest.raises(BadInput, match="%d, %m and %Y once each"):
         schema_of(format=form)
+
+
+def test_a_format_of_another_program_is_refused_with_its_spelling_here():
+    with pytest.raises(BadInput, match=r'write "%d.%m.%Y"'):
+        schema_of(format="DD.MM.YYYY")
 
 
 def test_a_year_of_two_digits_is_refused():

@@ -398,7 +398,7 @@ def refusal(path) -> str:
         ("data: data/", "data: ftp://bucket/", ["line 3, data", "URL"]),
         ("data: data/rand-*.parquet", "data: s3://bucket/", ["line 3, data", "without an object"]),
         ("data: data/rand-*.parquet", "data:", ["line 3, data", "has no value"]),
-        ("data: data/rand-*.parquet", "data: [a, b]", ["line 3, data", "single value"]),
+        ("data: data/rand-*.parquet", "data: [a, b]", ["line 3, data", "write a glob"]),
         ("rand.schema.yaml", "~/x.yaml", ["line 4, schema", "~"]),
         ("rand.schema.yaml", "schemas", ["line 4, schema", "schemas: is a folder"]),
         (
@@ -413,7 +413,7 @@ def refusal(path) -> str:
         ),
         ("share: 0.8", "share: 1.5", ["line 9, measure.share", "at most 1"]),
         ("share: 0.8", "share: -0.1", ["line 9, measure.share", "at least 0"]),
-        ("share: 0.8", "share: 80%", ["line 9, measure.share", "fraction such as 0.1"]),
+        ("share: 0.8", "share: 80%", ["line 9, measure.share", "percentage, 0.8"]),
         ("share: 0.8", "share: 0.95", ["sum to 21/20", "select 1/10", "measure 19/20", "lower"]),
         ("{share: 0.8}", "{share: 0}", ["line 9, measure", "select 1/10"]),
         (

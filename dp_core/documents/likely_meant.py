@@ -1,0 +1,132 @@
+"""What a person most likely meant by a text that is not what a key takes.
+
+Each function returns the second half of a message, such as `write 20000`, or the empty text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+MAX_LENGTH = 100
+"""Longest text of a number, as in `typed_text`."""
+_NUMBER_WORDS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+)
+_GROUPED = re.compile(r"([+-]?[0-9]{1,3})((?:[., _'’][0-9]{3})+)", re.ASCII)
+_SCALED = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmM])", re.ASCII)
+_SCALES = {"k": 1_000, "m": 1_000_000}
+_RANGE = re.compile(r"([+-]?[0-9.]+)\s*(?:-|–|to|\.\.)\s*([+-]?[0-9.]+)", re.ASCII)
+_PAIR = re.compile(r"([^=;,:]+?)\s*=\s*(.+)")
+
+
+def whole_number(text: str) -> str:
+    """Return how to write what is not a whole number.
+
+    >>> whole_number("20,000"), whole_number("1e5"), whole_number("five"), whole_number("10k")
+    ('write 20000', 'write 100000', 'write 5', 'write 10000')
+    >>> whole_number("1.000"), whole_number("0-99")
+    ('write 1000, or 1 if the point is a decimal point', 'write one number: min is 0 and max is 99')
+    >>> whole_number("1.0"), whole_number("2.5"), whole_number("many")
+    ('write 1', 'round it', 'write digits only, such as 20000')
+    """
+    lower = text.strip().lower()
+    if len(lower) > MAX_LENGTH:
+        return "write at most 100 digits"
+    if lower in _NUMBER_WORDS:
+        return f"write {_NUMBER_WORDS.index(lower)}"
+    if grouped := _GROUPED.fullmatch(lower):
+        joined = grouped[1] + re.sub("[^0-9]", "", grouped[2])
+        if re.fullmatch(r"[+-]?[0-9]+\.000", lower):
+            return f"write {joined}, or {lower[:-4]} if the point is a decimal point"
+        return f"write {joined}"
+    if scaled := _SCALED.fullmatch(lower):
+        value = Fraction(scaled[1]) * _SCALES[scaled[2].lower()]
+        if value.denominator == 1:
+            return f"write {value}"
+    if ends := _RANGE.fullmatch(lower):
+        return f"write one number: min is {ends[1]} and max is {ends[2]}"
+    if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]*)?(e[+-]?[0-9])?", lower):
+        value = Fraction(lower)
+        return f"write {value}" if value.denominator == 1 else "round it"
+    return "write digits only, such as 20000"
+
+
+def day(text: str) -> str:
+    """Return how to write what is not a day as year-month-day.
+
+    >>> day("31.12.2020"), day("2000"), day("2020/1/5")
+    ('write 2020-12-31', 'write the day, 2000-01-01 or 2000-12-31', 'write 2020-01-05')
+    >>> day("01/02/2020"), day("today")
+    ('write year-month-day, such as 2026-12-31', 'write year-month-day, such as 2026-12-31')
+    """
+    if re.fullmatch("[0-9]{4}", text):
+        return f"write the day, {text}-01-01 or {text}-12-31"
+    if found := re.fullmatch(r"([0-9]{4})[-/. ]([0-9]{1,2})[-/. ]([0-9]{1,2})", text):
+        return f"write {found[1]}-{int(found[2]):02d}-{int(found[3]):02d}"
+    if found := re.fullmatch(r"([0-9]{1,2})([-/. ])([0-9]{1,2})[-/. ]([0-9]{4})", text):
+        first, second = int(found[1]), int(found[3])
+        if found[2] == "." or first > 12:
+            return f"write {found[4]}-{second:02d}-{first:02d}"
+        if second > 12:
+            return f"write {found[4]}-{first:02d}-{second:02d}"
+    return "write year-month-day, such as 2026-12-31"
+
+
+def listed(text: str) -> str:
+    """Return a text as the list, or the mapping, that it was meant to be.
+
+    >>> listed("male, female"), listed("male"), listed("1=male; 2=female")
+    ('[male, female]', '[male]', '{1: male, 2: female}')
+    """
+    parts = [part.strip() for part in re.split("[;|]" if re.search("[;|]", text) else ",", text)]
+    parts = [part for part in parts if part]
+    if pairs := labelled(parts):
+        return f"{{{', '.join(f'{code}: {label}' for code, label in pairs.items())}}}"
+    return f"[{', '.join(parts)}]"
+
+
+def labelled(texts: Iterable[str]) -> Mapping[str, str]:
+    """Return codes with labels, if every text is a number, an equals sign and a label.
+
+    >>> labelled(["1=male", "2 = female"]), labelled(["<=50K", ">50K"])
+    ({'1': 'male', '2': 'female'}, {})
+    """
+    found = [_PAIR.fullmatch(text.strip()) for text in texts]
+    pairs = {pair[1]: pair[2].strip() for pair in found if pair is not None}
+    known = len(found) == len(pairs) and all(re.fullmatch("-?[0-9]+", code) for code in pairs)
+    return pairs if known else {}
+
+
+def cut_value(text: str, rest: Iterable[str], *, is_list: bool) -> str:
+    """Return how to write a value that a comma cut into pieces.
+
+    Args:
+        text: The value before the first comma.
+        rest: The pieces after it.
+        is_list: Whether the key takes a list.
+
+    >>> cut_value("male", ["female"], is_list=True), cut_value("1", ["5"], is_list=False)
+    ('write the list in brackets: [male, female]', 'write 1.5 with a decimal point')
+    >>> cut_value("1", ["000"], is_list=False)
+    'write 1000 without a thousands separator'
+    """
+    pieces = [text, *rest]
+    if is_list:
+        return f"write the list in brackets: {listed(', '.join(pieces))}"
+    if re.fullmatch("[+-]?[0-9]{1,3}", text) and all(re.fullmatch("[0-9]{3}", one) for one in rest):
+        return f"write {''.join(pieces)} without a thousands separator"
+    if re.fullmatch("[+-]?[0-9]+", text) and re.fullmatch(r"[0-9]+(?:[eE][+-]?[0-9]+)?", pieces[1]):
+        return f"write {text}.{pieces[1]} with a decimal point"
+    return f'write "{", ".join(pieces)}" in quotes'

@@ -1,0 +1,252 @@
+import os
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dp_core.errors import BadInput
+from dp_core.inspection.column_tally import MOST_TEXTS
+from dp_core.inspection.file_check import check_files, check_frame
+from dp_core.inspection.findings import EXAMPLES
+from tests.schema_texts import column, read
+
+MANY = 50
+
+
+def found_in(definition, values, extra=""):
+    """Return what is found in a frame of one column, by kind."""
+    check = check_frame(pd.DataFrame({"age": values}), read(column(definition, extra=extra)))
+    assert len({(one.weight, one.kind) for one in check.findings}) == len(check.findings)
+    return {one.kind: one for one in check.findings}
+
+
+def texts(finding):
+    return {one.text: one.rows for one in finding.examples}
+
+
+SEX = "{type: category, levels: {1: male, 2: female}}"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "mend"),
+    [
+        ("male", "labels", "[male, female]"),
+        ("1.0", "numbers", "Write '1' in the file"),
+        ("01", "numbers", "Write '1' in the file"),
+        ("1 ", "spaces", "'1 '"),
+        ("NA", "missing-codes", 'missing_values: ["", "NA"]'),
+        ("-9", "missing-codes", 'missing_values: ["", "-9"]'),
+        (".", "missing-codes", 'missing_values: ["", "."]'),
+        ("3", "levels", "if it is public knowledge"),
+    ],
+)
+def test_a_text_that_is_no_level_is_told_why_and_counted(value, kind, mend):
+    finding = found_in(SEX, ["1", "2", value, value])[kind]
+
+    assert (finding.weight, finding.rows, finding.column) == ("refusal", 2, "age")
+    assert mend in finding.mend
+    assert texts(finding) == {repr(value): 2}
+
+
+def test_other_capital_letters_and_near_levels_are_named():
+    regions = "{type: category, levels: [North, South]}"
+
+    assert "'North'" in found_in(regions, ["north", "South"])["case"].mend
+    assert "'South'" in found_in(regions, ["Sooth", "South"])["levels"].mend
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "mend"),
+    [
+        (["1,5", "2"], "decimal-comma", "decimal points"),
+        (["1,500", "2"], "thousands", "thousands"),
+        (["1.234,5", "2"], "thousands", "thousands"),
+        (["12 kg", "2"], "unit", "unit"),
+        (["$12", "2"], "unit", "unit"),
+        (["?", "2"], "missing-codes", 'missing_values: ["", "?"]'),
+        (["abc", "2"], "unreadable", "type: category"),
+    ],
+)
+def test_a_text_that_is_no_number_is_told_why(values, kind, mend):
+    found = found_in("{type: number, min: 0, max: 9999, bins: 4}", values)
+
+    assert mend in found[kind].mend
+    assert texts(found[kind]) == {repr(values[0]): 1}
+
+
+def test_decimals_in_whole_numbers_ask_for_the_type_number():
+    found = found_in("{type: integer, min: 0, max: 9}", ["1.5", "2"])
+    assert "type: number" in found["fractions"].mend
+
+
+@pytest.mark.parametrize(
+    ("values", "formats"),
+    [
+        (["31.12.2020", "01.02.2021"], ["%d.%m.%Y"]),
+        (["12/31/2020"], ["%m/%d/%Y"]),
+        (["01/02/2020"], ["%d/%m/%Y", "%m/%d/%Y"]),
+        (["20201231"], ["%Y%m%d"]),
+    ],
+)
+def test_dates_get_the_formats_that_fit_all_of_them(values, formats):
+    found = found_in("{type: date, min: 1990-01-01, max: 2030-12-31, bins: year}", values)
+    assert [form for form in ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d") if form in
+            found["dates"].mend] == formats  # fmt: skip
+
+
+def test_a_format_that_the_check_proposes_makes_the_file_fit():
+    definition = "{type: date, min: 1990-01-01, max: 2030-12-31, bins: year%s}"
+    values = ["31.12.2020", "01.02.2021"]
+
+    assert "dates" in found_in(definition % "", values)
+    assert "dates" not in found_in(definition % ', format: "%d.%m.%Y"', values)
+
+
+def test_values_out_of_range_show_the_ends_and_the_likely_code_for_missing():
+    found = found_in("{type: integer, min: 0, max: 99}", [*range(50), 999, 999, -9])
+    finding = found["out-of-range"]
+
+    assert finding.rows == 3
+    assert "-9 to 999" in finding.says
+    assert texts(finding) == {"999": 2, "-9": 1}
+    assert '"999"' in finding.mend
+    assert "means missing" not in found_in("{type: integer, min: 0, max: 80}", [75, 80, 88])[
+        "out-of-range"].mend  # fmt: skip
+
+
+def test_a_missing_value_is_settled_by_a_level_of_its_own():
+    values = ["1", "", None]
+
+    assert found_in("{type: integer, min: 0, max: 9}", values)["missing"].weight == "refusal"
+    settled = found_in("{type: integer, min: 0, max: 9, missing: level}", values)["missing"]
+    assert (settled.weight, settled.rows) == ("settled", 2)
+
+
+def test_rows_that_break_a_rule_are_shown_with_their_values():
+    text = (
+        "version: 1\ntitle: t\ncolumns:\n"
+        "  age: {type: integer, min: 0, max: 99, edges: [0, 15, 100]}\n"
+        "  status: {type: category, levels: [single, married]}\n"
+        "impossible:\n  - {age: '<15', status: married}\n"
+    )
+    frame = pd.DataFrame({"age": [20, 3, 200, 4], "status": ["married"] * 3 + ["single"]})
+
+    (rule,) = [one for one in check_frame(frame, read(text)).findings if one.kind == "impossible"]
+
+    assert rule.rows == 1  # the row with age 200 is not counted: its value is not in the schema
+    assert [one.text for one in rule.examples] == ["row 2: age 3, status married"]
+
+
+def test_a_rule_is_checked_although_another_column_is_absent_or_wrong():
+    text = (
+        "version: 1\ntitle: t\ncolumns:\n"
+        "  age: {type: integer, min: 0, max: 99, edges: [0, 15, 100]}\n"
+        "  status: {type: category, levels: [single, married]}\n"
+        "  sex: {type: category, levels: [m, f]}\n"
+        "  town: {type: category, levels: [a, b]}\n"
+        "impossible:\n  - {age: '<15', status: married}\n"
+    )
+    frame = pd.DataFrame({"age": [3], "status": ["married"], "sex": ["x"]})
+
+    kinds = {one.kind for one in check_frame(frame, read(text)).findings}
+
+    assert kinds == {"impossible", "levels", "column-missing"}
+
+
+@pytest.mark.parametrize(
+    ("definition", "values", "kind"),
+    [
+        ("{type: integer, min: 0, max: 24611, bins: 20}", [5, 7, 900, 20000] * MANY, "category"),
+        ("{type: category, levels: [a, b]}", ["a"] * MANY, "constant"),
+        ("{type: integer, min: 0, max: 9}", [3] * MANY, "constant"),
+        ("{type: category, levels: [a, b, c]}", ["a", "b"] * MANY, "unused-levels"),
+        ("{type: number, min: 0, max: 1000, bins: 2}", np.linspace(0, 99, MANY), "one-bin"),
+        ("{type: integer, min: 0, max: 100000, bins: 9}", list(range(MANY * 3)), "identifier"),
+        ("{type: integer, min: 0, max: 1000, bins: 9}", [*range(40)] * 3 + [999] * 2,
+         "missing-codes"),
+    ],
+)  # fmt: skip
+def test_a_hint_does_not_stop_a_release(definition, values, kind):
+    schema = read(column(definition))
+    check = check_frame(pd.DataFrame({"age": values}), schema)
+
+    assert check.fits
+    assert [one.weight for one in check.findings if one.kind == kind] == ["hint"]
+    few = check_frame(pd.DataFrame({"age": values[:3]}), schema)
+    assert few.findings == ()
+
+
+def test_an_ordinary_column_gets_no_hint():
+    values = np.random.default_rng(1).integers(0, 80, 5000)
+    assert check_frame(
+        pd.DataFrame({"age": values}), read(column("{type: integer, min: 0, max: 79}"))
+    ).findings == ()  # fmt: skip
+
+
+def test_an_identifier_as_category_is_recognised_and_its_texts_are_bounded():
+    values = pa.array([f"person {number}" for number in range(MOST_TEXTS + 500)])
+    check = check_frame(pa.table({"age": values}), read(column("{type: category, levels: [a]}")))
+    found = {one.kind: one for one in check.findings}
+
+    assert "role: id" in found["identifier"].mend
+    assert found["levels"].rows == len(values)
+    assert len(found["levels"].examples) == EXAMPLES
+
+
+def test_a_column_under_another_spelling_is_named_and_its_values_are_checked(tmp_path):
+    (tmp_path / "f.csv").write_text(" AGE \n200\n")
+    check = check_files(["f.csv"], read(column("{type: integer, min: 0, max: 99}")), tmp_path)
+    found = {one.kind: one for one in check.findings}
+
+    assert set(found) == {"column-name", "out-of-range"}
+    assert "' AGE '" in found["column-name"].says
+
+
+def test_separators_and_encodings_are_named_with_the_command_that_mends_them(tmp_path):
+    schema = read(column("{type: category, levels: [a, b]}", extra="ignore: [x]\n"))
+    for name, raw, part in (
+        ("s.csv", b"age;x\na;1\n", "semicolons"),
+        ("t.csv", b"age\tx\na\t1\n", "tabs"),
+        ("u.csv", "age,x\na,1\n".encode("utf-16"), "iconv -f utf-16"),
+        ("l.csv", b"age,x\na,1\nb\xe9,2\n", "iconv -f windows-1252"),
+        ("h.csv", b"ag\xe9,x\na,1\n", "iconv -f windows-1252"),
+    ):
+        (tmp_path / name).write_bytes(raw)
+        check = check_files([name], schema, tmp_path)
+        refusals = " ".join(f"{one.says} {one.mend}" for one in check.of("refusal"))
+        assert part in refusals, name
+    assert "line 3" in " ".join(
+        one.says for one in check_files(["l.csv"], schema, tmp_path).findings
+    )
+
+
+def test_files_of_no_known_kind_say_how_to_convert_them(tmp_path):
+    schema = read(column("{type: category, levels: [a]}"))
+    for suffix, words in ((".xlsx", "read_excel"), (".sav", "read_spss"), (".dta", "read_stata")):
+        (tmp_path / f"f{suffix}").write_bytes(b"x")
+        with pytest.raises(BadInput, match=words):
+            check_files([f"f{suffix}"], schema, tmp_path)
+
+
+def test_a_check_writes_nothing(tmp_path):
+    (tmp_path / "f.csv").write_text("id,age\n1,3\n1,4\n")
+    schema = read(
+        "version: 1\ntitle: t\nunit: {column: id, max_rows: 1}\ncolumns:\n"
+        "  age: {type: integer, min: 0, max: 9}\n"
+    )
+    before = {path: os.stat(path).st_mtime_ns for path in (tmp_path, tmp_path / "f.csv")}
+
+    check = check_files(["f.csv"], schema, tmp_path)
+
+    assert check.fits
+    assert {path: os.stat(path).st_mtime_ns for path in before} == before
+
+
+def test_the_answer_says_that_it_is_confidential_in_text_and_in_json():
+    check = check_frame(
+        pd.DataFrame({"age": ["x"]}), read(column("{type: integer, min: 0, max: 9}"))
+    )
+    assert check.to_json()["confidential"] is True
+    assert str(check).startswith("Confidential")
+    assert check.to_json()["findings"][0]["examples"] == [{"text": "'x'", "rows": 1}]
