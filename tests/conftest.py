@@ -98,6 +98,7 @@ HEAVY = (
     "tests/flows/test_prefect.py",
     "tests/flows/cli/test_cli.py",
     "tests/flows/cli/test_infer.py",
+    "tests/test_tutorial_notebook.py",
     "tests/flows/test_wall.py",
     "tests/deployments/test_alerts.py",
     "tests/flows/monitoring/test_runbook.py",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,6 +37,9 @@ from dp_core.wall.coarse_counter import CoarseCounter
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession, Session
 from dp_core.wall.released import Measurement, Records, Released, Table, Totals, tables_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LANES = 4
 """Pieces of a large set that may be drawn in parallel."""
@@ -183,6 +187,21 @@ def sample(plan: Plan, models: Mapping[int, Model], number: int) -> Dataset:
     if len(pieces) == 1:
         return pieces[0]
     return Dataset(pieces[0].domain, np.concatenate([piece.codes for piece in pieces], axis=1))
+
+
+def decoded(plan: Plan, piece: Dataset, number: int, position: int) -> pa.Table:
+    """Return a piece of a set in the schema's labels and units; repeated calls give the same.
+
+    Args:
+        plan: Plan of the release, with privately chosen bins and levels.
+        piece: Codes of the piece.
+        number: Number of the set, from 1.
+        position: Position of the piece in its set, from 0.
+    """
+    from dp_core.schema.decoding import decode
+
+    rng = generator(plan.spec.seed, f"decode {position}", number)
+    return decode(plan.spec.schema, piece, rng=rng)
 
 
 def replicates(plan: Plan) -> Sequence[int]:

@@ -37,6 +37,16 @@ def perform(job: Mapping[str, Any]) -> dict[str, Any]:
         return {"error": error.message, "class": kind.__name__, "row": error.row}
     except click.ClickException as error:
         return {"error": error.format_message(), "class": BadInput.__name__, "row": None}
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("dp_core", "tasks", "flows"):
+            raise
+        return {
+            "error": f"A release needs the package {package}, which is not installed here; install"
+            " dp-release with everything that it needs.",
+            "class": BadInput.__name__,
+            "row": None,
+        }
     except (KeyboardInterrupt, click.Abort) as error:
         # click replaces an interruption by its own exception; the command's is the cause.
         return {"interrupted": getattr(error.__cause__, "message", "")}

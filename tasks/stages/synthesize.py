@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
+from dp_core.spec import procedure
 from dp_core.spec.procedure import LANES, SetDrawing, piece_sizes
 from dp_core.tables.dataset import Dataset
 from tasks.run.release_run import Run
-from tasks.stages.reconstruct import generator, restored_models
+from tasks.stages.reconstruct import restored_models
 from tasks.stages.stage_task import stage
 from tasks.support.processors import threads
 
@@ -115,9 +116,7 @@ def decoded(run: Run, piece: Dataset, number: int, position: int) -> pa.Table:
         number: Number of the set, from 1.
         position: Position of the piece in its set, from 0.
     """
-    from dp_core.schema.decoding import decode
-
-    return decode(run.spec.schema, piece, rng=generator(run, f"decode {position}", number))
+    return procedure.decoded(run.plan, piece, number, position)
 
 
 def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> float | None:

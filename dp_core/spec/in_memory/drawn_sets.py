@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.spec.plan import Plan
-from dp_core.spec.procedure import SetDrawing
-from dp_core.spec.steps.seeded import generator
+from dp_core.spec.procedure import SetDrawing, decoded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,12 +38,11 @@ def drawn_set(plan: Plan, models: Mapping[int, Model], number: int) -> DrawnSet:
     import pyarrow as pa
 
     from dp_core.methods.replicates.survey_weights import Calibrator
-    from dp_core.schema.decoding import decode
 
-    schema, seed = plan.spec.schema, plan.spec.seed
+    schema = plan.spec.schema
     drawing = SetDrawing(plan, models, number)
     tables = [
-        decode(schema, drawing.draw(position), rng=generator(seed, f"decode {position}", number))
+        decoded(plan, drawing.draw(position), number, position)
         for position in range(len(drawing.sizes))
     ]
     off = None

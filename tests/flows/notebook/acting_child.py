@@ -1,7 +1,7 @@
 """The process of a release, with what it does replaced; `run` starts it in place of the real one.
 
-What it does is the name of the spec: `kill` ends it by a signal, `wait` waits to be interrupted and
-then writes a file, and the name of an error raises it.
+What it does is the name of the spec: `kill` ends it by a signal, `import` lacks a package, `wait`
+waits to be interrupted and then writes a file, and the name of an error raises it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ def acted(job: Mapping[str, Any]) -> Any:
     """Do what the name of the spec says."""
     if job["spec"] == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if job["spec"] == "import":
+        raise ModuleNotFoundError("No module named 'prefect'", name="prefect.flows")
     if job["spec"] == "wait":
         sys.stderr.write("at work\n")
         sys.stderr.flush()

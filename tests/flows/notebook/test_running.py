@@ -77,6 +77,12 @@ def test_a_process_that_is_killed_is_a_failure_that_can_be_resumed():
     assert raised.value.exit_code == 4
 
 
+@pytest.mark.usefixtures("acting")
+def test_a_package_that_is_not_installed_is_named():
+    with pytest.raises(errors.BadInput, match="package prefect"):
+        flows.run("import", out="x", quiet=True)
+
+
 @pytest.mark.parametrize("ends_with", [signal.SIGINT, signal.SIGKILL])
 def test_a_release_stops_when_its_caller_is_interrupted_or_dies(tmp_path, ends_with):
     caller = subprocess.Popen(
