@@ -1,8 +1,13 @@
 """`dp-release schema draft` and `schema check` as they are typed."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
+
+from tests.trusted_core import ROOT
 
 DRAFT = "schema", "draft"
 CODEBOOK = "variable,values,min,max\nsex,1=male; 2=female,,\nage,,0,99\n"
@@ -108,3 +113,31 @@ def test_what_a_tired_person_types_is_answered_with_exit_code_2(words, said, fol
 
     assert found.code == 2
     assert said in found.err
+
+
+@pytest.mark.parametrize(
+    ("words", "unused"),
+    [
+        ((*DRAFT, "f.csv", "--codebook", "c.csv"), {"pyarrow", "sqlalchemy"}),
+        (("schema", "check", "s.yaml", "f.csv"), {"sqlalchemy", "great_expectations"}),
+    ],
+)
+def test_drafting_and_checking_import_no_engine(words, unused, folder):
+    (folder / "s.yaml").write_text(
+        "version: 1\ntitle: t\nignore: [sex, new]\ncolumns:\n"
+        "  age: {type: integer, min: 0, max: 999, bins: 9}\n"
+    )
+    script = (
+        "import sys; from flows.cli.main import cli\n"
+        f"try: cli.main({list(words)})\n"
+        "except SystemExit as ended: assert not ended.code, ended.code\n"
+        f"print(sorted(set(sys.modules) & {unused | {'prefect', 'dask', 'scipy'}}))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.stdout.splitlines()[-1:] == ["[]"], ended.stderr
