@@ -148,6 +148,8 @@ class Node:
         """Return the items of a list."""
         if isinstance(self.content, tuple):
             return self.content
+        if self.content is None:
+            raise self.error(f"has no value; write a list, such as {example}.")
         if isinstance(self.content, str) and example.startswith("["):
             raise self.error(
                 f"must be a list; write {listed(self.content)} instead of {shown(self.content)}."

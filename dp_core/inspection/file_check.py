@@ -222,4 +222,11 @@ def _result(
 ) -> FileCheck:
     findings = _ordered(found)
     fits = not any(one.weight == "refusal" for one in findings)
-    return FileCheck(fits, schema.title, tuple(files), rows, columns, findings)
+    return FileCheck(
+        fits=fits,
+        title=schema.title,
+        files=tuple(files),
+        rows=rows,
+        columns=columns,
+        findings=findings,
+    )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dp_core.display.answer import OMITTED, Answer
+from dp_core.display.answer import Answer
 from dp_core.display.page import Fact, Page, Sentence
 from dp_core.display.printed import Printed
 
@@ -70,7 +70,7 @@ class Finding(Answer):
     examples: tuple[Example, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class FileCheck(Answer, Printed):
     """The result of checking a file against a schema. Confidential.
 
@@ -85,14 +85,14 @@ class FileCheck(Answer, Printed):
         notice: What to keep in mind before the output is passed on or the schema is changed.
     """
 
+    confidential: bool = True
     fits: bool
     title: str
     files: tuple[str, ...]
     rows: int | None
     columns: int
     findings: tuple[Finding, ...]
-    confidential: bool = True
-    notice: str = field(default=f"{NOTICE} {PUBLIC_KNOWLEDGE}", metadata=OMITTED)
+    notice: str = f"{NOTICE} {PUBLIC_KNOWLEDGE}"
 
     @property
     def exit_code(self) -> int:

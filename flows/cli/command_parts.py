@@ -53,7 +53,8 @@ def cli() -> None:
 
     \b
     Try it:           dp-release demo
-    Your own file:    dp-release schema draft FILE > schema.yaml      (then add levels and bounds)
+    Your own file:    dp-release schema draft FILE --codebook CODEBOOK > schema.yaml   (complete it)
+                      dp-release schema check schema.yaml FILE
                       dp-release ledger open ACCOUNT --epsilon 1 --delta 1e-8 --by NAME --reason WHY
                       dp-release plan release.yaml
                       dp-release run release.yaml --out DIR

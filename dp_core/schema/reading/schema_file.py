@@ -10,7 +10,7 @@ Policies that the file states once and a column may state for itself:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,6 +52,8 @@ _KEYS = (
     "calibrate",
     "expectations",
 )
+NAMED = 12
+"""Most empty values that a message names."""
 _OTHER_KEYS = {
     **dict.fromkeys(("name", "survey", "dataset"), "write it in `title`"),
     **dict.fromkeys(("variables", "fields", "attributes"), "write `columns`"),
@@ -68,9 +70,29 @@ def load_schema(path: Path) -> Schema:
     """Read a schema file.
 
     Raises:
-        BadInput: naming file, line, key and what is expected there.
+        BadInput: naming file, line, key and what is expected there; if it is an empty value, such
+            as a draft has, also the others.
     """
-    return parse_schema(load(path))
+    document = load(path)
+    try:
+        return parse_schema(document)
+    except BadInput as error:
+        empty = list(_empty(document.root))
+        said = [one for one in empty if error.message.startswith(f"{one.where}: has no value")]
+        others = [f"{one.key} (line {one.line})" for one in empty if one not in said]
+        if not said or not others:
+            raise
+        more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+        raise BadInput(f"{error.message} Also empty: {', '.join(others[:NAMED])}{more}.") from None
+
+
+def _empty(node: Node) -> Iterator[Node]:
+    """Yield the values of a document that are still to be stated."""
+    if node.content is None:
+        yield node
+    elif isinstance(node.content, Mapping):
+        for value in node.content.values():
+            yield from _empty(value)
 
 
 def parse_schema(source: Document | Mapping[str, object]) -> Schema:

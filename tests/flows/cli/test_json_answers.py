@@ -129,6 +129,7 @@ def test_the_answers_of_the_commands_keep_their_shape(project, command, tmp_path
     ask("ledger", "show")
     ask("ledger", "close", "waves", *WHO)
     ask("schema", "draft", folder / "town.csv")
+    ask("schema", "check", folder / "town.schema.yaml", folder / "town.csv")
     ask("metrics")
     ask("plann")
 

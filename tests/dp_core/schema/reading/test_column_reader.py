@@ -161,7 +161,7 @@ def test_bins_that_do_not_fit_are_refused_with_what_is_expected(text, parts):
         ("{type: category, level: [a]}", ["'level'", "Did you mean 'levels'"]),
         ("{type: category}", ["'levels' is missing"]),
         ("{type: category, levels: male}", ["age.levels", "must be a list", "'male'"]),
-        ("{type: category, levels: }", ["age.levels", "must be a list", "nothing"]),
+        ("{type: category, levels: }", ["age.levels", "has no value; write a list"]),
         ("{type: category, levels: []}", ["age.levels", "no level is listed"]),
         ("{type: category, levels: {}}", ["age.levels", "no level is listed"]),
         ("{type: category, levels: [a, b, a]}", ["age.levels[3]", "'a' is given twice"]),

@@ -144,7 +144,7 @@ MISTAKES = {
     "both sides": ('["income ~ income + age"]', ["analyses[1]", "both sides"]),
     "too many formulas": (f"{['income ~ age'] * 21}", ["21 formulas", "at most 20"]),
     "no formula": ("[]", ["analyses", "is empty"]),
-    "nothing": ("", ["analyses", "must be a list"]),
+    "nothing": ("", ["analyses", "has no value; write a list"]),
     "empty formula": ('[""]', ["analyses[1]", "empty"]),
     "true": ("true", ["analyses", "'true'", "no '~'"]),
     "number": ("3", ["analyses", "'3'", "no '~'"]),
