@@ -8,6 +8,7 @@ import re
 import shlex
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -61,6 +62,10 @@ def commands(text: str) -> list[list[str]]:
     return [shlex.split(line.split(" > ")[0])[1:] for line in ours]
 
 
+IN_PROCESS: dict[str, Any] = {"standalone_mode": False, "obj": {}}
+"""Options by which a command returns to the test."""
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for name, text in files().items():
@@ -92,7 +97,7 @@ def test_the_schema_of_the_walk_describes_the_survey_that_ships(folder: Path) ->
     assert {*schema.domain.columns, *schema.ignore} == set(header)
 
 
-def test_the_plan_is_what_the_tutorial_prints(
+def test_the_check_and_the_plan_are_what_the_tutorial_prints(
     folder: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not home.exists()
@@ -101,13 +106,18 @@ def test_the_plan_is_what_the_tutorial_prints(
     opening, planning = (
         next(words for words in commands(walk) if words[0] == name) for name in ("ledger", "plan")
     )
+    checking = next(words for words in commands(walk) if words[:2] == ["schema", "check"])
+    survey = resources.files("flows.demo") / "yrbss.csv.gz"
+    (folder / checking[-1]).write_bytes(survey.read_bytes())
 
-    cli.main(opening, standalone_mode=False, obj={})
+    cli.main([*checking[:2], *(str(folder / name) for name in checking[2:])], **IN_PROCESS)
+    check = capsys.readouterr().out
+    cli.main(opening, **IN_PROCESS)
     account = capsys.readouterr().out
-    cli.main([*planning[:-1], str(folder / planning[-1])], standalone_mode=False, obj={})
+    cli.main([*planning[:-1], str(folder / planning[-1])], **IN_PROCESS)
     plan = capsys.readouterr().out
 
-    for shown, said in ((printed[0], account), (printed[1], plan)):
+    for shown, said in zip(printed[:3], (check, account, plan), strict=True):
         true = {line.rstrip() for line in said.splitlines()}
         assert [line for line in shown.splitlines() if line not in true and line != "..."] == []
 

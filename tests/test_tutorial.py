@@ -56,7 +56,7 @@ def test_the_tutorial_can_be_walked_as_it_is_printed(tmp_path: Path) -> None:
 def printed() -> list[str]:
     """Return the masked lines of output that the page shows, but for the last: rows of a set."""
     shown = [text for language, text in BLOCK.findall(TUTORIAL) if language == "text"]
-    assert len(shown) == 5
+    assert len(shown) == 6
     lines = [line for text in shown[:-1] for line in text.splitlines() if line != "  ..."]
     return [masked(line) for line in lines if line != "..."]
 

@@ -27,7 +27,7 @@ PUBLIC_KNOWLEDGE = (
 _LABELS: Mapping[Weight, str] = {"refusal": "Refused", "settled": "Settled", "hint": "Hint"}
 _SAID: tuple[tuple[Weight, str, str], ...] = (
     ("refusal", "finding stops a release", "findings stop a release"),
-    ("settled", "is settled by the schema", "are settled by the schema"),
+    ("settled", "finding is settled by the schema", "findings are settled by the schema"),
     ("hint", "hint", "hints"),
 )
 _OF_BOUNDS = frozenset(("levels", "out-of-range", "missing-codes"))
@@ -109,8 +109,14 @@ class FileCheck(Answer, Printed):
             Sentence(NOTICE, warns=True),
             Sentence(self._verdict(), warns=not self.fits),
         ]
+        plain = [one for one in self.of("settled") if one.kind == "missing"]
         for finding in self.findings:
-            blocks += _blocks(finding)
+            if len(plain) < 2 or finding not in plain:
+                blocks += _blocks(finding)
+            elif finding is plain[0]:
+                counts = ", ".join(f"{one.column} ({one.rows:,})" for one in plain)
+                told = f"Missing is a level of the release in these columns: {counts}."
+                blocks.append(Fact(_LABELS["settled"], told))
         if any(finding.kind in _OF_BOUNDS for finding in self.of("refusal")):
             blocks.append(Fact("Note", PUBLIC_KNOWLEDGE, warns=True))
         return tuple(blocks)

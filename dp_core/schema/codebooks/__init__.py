@@ -1,6 +1,6 @@
 """Codebooks of other programs as drafts of a schema.
 
 Read `codebook` first: what any codebook says about a column. `codebook_file` finds the form of a
-file and calls its reader: `frictionless`, `csvw`, `ddi_codebook`, `ddi_lifecycle` or
-`codebook_table`. `codebook_draft` writes the draft. Imports `schema` and below; reads no data.
+file and calls its reader: `frictionless`, `csvw`, `ddi_codebook`, `ddi_lifecycle`, `codebook_table`
+or `plain_json`. `codebook_draft` writes the draft. Imports `schema` and below; reads no data.
 """

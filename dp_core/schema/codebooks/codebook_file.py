@@ -12,6 +12,7 @@ from dp_core.schema.codebooks.codebook_table import read_codebook_table
 from dp_core.schema.codebooks.csvw import is_csvw, read_csvw
 from dp_core.schema.codebooks.frictionless import is_frictionless, read_frictionless
 from dp_core.schema.codebooks.json_text import load_json
+from dp_core.schema.codebooks.plain_json import is_plain_json, read_plain_json
 
 MAX_BYTES = 64 * 2**20
 FORMS = (
@@ -53,6 +54,8 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
         return read_csvw(document, name, data)
     if is_frictionless(document):
         return read_frictionless(document, name, data, lambda other: _beside(path, other))
+    if is_plain_json(document):
+        return read_plain_json(document, name)
     raise BadInput(
         f"{name}: has neither `fields` or `resources` (Frictionless) nor `tableSchema` (CSVW); name"
         f" {FORMS}."

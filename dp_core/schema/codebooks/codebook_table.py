@@ -157,22 +157,60 @@ def _variable(name: str, records: Sequence[Mapping[str, str]]) -> Variable:
     absent = list(nonempty(re.split(r"[;,|]", cell("missing"))))
     absent = [] if [one.lower() for one in absent] in (["yes"], ["no"]) else absent
     absent = [one.partition("=")[0].strip() for one in absent]
-    stated = cell("type").lower()
+    return variable_of(
+        name,
+        {
+            "type": cell("type"),
+            "min": low or "",
+            "max": high or "",
+            "format": cell("format"),
+            "decimals": cell("decimals"),
+            "role": cell("role"),
+            "required": cell("required"),
+            "unit": cell("unit"),
+            "label": cell("label") if own_label else "",
+        },
+        pairs,
+        absent,
+        in_range=ends is not None,
+    )
+
+
+def variable_of(
+    name: str,
+    cells: Mapping[str, str],
+    pairs: Sequence[tuple[str, str]],
+    absent: Sequence[str],
+    *,
+    in_range: bool = False,
+) -> Variable:
+    """Return a variable from what a codebook has in its cells.
+
+    Args:
+        name: Name of the column.
+        cells: Texts under `type`, `min`, `max`, `format`, `decimals`, `role`, `required`, `unit`
+            and `label`; empty for what it does not say.
+        pairs: Levels with their labels.
+        absent: Texts that mean missing.
+        in_range: Whether the bounds were stated as a range of codes; False by default.
+    """
+    low, high = cells["min"] or None, cells["max"] or None
+    stated = cells["type"].lower()
     kind = _TYPES.get(stated)
+    if in_range and low and high and kind in ("category", "ordinal"):
+        pairs = [(str(code), "") for code in _codes(low, high)]
     levels = levels_of(pairs, absent)
     if levels and kind not in ("category", "ordinal"):
         kind = "category"
     if kind is None and not levels:
         kind = _kind_of(low, high)
-    form = date_format(cell("format"))
+    form = date_format(cells["format"])
     if kind is None and form:
         kind = "date"
-    decimals = cell("decimals")
-    role: Role = "id" if cell("role").lower() in ("id", "identifier", "key") else ""
-    if cell("role").lower() in ("weight", "survey weight"):
+    decimals, required, unit = cells["decimals"], cells["required"].lower(), cells["unit"]
+    role: Role = "id" if cells["role"].lower() in ("id", "identifier", "key") else ""
+    if cells["role"].lower() in ("weight", "survey weight"):
         role = "weight"
-    required = cell("required").lower()
-    unit = cell("unit")
     return Variable(
         name=name,
         kind=kind,
@@ -181,14 +219,18 @@ def _variable(name: str, records: Sequence[Mapping[str, str]]) -> Variable:
         maximum=high,
         decimals=int(decimals) if decimals.isdigit() and kind == "number" else None,
         format="" if form == "%Y-%m-%d" else form,
-        missing_values=("", *absent) if absent else None,
+        missing_values=tuple(dict.fromkeys(("", *absent))) if absent else None,
         missing=True if absent else (None if not required else required not in _YES),
         role=role,
-        description=description_of(
-            cell("label") if own_label else "", f"Unit: {unit}" if unit else ""
-        ),
+        description=description_of(cells["label"], f"Unit: {unit}" if unit else ""),
         text=kind is None and stated in _TEXTS,
     )
+
+
+def _codes(low: str, high: str) -> range:
+    """Return the codes of a short range of whole numbers; none of any other."""
+    whole = all(re.fullmatch("-?[0-9]{1,4}", end) for end in (low, high))
+    return range(int(low), min(int(high), int(low) + 99) + 1) if whole else range(0)
 
 
 def _kind_of(low: str | None, high: str | None) -> Kind | None:

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from dp_core.schema.codebooks.codebook import Codebook
 
 
+_A_CODEBOOK = (
+    "# The columns look like those of a codebook. If this is one, name it with --codebook.\n"
+)
+
+
 def draft(
     name: str | None,
     *,
@@ -56,7 +61,11 @@ def draft(
         return draft_from_codebook(read_codebook(Path(name)))
     with _local(name) as path:
         found = _codebook(path, codebook, public)
-        return draft_schema(path, found)
+        text = draft_schema(path, found)
+    named = {line.strip() for line in text.splitlines()} if found is None else set()
+    if {"variable:", "label:"} <= named and named & {"values:", "value:", "type:"}:
+        text = f"{_A_CODEBOOK}{text}"
+    return text
 
 
 def _codebook(path: Path, codebook: Path | None, public: tuple[str, str] | None) -> Codebook | None:

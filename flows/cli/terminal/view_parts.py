@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from dp_core.display.page_text import LABEL
-from flows.answers.amounts import AccountAbove, PrivacyAmount
+
+if TYPE_CHECKING:
+    from flows.answers.amounts import AccountAbove, PrivacyAmount
 
 
 def open_console() -> Console:

@@ -1,6 +1,7 @@
 """Every form of codebook gives a draft that the schema reader takes, with what it states."""
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -289,6 +290,23 @@ def test_a_table_with_a_row_for_each_level_states_a_whole_schema(tmp_path):
     assert schema.column("sex").description == "Sex"
 
 
+@pytest.mark.parametrize("listed", [True, False])
+def test_plain_json_states_a_whole_schema(listed, tmp_path):
+    columns = {
+        "sex": {"type": "categorical", "levels": {"1": "male", "2": "female"}, "missing": "9"},
+        "age": {"type": "integer", "min": 0, "max": 99, "label": "Age", "unit": "years"},
+        "town": {"levels": ["north", "south"]},
+    }
+    as_list = [{"name": name, **column} for name, column in columns.items()]
+    document = {"title": "Panel", "columns": as_list if listed else columns}
+
+    schema, _ = schema_of(tmp_path, "c.json", document)
+
+    assert facts(schema, "sex") == ("category", MALE, (None, None), "level", ("", "9"))
+    assert facts(schema, "age")[:3] == ("integer", {}, (0, 99))
+    assert list(facts(schema, "town")[1]) == ["north", "south"]
+
+
 def test_the_codebook_of_a_release_gives_back_its_columns(tmp_path):
     schema = read(RAND)
     package = {"title": schema.title, "fields": [field(one) for one in schema.released]}
@@ -325,7 +343,8 @@ def test_a_draft_keeps_the_order_of_the_file_and_names_what_differs(tmp_path):
 
     text = draft_from_codebook(read_codebook(path), ["age", "new", " sex"], "f.csv")
 
-    names = [line.partition(":")[0].strip() for line in text.splitlines() if line[:3] == "  " + line[2:3] and line[2:3].strip()]  # fmt: skip  # noqa: E501
+    keys = re.findall(r"^  (\S.*?):", text, re.MULTILINE)
+    names = [key for key in keys if not key.startswith("-")]
     assert names == ["age", "new", '" sex"']
     assert "1 of 3 columns are to be completed: new." in text
     assert "1 variables of the codebook are not in the file: gone." in text

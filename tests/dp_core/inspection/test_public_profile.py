@@ -1,0 +1,83 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from dp_core.documents.strict_yaml import Document, parse
+from dp_core.inspection.file_check import check_frame
+from dp_core.inspection.public_profile import draft_frame, public_codebook
+from dp_core.schema.codebooks.codebook_table import read_codebook_table
+from dp_core.schema.reading.schema_file import parse_schema
+
+RNG = np.random.default_rng(5)
+ROWS = 400
+FRAME = pd.DataFrame(
+    {
+        "id": np.arange(ROWS),
+        "age": RNG.integers(17, 91, ROWS),
+        "town": RNG.choice(["north", "south", "NA"], ROWS),
+        "zip": RNG.choice(["01230", "99999"], ROWS),
+        "pay": np.round(RNG.lognormal(8, 1, ROWS), 2),
+        "hours": [f"{value}" if value > 3 else "" for value in RNG.integers(0, 60, ROWS)],
+        "born": pd.to_datetime("1980-05-05") + pd.to_timedelta(RNG.integers(0, 9999, ROWS), "D"),
+        "moved": [f"{1 + k % 28:02d}.03.2020" for k in range(ROWS)],
+        "owner": RNG.choice([True, False], ROWS),
+        "remark": [f"text {k}" for k in range(ROWS)],
+    }
+)
+
+
+def schema_of(text, tmp_path):
+    filled = text.replace("title: ", "title: T ", 1)
+    return parse_schema(Document(tmp_path / "s.yaml", parse(filled, source="s.yaml")))
+
+
+def test_the_draft_of_a_public_frame_fits_the_frame(tmp_path):
+    schema = schema_of(draft_frame(FRAME, public_data=True), tmp_path)
+
+    check = check_frame(FRAME, schema)
+
+    assert check.fits, str(check)
+    kinds = {column.name: column.kind for column in schema.columns}
+    assert kinds == {
+        "age": "integer",
+        "town": "category",
+        "zip": "category",
+        "pay": "number",
+        "hours": "integer",
+        "born": "date",
+        "moved": "date",
+        "owner": "category",
+    }
+    assert set(schema.ignore) == {"id", "remark"}
+    assert (schema.column("age").minimum, schema.column("age").maximum) == (10, 90)
+    assert schema.column("town").missing_values == ("", "NA")
+    assert schema.column("moved").format == "%d.%m.%Y"
+    assert schema.column("pay").decimals == 2
+
+
+@pytest.mark.parametrize("column", ["age", "town", "pay", "hours", "born", "moved"])
+def test_the_same_values_as_texts_give_the_same_draft_but_for_missing(column):
+    texts = FRAME[[column]].astype(str)
+    (stored,), (typed,) = (
+        public_codebook(FRAME[[column]]).variables,
+        public_codebook(texts).variables,
+    )
+
+    assert (stored.kind, stored.levels) == (typed.kind, typed.levels)
+    assert (stored.minimum, stored.maximum) == (typed.minimum, typed.maximum)
+
+
+def test_a_frame_that_was_not_declared_public_shows_names_and_types_only():
+    text = draft_frame(FRAME)
+
+    assert "01230" not in text
+    assert "  age:\n    type: integer" in text
+    assert "min:             #" in text
+
+
+def test_a_codebook_describes_a_frame(tmp_path):
+    book = read_codebook_table("variable,type,values\nage,integer,0-99\nzip,ordinal,1-5\n", "c")
+    schema = schema_of(draft_frame(FRAME[["zip", "age"]], codebook=book), tmp_path)
+
+    assert schema.domain.columns == ("zip", "age")
+    assert [level.text for level in schema.column("zip").levels] == list("12345")
