@@ -22,7 +22,7 @@ endef
 
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all test-quick audit check lint types imports trusted trusted-page docs format lock bench clean help
+.PHONY: wheel demo test test-all test-quick audit check lint types imports trusted trusted-page docs format lock bench clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -84,14 +84,18 @@ format: $(READY)  ## rewrite the code in the project's style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lock:  ## renew requirements.lock and docs/requirements.lock with the hashes of every file; UPGRADE=--upgrade
+wheel: $(READY)  ## build the wheel in dist/
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+lock:  ## renew the three locks with the hashes of every file; UPGRADE=--upgrade
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \
 	$(PYTHON) -m venv "$$tools" && "$$tools/bin/pip" install --quiet --disable-pip-version-check uv==0.13.9 && \
-	"$$tools/bin/uv" --quiet pip $(LOCK) pyproject.toml --group dev --group build --output-file requirements.lock && \
+	"$$tools/bin/uv" --quiet pip $(LOCK) pyproject.toml --extra pipeline --group dev --group build --output-file requirements.lock && \
+	"$$tools/bin/uv" --quiet pip $(LOCK) pyproject.toml --extra pipeline --group build --constraint requirements.lock --output-file deployments/image/requirements.lock && \
 	"$$tools/bin/uv" --quiet pip $(LOCK) --group pyproject.toml:docs --constraint requirements.lock --output-file docs/requirements.lock
 
 bench: $(READY)  ## list the benchmarks: what each asks, and how to run it
 	@awk '$(COMMANDS)' $(filter-out benchmarks/common.py,$(wildcard benchmarks/*.py))
 
 clean:  ## remove the environment and caches
-	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

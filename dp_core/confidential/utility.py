@@ -7,13 +7,13 @@ and synthetic counts only, and are published.
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from dp_core.errors import StageFailed
 from dp_core.metrics.marginal_error import (
@@ -33,6 +33,15 @@ CONFIDENTIAL = (
     "CONFIDENTIAL: computed from the confidential data, outside the privacy guarantee."
     " Not to be published, quoted or sent on."
 )
+
+Page: TypeAlias = Callable[
+    [str, Sequence[Sequence[MarginalError]], Mapping[Clique, Sequence[float]]], str
+]
+"""Makes a page of a notice for its first line, the averages of each set, and the TVD of each table
+in each set."""
+
+_MOST_LISTED = 500
+"""Most tables in the file of numbers, the worst first."""
 
 
 class Internal:
@@ -57,9 +66,11 @@ class Utility(Internal):
 
     Attributes:
         sets: For each set its average error over 1-, 2- and 3-way tables.
+        tables: For each table that was compared, its TVD in each set.
     """
 
     sets: tuple[tuple[MarginalError, ...], ...]
+    tables: Mapping[Clique, tuple[float, ...]]
 
     def means(self) -> dict[int, float]:
         """Return the mean over sets of the average TVD, by number of columns."""
@@ -91,6 +102,12 @@ class Utility(Internal):
                 }
                 for errors in self.sets
             ],
+            "worst_tables": [
+                {"columns": list(clique), "tvd": list(found)}
+                for clique, found in sorted(
+                    self.tables.items(), key=lambda each: -math.fsum(each[1])
+                )[:_MOST_LISTED]
+            ],
         }
 
 
@@ -118,6 +135,7 @@ def utility(
         Spends nothing and protects nothing: for the internal folder, never for the bundle.
     """
     errors: list[list[MarginalError]] = [[] for _ in synthetic]
+    tables: dict[Clique, tuple[float, ...]] = {}
     for way in ways:
         if way > len(domain):
             continue
@@ -132,18 +150,25 @@ def utility(
                     found[clique] = tvd(exact[clique].counts, drawn[clique].counts)
         for error, found in zip(errors, distances, strict=True):
             error.append(summarise(way, found, skipped=skipped))
-    return Utility(tuple(tuple(error) for error in errors))
+        if synthetic:
+            tables |= {clique: tuple(each[clique] for each in distances) for clique in cliques}
+    return Utility(tuple(tuple(error) for error in errors), tables)
 
 
-def write_utility(folder: Path, result: Utility, *, title: str) -> None:
+def write_utility(folder: Path, result: Utility, page: Page) -> None:
     """Write `utility.json` and `utility.html` into the internal folder, readable by the owner only.
+
+    Args:
+        folder: The internal folder; it is made if it does not exist.
+        result: What is written.
+        page: Makes the page for people.
 
     Raises:
         StageFailed: if they cannot be written.
     """
     files = {
         "utility.json": json.dumps(result.to_json(), indent=2) + "\n",
-        "utility.html": _page(result, title),
+        "utility.html": page(CONFIDENTIAL, result.sets, result.tables),
     }
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -156,32 +181,3 @@ def write_utility(folder: Path, result: Utility, *, title: str) -> None:
             f"The internal utility report could not be written to {folder}"
             f" ({error.strerror}). Correct this and resume the release."
         ) from None
-
-
-def _page(result: Utility, title: str) -> str:
-    rows = []
-    for number, errors in enumerate(result.sets, start=1):
-        for error in errors:
-            worst = " x ".join(error.worst_clique)
-            rows.append(
-                f"<tr><td>{number}</td><td>{error.ways}</td><td>{error.mean:.4f}</td>"
-                f"<td>{error.worst:.4f}</td><td>{html.escape(worst)}</td>"
-                f"<td>{error.tables}</td><td>{error.skipped}</td></tr>"
-            )
-    means = ", ".join(f"{way}-way {value:.4f}" for way, value in result.means().items())
-    return (
-        f"<!-- {CONFIDENTIAL} -->\n<!doctype html>\n"
-        '<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>CONFIDENTIAL utility of {html.escape(title)}</title>"
-        "<style>:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;"
-        "max-width:60rem;margin:1rem auto;padding:0 1rem}td,th{padding:.2rem .8rem .2rem 0;"
-        "text-align:left}.c{font-weight:700;border:2px solid;padding:.5rem}"
-        ".t{overflow-x:auto}</style></head>"
-        f'<body><p class="c">{CONFIDENTIAL}</p><h1>Utility of {html.escape(title)}</h1>'
-        f"<p>Average total variation distance to the confidential file, mean over sets: {means}."
-        " 0 is equal, 1 is disjoint.</p>"
-        '<div class="t"><table><thead><tr><th>set</th><th>columns per table</th><th>average</th>'
-        "<th>worst</th><th>worst table</th><th>tables</th><th>left out (too large)</th></tr>"
-        f"</thead><tbody>{''.join(rows)}</tbody></table></div></body></html>\n"
-    )

@@ -6,7 +6,7 @@ assumes a relation (mostly conditional independence), and no combining rule corr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 from dp_core.tables.domain import Clique
@@ -52,16 +52,32 @@ def unmeasured(
     >>> unmeasured([("y", "a"), ("y", "b")], {0: [("a", "y", "c")]})
     (('y', 'b'),)
     """
-    shared = [set(clique) for clique in cliques.get(0, ())]
-    own = [[set(clique) for clique in found] for number, found in cliques.items() if number]
+    shared = _Covered(cliques.get(0, ()))
+    own = [_Covered(found) for number, found in cliques.items() if number]
 
     def covered(group: tuple[str, ...]) -> bool:
-        columns = set(group)
-        if any(columns <= clique for clique in shared):
-            return True
-        return bool(own) and all(any(columns <= clique for clique in found) for found in own)
+        columns = frozenset(group)
+        return columns in shared or (bool(own) and all(columns in found for found in own))
 
     return tuple(group for group in groups if not covered(group))
+
+
+class _Covered:
+    """The groups of columns that one of some tables contains.
+
+    With hundreds of columns there are tens of thousands of pairs, so those are looked up.
+    """
+
+    def __init__(self, cliques: Iterable[Clique]) -> None:
+        self._cliques = [frozenset(clique) for clique in cliques]
+        self._pairs = {
+            frozenset(pair) for clique in self._cliques for pair in combinations(clique, 2)
+        }
+
+    def __contains__(self, columns: frozenset[str]) -> bool:
+        if len(columns) == 2:
+            return columns in self._pairs
+        return any(columns <= clique for clique in self._cliques)
 
 
 def unmeasured_sentence(missing: Sequence[tuple[str, ...]], most: int = 6) -> str:

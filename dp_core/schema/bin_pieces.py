@@ -1,22 +1,65 @@
-"""Pieces of private bins: how values are distributed within bins that were chosen privately.
+"""Pieces of bins: how values are distributed within bins.
 
-The noisy counts that choose the bins also show how many records each part of a bin has. A piece is
-a range of positions of the column's public grid within which values are uniform; a bin consists of
-one or more pieces. All of this is post-processing.
+A piece is a range of values within which values are uniform; a bin consists of one or more pieces.
+The noisy counts that choose private bins also show how many records each part of a bin has. Within
+public bins, the pieces follow a density that is fitted to the noisy counts of the bins around
+(`dp_core.methods.bin_density`). All of this is post-processing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+WHOLE = 1_000_000
+"""Sum of the weights of a public bin's pieces."""
+
 Pieces: TypeAlias = tuple[tuple[int, int], ...]
 """First position and weight of each piece, in order; the first piece begins at 0. A weight is in
 thousandths of a record, and the pieces of a bin do not all have weight 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class BinPieces:
+    """Distribution of values within the bins of a column.
+
+    Attributes:
+        edges: Edges of the pieces, ascending; every edge of the column's bins is one of them. Dates
+            are day ordinals.
+        weights: Weight of each piece, relative to the other pieces of its bin.
+    """
+
+    edges: tuple[Fraction, ...]
+    weights: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.edges) != len(self.weights) + 1 or min(self.weights, default=-1) < 0:
+            raise ValueError("Each piece has two edges and a weight of at least 0.")
+        if not all(low < high for low, high in pairwise(self.edges)):
+            raise ValueError("The edges of pieces must ascend.")
+
+    def places(self, edges: Sequence[Fraction]) -> tuple[int, ...]:
+        """Return the index of the first piece of each bin, and last the number of pieces.
+
+        Args:
+            edges: Edges of the column's bins.
+
+        Raises:
+            ValueError: if a bin begins or ends within a piece, or has no weight.
+        """
+        index = {edge: place for place, edge in enumerate(self.edges)}
+        if edges[0] != self.edges[0] or edges[-1] != self.edges[-1] or not {*edges} <= {*index}:
+            raise ValueError("Every edge of a bin must be an edge of a piece.")
+        found = tuple(index[edge] for edge in edges)
+        if not all(any(self.weights[low:high]) for low, high in pairwise(found)):
+            raise ValueError("A bin's pieces must not all have weight 0.")
+        return found
 
 
 def weights_of(edges: Sequence[int], pieces: Pieces) -> NDArray[np.float64]:

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.schema.bin_pieces import spread
-from dp_core.schema.definition import Choice, Column, Schema
+from dp_core.schema.bin_pieces import BinPieces, spread
+from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, parts, value_sources
 from dp_core.tables.dataset import Dataset
 
@@ -28,11 +28,11 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
     """Return synthetic codes as values in the schema's own labels and units.
 
     Categories and ordinals become dictionaries of labels (ordered for an ordinal), which pandas
-    reads as categoricals and R as factors. Integers (`int64`) and dates (`date32`) are uniform over
-    the whole numbers or days of their bin. Numbers (`float64`) are uniform in their bin, on the
-    grid of `decimals` if the bin contains such a number. In bins that were chosen privately, a
-    piece is drawn by its noisy count, and values are uniform within the piece. Missing is null.
-    Every value encodes to the code it came from.
+    reads as categoricals and R as factors. A piece of the bin is drawn by its weight, where bins
+    have pieces (`Column.within`). Integers (`int64`) and dates (`date32`) are uniform over the
+    whole numbers or days of their piece or bin. Numbers (`float64`) are uniform in it, on the grid
+    of `decimals` if it contains such a number. Missing is null. Every value encodes to the code it
+    came from.
 
     Args:
         schema: Schema with the columns of `data`, in any order.
@@ -68,11 +68,11 @@ def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator
     if column.levels:
         return labels(column, codes)
     bins = codes if missing is None else np.where(missing, 0, codes)
-    if column.choice is not None:
-        column, bins = _by_piece(column, column.choice, bins, rng)
+    if (within := column.within) is not None:
+        column, bins = _by_piece(column, within, bins, rng)
     if column.kind == "number":
         return pa.array(_uniform_numbers(column, bins, rng), pa.float64(), mask=missing)
-    low, high = _whole_bounds(column)
+    low, high = whole_bounds(column)
     whole = rng.integers(low[bins], high[bins], endpoint=True)
     if column.kind == "integer":
         return pa.array(whole, pa.int64(), mask=missing)
@@ -80,14 +80,11 @@ def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator
 
 
 def _by_piece(
-    column: Column, choice: Choice, bins: NDArray[np.uint16], rng: np.random.Generator
-) -> tuple[Column, NDArray[np.uint16]]:
-    """Return the column with pieces in place of its private bins, and a piece for each row."""
-    assert choice.codes is not None
-    edges = (0, *choice.codes, choice.among.bins)
-    codes, finer = spread(bins, edges, choice.pieces, rng=rng)
-    pieces = dataclasses.replace(column, edges=tuple(choice.among.edges[place] for place in finer))
-    return pieces, codes.astype(np.uint16)
+    column: Column, within: BinPieces, bins: NDArray[Any], rng: np.random.Generator
+) -> tuple[Column, NDArray[Any]]:
+    """Return the column with pieces in place of its bins, and a piece for each row."""
+    pieces, _ = spread(bins, within.places(column.edges), tuple(enumerate(within.weights)), rng=rng)
+    return dataclasses.replace(column, edges=within.edges, choice=None, pieces=None), pieces
 
 
 def labels(column: Column, codes: NDArray[np.uint16]) -> pa.Array:
@@ -189,7 +186,7 @@ def legal_range(column: Column) -> tuple[Fraction, Fraction]:
     return Fraction(math.ceil(low)), Fraction(math.floor(high))
 
 
-def _whole_bounds(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def whole_bounds(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the smallest and the largest whole number of each bin."""
     least, most = legal_range(column)
     low = [max(math.ceil(edge), int(least)) for edge in column.edges[:-1]]
@@ -198,7 +195,7 @@ def _whole_bounds(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def _uniform_numbers(
-    column: Column, bins: NDArray[np.uint16], rng: np.random.Generator
+    column: Column, bins: NDArray[Any], rng: np.random.Generator
 ) -> NDArray[np.float64]:
     low = np.array([float(edge) for edge in column.edges[:-1]])
     high = np.array([float(edge) for edge in column.edges[1:]])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from dp_core.schema.bin_pieces import Pieces
+from dp_core.schema.bin_pieces import BinPieces, Pieces
 from dp_core.schema.code_list import CodeList, Grouping
 from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.privacy import UnitWord
@@ -25,6 +25,7 @@ Kind = Literal["category", "ordinal", "integer", "number", "date"]
 Missing = Literal["reject", "level"]
 OutOfRange = Literal["reject", "clip", "missing"]
 Role = Literal["", "weight"]
+DensityWord = Literal["fitted", "uniform"]
 MISSING_LABEL = "(missing)"
 
 
@@ -88,6 +89,10 @@ class Column:
         role: `weight` for the survey weight, which is a number; otherwise empty.
         choice: Private choice of bins or levels; None if all are public. Before the choice,
             `levels` and `edges` are placeholders of the right length.
+        density: Integer, number and date: whether values within public bins follow a density that
+            is fitted to the noisy counts of the bins around, or are uniform.
+        pieces: The fitted density; None if values are uniform within bins, before the noisy counts
+            are known, and for bins that are chosen privately.
         grid: The column on a fine public grid that contains its bin edges, if the file is stored
             so because a declared analysis needs its values; otherwise None.
     """
@@ -109,6 +114,8 @@ class Column:
     format: str = ""
     role: Role = ""
     choice: Choice | None = None
+    density: DensityWord = "fitted"
+    pieces: BinPieces | None = None
     grid: Column | None = None
 
     def texts(self) -> Mapping[str, int]:
@@ -126,6 +133,17 @@ class Column:
     def unknown(self) -> bool:
         """Whether the column's private choice is not made yet."""
         return self.choice is not None and self.choice.codes is None
+
+    @property
+    def within(self) -> BinPieces | None:
+        """Distribution of values within bins, public or private; None if it is uniform."""
+        if self.choice is None or not self.choice.pieces:
+            return self.pieces
+        starts, weights = zip(*self.choice.pieces, strict=True)
+        edges = self.choice.among.edges
+        return BinPieces(
+            tuple(edges[place] for place in (*starts, self.choice.among.bins)), weights
+        )
 
     @property
     def bins(self) -> int:

@@ -27,6 +27,7 @@ from dp_core.schema.privacy import Stage
 from dp_core.spec.chosen_domain import choose, recoding, resolved_plan
 from dp_core.spec.plan import Plan
 from dp_core.spec.steps.declared_measurement import measure_analyses
+from dp_core.spec.steps.fitted_densities import with_fitted_densities
 from dp_core.spec.steps.posterior_draws import PosteriorDraws, in_codes
 from dp_core.spec.steps.seeded import generator
 from dp_core.tables.dataset import Dataset
@@ -53,7 +54,7 @@ class Outcome:
         selections: One for each independent measurement, or one for all.
         models: Fitted models by number of the set; 0 is the shared one.
         session: Session that paid, with its charges.
-        plan: The plan, with the privately chosen bins and levels.
+        plan: The plan, with the privately chosen bins and levels and the fitted densities.
     """
 
     released: tuple[Released, ...]
@@ -71,7 +72,7 @@ class Answered:
         released: Everything that was measured, in the order of its receipts.
         selections: One for each independent measurement, or one for all.
         rows: Number of rows if it is public, otherwise None.
-        plan: The plan, with the privately chosen bins and levels.
+        plan: The plan, with the privately chosen bins and levels and the fitted densities.
     """
 
     released: tuple[Released, ...]
@@ -109,6 +110,7 @@ def ask_all(plan: Plan, counter: Counter, session: Session) -> Answered:
         for item in measure_selected(plan, curator, selections, replicate)
     )
     measured, rows = (*bought, *basics, *chosen), curator.public_rows()
+    plan = with_fitted_densities(plan, measured)
     declared = measure_analyses(plan, stored, measured, selections, rows=rows)
     return Answered((*measured, *declared), selections, rows, plan)
 

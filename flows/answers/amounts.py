@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dp_core.display.answer import INLINE, Answer
 from dp_core.wall.accounting.composition import Amount, Terms
-from tasks.ledger.accounts import Above
+
+if TYPE_CHECKING:
+    from tasks.ledger.accounts import Above
 
 
 @dataclass(frozen=True, slots=True)

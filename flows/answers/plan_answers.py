@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dp_core.bundle.report.provenance import listed
 from dp_core.display.answer import INLINE, OMITTED, Answer
+from dp_core.errors import BudgetRefused
+from dp_core.methods.bin_density.outer_bins import outer_bins
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
@@ -29,12 +31,11 @@ from flows.answers.amounts import (
     within,
 )
 from flows.answers.wanted_answers import OtherNoise, WantedMargin, other_noise, wanted_margins
-from tasks.ledger.accounts import Above
-from tasks.ledger.ledger import Ledger
 from tasks.support.budget_refusals import no_account
 
 if TYPE_CHECKING:
     from flows.answers.ledger_answers import PlanApproval
+    from tasks.ledger.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,17 @@ class ChoiceNoise(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class WideBin(Answer):
+    """An outer bin that may hold few records and much of the sum of its column."""
+
+    column: str
+    bin: str
+    times: float
+    moves: float
+    in_words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Checks(Answer):
     """The tables that are checked against the data, and the TVD bound of a check."""
 
@@ -125,10 +137,20 @@ class Threshold(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal(Answer):
+    """Why the ledger would refuse a plan, and the heading of the runbook that says what to do."""
+
+    error: str
+    runbook: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class AccountRoom(Answer):
     """What the account of a plan has left, and for how many releases of the plan.
 
     Attributes:
+        refused: Why the ledger would refuse the release today; None if it would not. A plan that
+            only waits for approval is not refused.
         more_with_gaussian_noise: The same number if the spec stated `measure.noise: gaussian`; None
             if it is not larger.
     """
@@ -141,6 +163,7 @@ class AccountRoom(Answer):
     more_such_releases: int | None = None
     more_with_gaussian_noise: int | None = field(default=None, metadata=OMITTED)
     approval: PlanApproval | None = None
+    refused: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +196,7 @@ class PlanAnswer(Answer):
     wanted_by_other_noise: OtherNoise | None = field(default=None, metadata=OMITTED)
     analyses: tuple[PlannedAnalysis, ...] | None = field(default=None, metadata=OMITTED)
     choices: tuple[ChoiceNoise, ...] | None = field(default=None, metadata=OMITTED)
+    wide_bins: tuple[WideBin, ...] | None = field(default=None, metadata=OMITTED)
     checks: Checks
     evenness: float | None
     bins_unused: list[str]
@@ -183,6 +207,11 @@ class PlanAnswer(Answer):
     room: AccountRoom = field(metadata=INLINE)
     measurements: str | None = field(default=None, metadata=OMITTED)
     spec: Mapping[str, Any]
+
+    @property
+    def exit_code(self) -> int:
+        """3 if the ledger would refuse the release, otherwise 0."""
+        return BudgetRefused.exit_code if self.room.refused else 0
 
 
 def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
@@ -227,6 +256,11 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         )
         or None,
         choices=tuple(_choice(choice) for choice in plan.choices) or None,
+        wide_bins=tuple(
+            WideBin(each.column, each.label, each.times, each.moves, each.in_words)
+            for each in outer_bins(spec.schema)
+        )
+        or None,
         checks=Checks(
             tuple(map(tuple, spec.checks)),
             check_reach(spec, plan.check_noise) if plan.check_noise else None,
@@ -244,14 +278,19 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
 
 
 def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
-    from dp_core.wall.ledger.account_balance import room
-    from flows.answers.forecast_answers import fitting_now
-    from flows.answers.ledger_answers import plan_approval
-
     account = ledger.find_account(plan.spec.account) if ledger else None
     if ledger is None or account is None:
         known = [one.name for one in ledger.accounts()] if ledger else []
-        return AccountRoom(False, no_account(known, plan.spec.account))
+        missing = no_account(known, plan.spec.account)
+        return AccountRoom(False, missing, refused=Refusal(missing, "no-account"))
+    # These need the database's packages, without which there is no ledger.
+    from dp_core.wall.ledger.account_balance import room
+    from flows.answers.forecast_answers import fitting_now
+    from flows.answers.ledger_answers import plan_approval
+    from tasks.ledger.accounts import Above
+
+    refusal = ledger.refusal(plan)
+    refused = Refusal(refusal.message, refusal.row) if refusal else None
     closed = any(one.charter.closed for one in ledger.lineage(account.name))
     if plan.spec.measurements is not None:
         return AccountRoom(
@@ -261,6 +300,7 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
             left=amount_left(account.terms, account.left),
             above=account_above(account.above),
             approval=plan_approval(ledger, plan),
+            refused=refused,
         )
     own, *others = ledger.balances(account.name)
     fits, least = fitting_now(own, plan, account.day), own
@@ -283,6 +323,7 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
         more_such_releases=0 if closed else fits,
         more_with_gaussian_noise=more if more > fits else None,
         approval=plan_approval(ledger, plan),
+        refused=refused,
     )
 
 

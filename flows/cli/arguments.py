@@ -63,6 +63,11 @@ def known_word(option: str, text: str) -> str:
     return text
 
 
+def words_of(option: str) -> tuple[str, ...]:
+    """Return the words that an option takes."""
+    return _WORDS[option]
+
+
 def composition_word(text: str) -> Composition:
     """Return the composition of an account."""
     return cast("Composition", known_word("--composition", text))

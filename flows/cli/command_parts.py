@@ -16,6 +16,7 @@ from dp_core.display.answer import Answer
 from dp_core.documents.typed_text import plain_text
 from dp_core.errors import BadInput, nearest
 from flows.cli.arguments import person_and_reason
+from flows.cli.missing_packages import is_needed_by_pipeline
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +37,8 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve a command, or suggest the one that was probably meant."""
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
+        typed = args and not ctx.resilient_parsing  # not while a shell completes a line
+        if typed and args[0] not in self.commands and not args[0].startswith("-"):
             raise BadInput(
                 f"There is no command {args[0]!r}.{nearest(args[0], self.commands)}"
                 f" `{ctx.command_path} --help` lists the commands."
@@ -123,7 +125,7 @@ def decided(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def this_home() -> Path:
     """Return the folder of the ledger and of all runs."""
-    from tasks.run.home import home
+    from tasks.run.home_folder import home
 
     return home()
 
@@ -136,8 +138,19 @@ def the_ledger() -> Ledger:
 
 
 def ledger_if_any() -> Ledger | None:
-    """Return the ledger, None if there is none; makes none."""
-    from tasks.run.home import assert_not_lost, ledger_exists
+    """Return the ledger, None if there is none; makes none.
+
+    Raises:
+        ModuleNotFoundError: if there may be one, and the packages that read it are not installed.
+    """
+    try:
+        from tasks.run.home import assert_not_lost, ledger_exists
+    except ModuleNotFoundError as error:
+        from tasks.run.home_folder import is_used
+
+        if is_needed_by_pipeline(error) and not is_used(this_home()):
+            return None
+        raise
 
     assert_not_lost()
     # A home that is a file can hold no ledger; opening one gives the clearest error.

@@ -11,6 +11,7 @@ import sys
 import click
 
 from dp_core.errors import ReleaseError
+from flows.cli import completion  # noqa: F401 (its command)
 from flows.cli.command_parts import cli
 
 # Each file adds its commands to `cli`.
@@ -30,6 +31,7 @@ from flows.cli.commands import (  # noqa: F401
     ui_command,
     upkeep_command,
 )
+from flows.cli.missing_packages import what_to_install
 
 INTERRUPTED = 130
 SEARCH_EVERY = 20_000
@@ -63,6 +65,10 @@ def main() -> None:
             "Interrupted; nothing is lost. `dp-release status` shows the stages done, and"
             " `dp-release resume RELEASE` continues."
         )
+    except ModuleNotFoundError as error:
+        if (sentence := what_to_install(error)) is None:
+            raise
+        code, message = 2, sentence
     except BrokenPipeError:
         # The reader, such as `head` or a pager, has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

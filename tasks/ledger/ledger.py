@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 
-from dp_core.errors import LedgerCorrupt
+from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.audit import Audit, audit
 from dp_core.wall.ledger.entries import Entry
@@ -23,7 +23,9 @@ from tasks.ledger.leases import check_leases
 from tasks.ledger.ledger_reader import LedgerReader
 from tasks.ledger.public_declarations import PublicDeclarations
 from tasks.ledger.release_writer import ReleaseWriter, leased
+from tasks.ledger.reservation_check import check_affordable
 from tasks.ledger.reservation_entries import reserve
+from tasks.ledger.reservations import read_reservation
 
 _REPORT_EVERY = 1000
 """Number of entries between two calls of `progress`."""
@@ -36,11 +38,27 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
         """Check whether a plan could be reserved now; nothing is recorded.
 
         Raises:
-            BadInput: if the account does not exist or the name was used.
-            BudgetRefused: if an account does not allow it, or the plan waits for approval.
+            BadInput: if the name was used.
+            BudgetRefused: if the account does not exist, if an account does not allow the plan, or
+                if it waits for approval.
         """
         with self._database.trying() as book:
             reserve(book, plan)
+
+    def refusal(self, plan: Plan) -> BudgetRefused | None:
+        """Return why the accounts cannot pay for a plan today; None if they can, or have paid.
+
+        A plan that waits for approval is not refused. Nothing is recorded.
+        """
+        with self._database.reading() as book:
+            reserved = read_reservation(book, plan.spec.release)
+            if reserved and reserved.plan == plan.hash and reserved.outcome != "returned":
+                return None
+            try:
+                check_affordable(book, plan)
+            except BudgetRefused as error:
+                return error
+        return None
 
     def lease(self, release: str, home: str) -> AbstractContextManager[ReleaseWriter]:
         """Take the lease of a release: only its holder may write for the release.

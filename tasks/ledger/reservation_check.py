@@ -39,12 +39,11 @@ def check_reservation(book: Transaction, plan: Plan) -> None:
         plan: The plan to reserve.
 
     Raises:
-        BadInput: if there is no such account, or `revises` names no finished release of it.
-        BudgetRefused: if terms or balance do not allow it, or the plan waits for approval.
+        BadInput: if `revises` names no finished release of the account.
+        BudgetRefused: if there is no such account, if terms or balance do not allow it, or if the
+            plan waits for approval.
     """
-    accounts = lineage(book, plan.spec.account)
-    if not accounts:
-        raise BadInput(no_account(account_names(book), plan.spec.account), row="no-account")
+    accounts = _paying(book, plan)
     _check_revised(book, plan)
     _check_measurements(book, plan)
     for charter in accounts:
@@ -60,6 +59,36 @@ def check_reservation(book: Transaction, plan: Plan) -> None:
     check_attempts(book, plan.spec.account)
     for charter in accounts:
         _check_room(book, charter, plan, accounts)
+
+
+def check_affordable(book: Transaction, plan: Plan) -> None:
+    """Check that every account that pays would allow the plan today if it were approved.
+
+    Args:
+        book: The ledger.
+        plan: The plan of a release that has no reservation.
+
+    Raises:
+        BudgetRefused: if there is no such account, or if terms or balance do not allow it.
+    """
+    accounts = _paying(book, plan)
+    for charter in accounts:
+        check_terms(charter, plan)
+    check_attempts(book, plan.spec.account)
+    for charter in accounts:
+        _check_room(book, charter, plan, accounts)
+
+
+def _paying(book: Transaction, plan: Plan) -> Sequence[Charter]:
+    """Return the accounts that pay for a plan.
+
+    Raises:
+        BudgetRefused: if there is no such account.
+    """
+    accounts = lineage(book, plan.spec.account)
+    if not accounts:
+        raise BudgetRefused(no_account(account_names(book), plan.spec.account), row="no-account")
+    return accounts
 
 
 def check_attempts(book: Transaction, account: str) -> None:

@@ -19,14 +19,13 @@ from dp_core.errors import BadInput, StageFailed, similar
 from dp_core.spec.earlier_release import EarlierRelease
 from dp_core.spec.reading.spec_file import load_spec
 from dp_core.spec.release_spec import ReleaseSpec
-from tasks.ledger.ledger import Ledger
-from tasks.ledger.reservations import Reservation
-from tasks.ledger.stored_result import require_as_committed
-from tasks.run.home import home, ledger_exists, open_ledger
+from tasks.run.home_folder import home
 from tasks.support.run_folder import RunFolder, write_atomically
 
 if TYPE_CHECKING:
     from dp_core.bundle.files.marginals_file import Measured
+    from tasks.ledger.ledger import Ledger
+    from tasks.ledger.reservations import Reservation
 
 ROW = "measurements-unusable"
 """Row of the runbook for an earlier release whose tables cannot be used."""
@@ -64,6 +63,8 @@ def find_earlier(where: Path, release: str) -> EarlierRelease:
         BadInput: if there is no such release, it is not finished, it ended unpublished, or its
             files are not in this home.
     """
+    from tasks.run.home import ledger_exists, open_ledger
+
     ledger = open_ledger(where) if ledger_exists(where) else None
     reservation = ledger.reservation(release) if ledger else None
     if ledger is None or reservation is None:
@@ -110,6 +111,8 @@ def committed_tables(where: Path, ledger: Ledger, earlier: EarlierRelease) -> Pa
     Raises:
         StageFailed: if a file is missing, or is not what the ledger committed.
     """
+    from tasks.ledger.stored_result import require_as_committed
+
     reservation = ledger.reservation(earlier.release)
     assert reservation is not None
     folder = RunFolder(where, earlier.release, reservation.link)

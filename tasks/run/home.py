@@ -14,30 +14,13 @@ from dp_core.errors import LedgerCorrupt
 from dp_core.wall.ledger.signatures import Signer, read_key
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.ledger import Ledger
+from tasks.run.home_folder import home, state_folder
 from tasks.support.run_folder import disk_errors, sync_folder
 
 KEY = "input.key"
 IDENTITY = "home.id"
 SIGNING_KEY = "signing.key"
 STATE = "state"
-
-
-def home() -> Path:
-    """Return the folder of the ledger and of all runs."""
-    return Path(os.environ.get("DP_RELEASE_HOME") or Path.home() / ".dp-release").expanduser()
-
-
-def state_folder() -> Path:
-    """Return the folder outside the home that has the notes of the ledgers' heads.
-
-    DP_RELEASE_STATE names it; the default is `dp-release` in the user's state folder
-    (XDG_STATE_HOME, else `~/.local/state`).
-    """
-    named = os.environ.get("DP_RELEASE_STATE")
-    if named:
-        return Path(named).expanduser()
-    above = Path(os.environ.get("XDG_STATE_HOME", ""))
-    return (above if above.is_absolute() else Path.home() / ".local" / "state") / "dp-release"
 
 
 def open_ledger(at: Path | None = None, *, refuse: bool = True, demo: bool = False) -> Ledger:

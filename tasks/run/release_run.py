@@ -82,9 +82,26 @@ class Run:
 
     began_attempt: bool = field(default=False, init=False)
     _resolved: Plan | None = field(default=None, init=False)
+    _fitted: Plan | None = field(default=None, init=False)
 
     @property
     def plan(self) -> Plan:
+        """The plan; after `domain` it has the chosen bins and levels, after `measure` densities."""
+        if self._fitted is None:
+            chosen = self._chosen
+            if self.folder.done(self.measured_in("measure")) is None:
+                return chosen
+            from dp_core.bundle.files.codebook import MARGINALS
+            from dp_core.bundle.files.marginals_file import read_marginals
+            from dp_core.spec.steps.fitted_densities import with_fitted_densities
+
+            # Computed from the noisy tables, so it needs no trust in another file.
+            measured = read_marginals(self.folder.public / MARGINALS)
+            self._fitted = with_fitted_densities(chosen, measured)
+        return self._fitted
+
+    @property
+    def _chosen(self) -> Plan:
         """The plan; after the stage `domain` it has the chosen bins and levels."""
         if not self.planned.spec.schema.private:
             return self.planned
@@ -99,12 +116,12 @@ class Run:
 
     @property
     def spec(self) -> ReleaseSpec:
-        """The spec in `plan`; its schema has the chosen bins and levels after stage `domain`."""
+        """The spec in `plan`, whose schema has the bins, levels and densities of that moment."""
         return self.plan.spec
 
     @property
     def schema(self) -> Schema:
-        """The schema in `spec`, which all stages after `domain` use."""
+        """The schema in `spec`; codes are final after `domain`, densities after `measure`."""
         return self.spec.schema
 
     @cached_property

@@ -39,6 +39,7 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
         Public facts: the public and charged figures, the fit of the sets to each noisy table, and
         the expectations of the schema that each set does not meet.
     """
+    from dp_core.analysis.comparison.utility_page import UtilityPage
     from dp_core.confidential.utility import utility, write_utility
     from tasks.counting.dask_counter import DaskCounter
 
@@ -58,7 +59,14 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
         counters = [CoarseCounter(counter, coarsening) for counter in counters]
         domain = coarsening.domain
     result = utility(counters[0], counters[1:], domain)
-    write_utility(run.folder.internal, result, title=run.spec.schema.title)
+    page = UtilityPage(
+        title=run.spec.schema.title,
+        schema=run.schema.coarse or run.schema,
+        released=read_released(run),
+        records=number,
+        rows=number if run.spec.privacy.relation.rows_public else None,
+    )
+    write_utility(run.folder.internal, result, page)
     _compare_inference(run)
     return _public_facts(run, tallies, [figure.to_json(number) for figure in charged])
 

@@ -138,7 +138,7 @@ def test_the_image_copies_what_there_is_and_is_no_roots():
     assert sources
     for source in sources:
         assert (ROOT / source).exists(), source
-    assert {"dp_core", "tasks", "flows", "requirements.lock"} <= set(sources)
+    assert {"dp_core", "tasks", "flows", "deployments/image/requirements.lock"} <= set(sources)
     assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE)
     assert "--no-deps --require-hashes --requirement /build/requirements.lock" in DOCKERFILE
 
@@ -163,7 +163,7 @@ def version(asked):
     return fixed.version
 
 
-LOCKS = ("requirements.lock", "docs/requirements.lock")
+LOCKS = ("requirements.lock", "docs/requirements.lock", "deployments/image/requirements.lock")
 
 
 @pytest.mark.parametrize("path", LOCKS)
@@ -185,17 +185,27 @@ def test_the_locks_hold_what_pyproject_asks_for_and_agree():
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     groups = project["dependency-groups"]
-    main, docs = map(locked, LOCKS)
+    main, docs, image = map(locked, LOCKS)
+    program = [
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["pipeline"],
+    ]
     for path, lock, wanted in (
-        (LOCKS[0], main, [*project["project"]["dependencies"], *groups["dev"], *groups["build"]]),
+        (LOCKS[0], main, [*program, *groups["dev"], *groups["build"]]),
+        (LOCKS[2], image, [*program, *groups["build"]]),
         (LOCKS[1], docs, groups["docs"]),
     ):
         for asked in map(Requirement, wanted):
             name = canonicalize_name(asked.name)
             assert asked.specifier.contains(version(lock[name][0])), f"{asked}: run `make lock`"
             assert lock[name][0].marker is None, path
-    for name in main.keys() & docs.keys():
-        assert main[name] == docs[name], name
+    for other in (docs, image):
+        for name in main.keys() & other.keys():
+            assert main[name] == other[name], name
+    assert not image.keys() - main.keys()
+    for asked in map(Requirement, groups["dev"]):
+        if asked.name not in ("jsonschema", "websockets"):  # the program's own packages need these
+            assert canonicalize_name(asked.name) not in image, asked
 
 
 def test_everything_is_installed_with_hashes():
@@ -211,7 +221,7 @@ def test_the_image_is_built_with_what_the_lock_brings():
     from packaging.requirements import Requirement
 
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    lock = locked("requirements.lock")
+    lock = locked("deployments/image/requirements.lock")
     for each in map(Requirement, wanted):
         assert each.specifier.contains(version(lock[each.name][0])), each
     installs = [line for line in DOCKERFILE.splitlines() if "pip install" in line]
@@ -364,3 +374,26 @@ def test_the_roles_have_no_more_rights_than_they_need(postgres_server):
             "DROP ROLE IF EXISTS dp_release, dp_release_owner, prefect",
         ):
             subprocess.run([*psql, "-c", statement], check=False)
+
+
+def test_the_container_that_the_page_runs_is_nobodys_root_and_keeps_what_must_be_kept():
+    page = (ROOT / "docs" / "install.md").read_text().replace("\\\n", " ")
+    demo, release = (line for line in page.splitlines() if line.startswith("docker run "))
+    env = dict(each.split("=") for each in re.findall(r"--env (\S+)", release))
+    mounts = dict(re.findall(r'--volume "\$PWD(/\w+)?:(\S+)"', release))
+    image = dict(re.findall(r"([A-Z_]+)=(\S+)", DOCKERFILE))
+    # Whatever the image keeps in a folder of its own user lies in a folder of the caller.
+    own = {name for name, value in image.items() if value.startswith("/var/lib/")}
+    assert own == {"HOME", "DP_RELEASE_HOME", "DP_RELEASE_STATE", "PREFECT_HOME"} == {*env}
+    assert env["DP_RELEASE_HOME"] == mounts["/home"] == env["HOME"]
+    assert env["DP_RELEASE_STATE"] == mounts["/state"]
+    assert not env["DP_RELEASE_STATE"].startswith(env["DP_RELEASE_HOME"])
+    assert env["PREFECT_HOME"].startswith(env["DP_RELEASE_HOME"])
+    assert f"--workdir {mounts['']} " in release
+    assert '--user "$(id -u):$(id -g)"' in release
+    tag = re.search(r"^#   docker build .* -t (\S+) \.$", DOCKERFILE, re.MULTILINE)
+    for line in (demo, release):
+        assert f" {tag[1]} dp-release " in line
+        assert "--privileged" not in line
+        assert "--network none" in line
+    assert re.search(rf"^docker build -f deployments/image/Dockerfile -t {tag[1]} \.$", page, re.M)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -186,6 +187,41 @@ def test_the_plan_says_why_it_has_no_expected_width(project, command, monkeypatc
         planned("rows_about: 5000\n"),
     )
     assert "sex + age: no expected width, because the schema has no rows_about." in planned("")
+
+
+def test_statement_and_report_name_the_declared_analyses(made, tmp_path):
+    for project in made:
+        stated = statement_of(project.out)["method"]["analyses"]
+        assert stated["formulas"] == FORMULAS
+        assert all(formula in stated["in_words"] for formula in FORMULAS)
+        assert stated["in_words"] in html.unescape(
+            (project.out / "report.html").read_text(encoding="utf-8")
+        )
+    first, _ = made
+    for number, change in enumerate(
+        (
+            lambda method: method.pop("analyses"),
+            lambda method: method["analyses"]["formulas"].pop(),
+            lambda method: method["analyses"].update(in_words="Nothing was measured."),
+        )
+    ):
+        copy = shutil.copytree(first.out, tmp_path / str(number))
+        document = statement_of(copy)
+        change(document["method"])
+        reseal(copy, document)
+        assert "method.analyses" in failed(verify(copy))["statement-text"]
+
+
+def test_a_statement_of_format_4_need_not_name_its_analyses(made, tmp_path):
+    copy = shutil.copytree(made[0].out, tmp_path / "copy")
+    document = statement_of(copy)
+    document["format"]["version"] = 4
+    del document["method"]["analyses"]
+    reseal(copy, document)
+
+    found = verify(copy)
+    assert found.undecided
+    assert all(not check.decided for check in found.failures)
 
 
 def test_a_bundle_in_python_names_its_declared_analyses(made):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.sources import Sources
+from dp_core.bundle.quality.bin_bias import heavy_bin
 from dp_core.methods.reconstruction.estimates.pooled_functionals import Floats, estimate
 from dp_core.schema.bin_edges import value_text
+from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column
 from dp_core.schema.dependencies import scale_of
 
@@ -88,10 +91,11 @@ def _of_number(sources: Sources, asked: Asked, column: Column) -> Iterator[str]:
         largest = float(np.max(_bin_error(sources, asked), initial=0.0))
         unit = " days" if column.kind == "date" else ""
         yield (
-            f"The tables do not tell the values within a bin of {column.name} apart, so one"
-            f" central value stands for each bin. The margin does not include the error of that,"
-            f" which is at most {largest:.3g}{unit}."
+            f"The tables do not tell the values within a bin of {column.name} apart, so"
+            f" {_stands(column)} stands for each bin. The margin does not include the error of"
+            f" that, which is at most {largest:.3g}{unit}."
         )
+        yield from _heavy(sources, column)
     if column.out_of_range != "reject":
         scale = scale_of(column)
         less = 0 if column.kind == "number" else 1
@@ -106,6 +110,35 @@ def _of_number(sources: Sources, asked: Asked, column: Column) -> Iterator[str]:
         )
     if column.missing_code is not None:
         yield f"Records with missing {column.name} are left out."
+
+
+def _stands(column: Column) -> str:
+    """Return a phrase for the value that stands for each bin."""
+    if column.choice is not None:
+        return "the mean of the noisy counts that chose it"
+    return "its middle" if column.within is None else "the mean of a density fitted to the counts"
+
+
+def _heavy(sources: Sources, column: Column) -> Iterator[str]:
+    """Yield a sentence about the bin whose density decides most about the mean, if any does."""
+    pooled, clique = sources.pooled, (column.name,)
+    counts, variance = pooled.counts(clique), pooled.variance(clique)
+    if counts is None or variance is None:
+        return
+    code = heavy_bin(column, counts, math.sqrt(variance))
+    if code is None:
+        return
+    known = np.maximum(counts[: column.bins], 0.0)
+    means = BinValues.of(column)
+    part = known / known.sum()
+    of_sum = part * means.mean()
+    held = ""
+    if (means.mean() >= 0).all() and of_sum.sum() > 0 and column.kind != "date":
+        held = f" and {100 * of_sum[code] / of_sum.sum():.0f} % of the sum"
+    yield (
+        f"The bin {column.code_labels()[code]} is wide and holds {100 * part[code]:.1f} % of the"
+        f" records{held}: its mean depends on the density assumed within it."
+    )
 
 
 def _bin_error(sources: Sources, asked: Asked) -> Floats:

@@ -255,7 +255,7 @@ def field(column: Column) -> dict[str, Any]:
             for code in range(column.bins)
         ]
         even = "uniform: values within a bin contain no information"
-        described["within_bin"] = even if column.choice is None else _within(column)
+        described["within_bin"] = even if column.within is None else _within(column)
     if column.missing_code is not None:
         described["missing"] = {
             "code": column.missing_code,
@@ -266,8 +266,13 @@ def field(column: Column) -> dict[str, Any]:
 
 def _within(column: Column) -> str:
     """Return a phrase about the distribution of values within bins."""
-    if column.choice is None:
+    if column.within is None:
         return "uniform"
+    if column.choice is None:
+        return (
+            "piecewise uniform, following a density fitted to the noisy counts of the bins"
+            " (method.densities in release.json)"
+        )
     return (
         "piecewise uniform, following the noisy counts that chose the bins (method.domain in"
         " release.json)"

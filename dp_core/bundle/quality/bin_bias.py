@@ -1,27 +1,26 @@
 """Bias that bins alone cause, without any noise: means, and slopes on or of a numeric column.
 
-A set has values that are uniform within their bin and independent of everything else there. With
-x a value, b(x) the middle of its bin and u the value in a set:
+The values of a set within a bin are drawn from the bin's density and are independent of everything
+else there. With x a value, b(x) the mean of its bin in the sets and u the value in a set:
 
-- *Mean.* E u = E b(x), so the error of the mean is E b(x) - E x. Where the density falls within a
-  bin, the mean of its records is below its middle.
-- *Predictor.* The sets keep cov(b(x), y), and Var(u) = Var b(x) + E w^2/12 for bins of width w. So
-  a slope on x is multiplied by cov(b(x), x)/Var(u). For a smooth density this is about 1 - 2 t,
-  with t the part of the variance within the bins; for a uniform one it is 1 - t.
+- *Mean.* E u = E b(x), so the error of the mean is E b(x) - E x. It is 0 if the values of a set
+  follow the fitted density; where they are uniform and the density falls within a bin, the mean of
+  its records is below its middle.
+- *Predictor.* The sets keep cov(b(x), y). So a slope on x is multiplied by cov(b(x), x)/Var(u).
+  With t the part of the variance within the bins, this is 1 - t with the fitted density, and about
+  1 - 2 t for uniform values of a smooth density.
 - *Outcome.* The sets keep the covariance of the predictor with b(y), so a slope of y is multiplied
-  by cov(b(y), y)/Var(y), if the mean of the predictor is linear in y. For a smooth density this is
-  1, because middles that are too high in one part of the density are too low in another (Sheppard
-  1898). It is below 1 if the density changes greatly within a bin, for example if most incomes are
-  in the first bin.
+  by cov(b(y), y)/Var(y), if the mean of the predictor is linear in y. With the fitted density this
+  is 1 - t. For uniform values of a smooth density it is 1, because middles that are too high in one
+  part of the density are too low in another (Sheppard 1898).
 
-E x and Var x are those of a density that is linear in each bin, with a slope estimated from the
-neighbouring bins. The distance between mean and middle of a bin is then w^2/12 times the relative
-slope, at most w/6. Where noise may explain the slope, the density is taken as constant. All of this
-is public.
+E x and Var x are those of the density that is fitted to the noisy counts
+(`dp_core.methods.bin_density`), whether or not the sets follow it. All of this is public.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,15 +28,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.bin_density.fitting import MOST_BINS, fitted
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
-from dp_core.schema.decoding import legal_range
+from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column, Schema
 from dp_core.wall.released import Released
 
 WIDE = 0.05
 """Relative change of a slope by bins from which the report names a column."""
-_SURE = 2.0
-"""A density's slope is used if it differs from 0 by more than this many standard errors."""
+HEAVY = 0.1
+"""Movement of the mean, in standard deviations, by uniform values in one bin, from which answers
+name the bin: its mean follows from the counts around it, and not from its own count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +67,46 @@ def bin_bias(column: Column, counts: NDArray[np.float64], standard_error: float)
         counts: Noisy counts of its codes, records; a last one for missing is ignored.
         standard_error: Standard error of a count due to noise, records.
     """
-    if column.levels or column.choice is not None or column.bins < 1:
+    if column.levels or column.choice is not None or not 1 <= column.bins <= MOST_BINS:
         return None
-    low, high = _ends(column)
-    width, middle = high - low, (low + high) / 2
-    # Whole numbers are uniform over k = high - low + 1 values, with variance (k^2 - 1)/12.
-    whole = column.kind != "number"
-    within = (np.square(width + 1) - 1) / 12 if whole else np.square(width) / 12
     kept = np.maximum(counts[: column.bins], 0.0)
     if kept.sum() <= 0:
         return None
     share = kept / kept.sum()
-    shift = _shifts(kept, width + whole, middle, standard_error) * within
-    shift = np.clip(shift, -width / 6, width / 6)
-    true, centre = middle + shift, float(share @ middle)
-    mean = float(share @ true)
-    between = float(share @ np.square(middle - centre))
-    covariance = float(share @ ((middle - centre) * (true - mean)))
-    # The variance of a linear density in a bin is that of the uniform one less the squared shift.
-    variance = float(share @ (np.square(true - mean) + within - np.square(shift)))
-    of_set = between + float(share @ within)
-    if not (of_set > 0 and variance > 0):
+    of_set, true = BinValues.of(column), _as_fitted(column, counts, standard_error)
+    mean, spread = true.mean() / true.steps, true.variance() / true.steps**2
+    middle, even = of_set.mean() / of_set.steps, of_set.variance() / of_set.steps**2
+    centre, centre_of_set = float(share @ mean), float(share @ middle)
+    covariance = float(share @ ((middle - centre_of_set) * (mean - centre)))
+    variance = float(share @ (np.square(mean - centre) + spread))
+    variance_of_set = float(share @ (np.square(middle - centre_of_set) + even))
+    if not (variance_of_set > 0 and variance > 0):
         return None
-    return BinBias(centre - mean, variance**0.5, covariance / of_set, covariance / variance)
+    return BinBias(
+        centre_of_set - centre,
+        variance**0.5,
+        covariance / variance_of_set,
+        covariance / variance,
+    )
+
+
+def heavy_bin(column: Column, counts: NDArray[np.float64], standard_error: float) -> int | None:
+    """Return the code of the bin whose density decides most about the mean; None if none does.
+
+    Args:
+        column: Integer, number or date with public bins.
+        counts: Noisy counts of its codes, records; a last one for missing is ignored.
+        standard_error: Standard error of a count due to noise, records.
+    """
+    bias = bin_bias(column, counts, standard_error)
+    if bias is None:
+        return None
+    even = BinValues.of(dataclasses.replace(column, pieces=None))
+    true = _as_fitted(column, counts, standard_error)
+    kept = np.maximum(counts[: column.bins], 0.0)
+    moved = kept / kept.sum() * np.abs(even.mean() - true.mean()) / true.steps
+    code = int(np.argmax(moved))
+    return code if moved[code] > HEAVY * bias.deviation else None
 
 
 def wide_bins(released: Sequence[Released], schema: Schema) -> tuple[str, ...]:
@@ -113,29 +131,7 @@ def wide_bins(released: Sequence[Released], schema: Schema) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _ends(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the smallest and the largest value of each bin."""
-    least, most = map(float, legal_range(column))
-    edges = np.array([float(edge) for edge in column.edges])
-    if column.kind == "number":
-        return np.maximum(edges[:-1], least), np.minimum(edges[1:], most)
-    return np.maximum(np.ceil(edges[:-1]), least), np.minimum(np.ceil(edges[1:]) - 1, most)
-
-
-def _shifts(
-    counts: NDArray[np.float64],
-    width: NDArray[np.float64],
-    middle: NDArray[np.float64],
-    standard_error: float,
-) -> NDArray[np.float64]:
-    """Return the relative slope f'/f of the density in each bin; 0 where noise may explain it."""
-    if counts.size < 2:
-        return np.zeros_like(counts)
-    density, noise = counts / width, standard_error / width
-    before = np.maximum(np.arange(counts.size) - 1, 0)
-    after = np.minimum(np.arange(counts.size) + 1, counts.size - 1)
-    rise, apart = density[after] - density[before], middle[after] - middle[before]
-    sure = np.abs(rise) > _SURE * np.hypot(noise[after], noise[before])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = rise / apart / density
-    return np.where(sure & (density > _SURE * noise) & (density > 0), found, 0.0)
+def _as_fitted(column: Column, counts: NDArray[np.float64], standard_error: float) -> BinValues:
+    """Return the values within the bins if they follow the density fitted to noisy counts."""
+    pieces = fitted(column, counts, standard_error**2)
+    return BinValues.of(dataclasses.replace(column, pieces=pieces))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dp_core.bundle.published import Published
-from dp_core.bundle.report.pictures import estimate_column
+from dp_core.bundle.report.pictures.column_picture import estimate_column
 from dp_core.bundle.report.table_precision import Precision, precision_of
 from dp_core.inference.combine import IMPUTATIONS, Rule
 from dp_core.inference.combining_rules import rule_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -16,7 +17,9 @@ from dp_core.bundle.quality.relations import relations
 from dp_core.bundle.quality.table_fit import check_fit, comparable
 from dp_core.bundle.report.count_tables import MOST_CELLS, MOST_LISTED, count_tables, script
 from dp_core.bundle.report.example_code import example_code, size_factor
-from dp_core.bundle.report.pictures import Picture, picture, place_on_axis
+from dp_core.bundle.report.pair_map import pair_map
+from dp_core.bundle.report.pictures.column_picture import Picture, picture, place_on_axis
+from dp_core.bundle.report.pictures.heat_map import short_percent
 from dp_core.bundle.report.provenance import chosen, headline, listed, made_from
 from dp_core.bundle.report.table_precision import (
     CARE,
@@ -29,7 +32,9 @@ from dp_core.bundle.report.table_precision import (
     summary_sentence,
     table_rows,
 )
+from dp_core.bundle.report.weakest_tables import weakest_tables
 from dp_core.bundle.statement.citation import CITATION
+from dp_core.bundle.statement.declared_analyses import analyses_statement
 from dp_core.bundle.statement.deployment_registry import REGISTRY
 from dp_core.bundle.statement.release_json import origin_of, statement
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
@@ -42,12 +47,16 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 
-_TABLES_SHOWN = 500
+_TABLES_SHOWN = 250
 """Most tables listed under each verdict; the file of noisy tables has them all."""
 _VALUES_SHOWN = 3000
 """Most codes of all columns for which the values of wide pictures are also given as tables."""
+_MARKS_DRAWN = 1200
+"""Most codes in the pictures of all columns; further columns are counted instead of drawn."""
 _BETS = (1, 10, 50, 90)
 """Prior probabilities that a unit is in the file, in percent."""
+_SPARE = 0.05
+"""Least part of the budget, in percent, that is shown as not spent; less is rounding."""
 _STAGE_WORDS = {
     "domain": "choosing bins and levels",
     "total": "the number of rows",
@@ -90,9 +99,14 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         for column in schema.released
     ]
     rows_public = published.records if published.records_public else None
+    pooled = pool_release(schema, published.released, rows=rows_public)
     if not published.sets:
         # A column of no noisy table has nothing to show.
         pictures = [drawn for drawn in pictures if drawn.source]
+    drawn_marks = itertools.accumulate(len(drawn.marks) for drawn in pictures)
+    most = max(sum(marks <= _MARKS_DRAWN for marks in drawn_marks), 1)
+    undrawn = len(pictures) - most if len(pictures) > most else 0
+    pictures = pictures[:most]
     rows = sum(published.set_rows) / max(published.sets, 1)
     rule = rule_of(published.mode, published.sets)
     stated, best, enforced = statement(published, {}), published.best, published.enforced
@@ -113,6 +127,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         values=sum(len(drawn.marks) for drawn in pictures) <= _VALUES_SHOWN,
         summary=summary_sentence(fits),
         pictures=pictures,
+        undrawn=undrawn,
         chosen=chosen(published),
         weights=stated["sets"].get("weights"),
         code=example_code(published, known),
@@ -122,6 +137,9 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         relations=relations(published.released, published.schema, mode=published.mode),
         size_factor=size_factor(published),
         spending=_spending(published),
+        pairs=pair_map(published, pooled),
+        weakest=weakest_tables(lines, fits),
+        analyses=analyses_statement(published.plan),
         made_from=listed(made_from(published)),
         headline=headline(published),
         beyond=interactions(fits),
@@ -133,7 +151,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         care=100 * CARE,
         expected=published.not_met and expectations_in_words(published.written, published.not_met),
         expectations=EXPECTATIONS,
-        counts=count_tables(pool_release(schema, published.released, rows=rows_public), schema),
+        counts=count_tables(pooled, schema),
         largest=MOST_CELLS,
         most_listed=MOST_LISTED,
         script=script(),
@@ -159,6 +177,8 @@ def _template() -> Template:
     environment.filters["decimal"] = decimal
     environment.filters["ratio"] = ratio_text
     environment.filters["place"] = place_on_axis
+    environment.filters["short"] = lambda percent: short_percent(percent / 100)
+    environment.filters["tenth"] = tenth
     environment.filters["fraction"] = lambda text: decimal(Fraction(text))
     return environment.get_template("report.html.jinja")
 
@@ -188,14 +208,31 @@ def decimal(value: object) -> str:
     return f"{float(value):.6g}"  # type: ignore[arg-type]
 
 
-def _spending(published: Published) -> list[tuple[str, float]]:
-    """Return the charges of each stage in percent of the reserved total."""
+def tenth(value: float) -> str:
+    """Return a number with one decimal; nothing that prints as zero has a sign.
+
+    >>> tenth(-0.04), tenth(-0.06), tenth(12.34)
+    ('0.0', '-0.1', '12.3')
+    """
+    return f"{value:z.1f}"
+
+
+def _spending(published: Published) -> list[tuple[str, float, str]]:
+    """Return the charges of each stage in percent of the reserved total, with their style.
+
+    What was reserved and not spent is the last.
+    """
     spent: dict[str, Fraction] = {}
     for row in published.paid:
         if row.kind == "charge":
             stage = str(row.body["stage"])
             spent[stage] = spent.get(stage, Fraction(0)) + Fraction(str(row.body["cost"]))
-    return [
-        (_STAGE_WORDS.get(stage, stage), 100 * float(cost / published.currency.limit))
-        for stage, cost in spent.items()
+    limit = published.currency.limit
+    shares = [
+        (_STAGE_WORDS.get(stage, stage), 100 * float(cost / limit), f"spent{number % 7}")
+        for number, (stage, cost) in enumerate(spent.items())
     ]
+    left = 100 * float(1 - sum(spent.values(), Fraction(0)) / limit)
+    if shares and left >= _SPARE:
+        shares.append(("reserved and not spent", left, "spare"))
+    return shares

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from dp_core.bundle.published import Published
 from dp_core.bundle.statement.citation import suggested
 from dp_core.bundle.statement.decision import decision_statement
+from dp_core.bundle.statement.declared_analyses import analyses_statement
 from dp_core.bundle.statement.measurements import MEASUREMENTS, measurements_statement
 from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.bundle.statement.spent_budget import accounting_json
@@ -24,6 +25,7 @@ from dp_core.documents.canonical import canonical_json, digest
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import Origin, inference_statement
 from dp_core.methods import registry
+from dp_core.methods.bin_density.stated import statement as densities
 from dp_core.methods.replicates.survey_weights import in_words as total_in_words
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Relation, unit_words
@@ -35,12 +37,13 @@ from dp_core.wall.accounting.guarantee import Guarantee
 from dp_core.wall.ledger.ledger_position import Adoption, Total
 
 FORMAT_NAME = "dp-release bundle"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 """Increased whenever a sentence of the statement changes, because `verify` recomputes the sentences
 and cannot compare those of another version."""
-SAME_FACTS_SINCE = 4
+SAME_FACTS_SINCE = 5
 """Oldest format whose statements differ from the current ones in sentences only. It becomes
-`FORMAT_VERSION` whenever a key, a number or the meaning of one changes."""
+`FORMAT_VERSION` whenever a key, a number or the meaning of one changes. Format 5 has one more key
+with a sentence, `method.analyses`, which repeats the plan and is optional in format 4."""
 TOLERANCE = 1e-9
 """Relative deviation from a public total up to which the weights meet it."""
 STATEMENT = "release.json"
@@ -97,6 +100,7 @@ def statement(
         sign: Signs a message with the ledger's key; by default nothing is signed.
     """
     privacy, weights = published.privacy, weights_statement(published.schema, published.off)
+    analyses = analyses_statement(published.plan)
     document: dict[str, Any] = {
         "format": {"name": FORMAT_NAME, "version": FORMAT_VERSION},
         "release": {
@@ -126,6 +130,8 @@ def statement(
             "schema_sha256": digest(plain(published.schema.document)),
             "selection": plain(published.note),
             **({"domain": chosen(published.schema)} if published.schema.private else {}),
+            **densities_statement(published.schema),
+            **({"analyses": analyses} if analyses else {}),
         },
         "accounting": accounting_json(published.currency, privacy.relation, published.paid),
         "software": dict(sorted((published.software or software_versions()).items())),
@@ -172,6 +178,12 @@ def statement(
     document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
     document["sha256"] = digest(document)
     return document
+
+
+def densities_statement(schema: Schema) -> dict[str, object]:
+    """Return the key `densities` with the densities within bins; empty if there are none."""
+    stated = densities(schema)
+    return {"densities": stated} if stated else {}
 
 
 def weights_statement(schema: Schema, off: Sequence[float]) -> dict[str, object] | None:

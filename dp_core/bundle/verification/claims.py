@@ -12,6 +12,7 @@ from dp_core.bundle.statement.measurements import MEASUREMENTS
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
 from dp_core.documents.exact import exact_fraction
 from dp_core.errors import BadInput
+from dp_core.methods.bin_density.stated import with_statement as with_stated_densities
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import on_grid
 from dp_core.schema.privacy import Neighbours, Relation
@@ -241,6 +242,8 @@ def _schema(method: Mapping[str, Any]) -> Schema:
     if schema.private:
         # A check of its own compares these with the measurements.
         schema = resolved(schema, read_statement(method["domain"]))
+    # A check of its own compares these with the measurements too.
+    schema = with_stated_densities(schema, method.get("densities", []))
     positions = method["plan"]["spec"]["synthesize"].get("positions")
     return schema if positions is None else on_grid(schema, _whole(positions))
 

@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dp_core.bundle.statement.citation import suggested
+from dp_core.bundle.statement.declared_analyses import analyses_statement
 from dp_core.bundle.statement.measurements import MEASUREMENTS
 from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.bundle.statement.release_json import (
     STATEMENT,
     adopted_json,
     currency_json,
+    densities_statement,
     guaranteed_json,
     origin_of,
     total_json,
@@ -94,6 +96,10 @@ def check_statement(
     for section, names in _SECTIONS.items():
         if section == "method" and claims.schema.private:
             names = names | {"domain"}
+        if section == "method":
+            names = names | {*densities_statement(claims.schema)}
+        if section == "method" and analyses_statement(claims.plan):
+            names = names | {"analyses"}
         if section == "ledger" and claims.adoptions:
             names = names | {"adopted"}
         wrong += [
@@ -168,6 +174,12 @@ def _remade(
     yield ("method", "schema_sha256"), spec["schema"]["sha256"]
     if claims.schema.private:
         yield ("method", "domain"), chosen(claims.schema)
+    for name, value in densities_statement(claims.schema).items():
+        yield ("method", name), value
+    analyses = analyses_statement(claims.plan)
+    # Statements of format 4 do not have this key.
+    if analyses and (is_current(document) or "analyses" in document["method"]):
+        yield ("method", "analyses"), analyses
 
     yield ("ledger", "currency"), currency_json(claims.currency)
     yield ("ledger", "totals"), [total_json(total) for total in claims.totals]

@@ -42,6 +42,8 @@ from dp_core.display.page import Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
+from dp_core.methods.bin_density.fitting import may_have_density, with_densities
+from dp_core.methods.bin_density.stated import agree
 from dp_core.schema.definition import Schema
 from dp_core.spec.chosen_domain import choose
 from dp_core.wall.accounting.composition import Composition, Terms
@@ -355,6 +357,8 @@ def _tables(folder: Path, claims: Claims) -> list[Check]:
     found = [_guard("tables", lambda: check_tables(measured, claims.payer))]
     if claims.schema.private:
         found.append(_guard("domain", lambda: _domain(measured, claims.schema)))
+    if any(map(may_have_density, claims.schema.columns)) and claims.schema.coarse is None:
+        found.append(_guard("densities", lambda: _densities(measured, claims.schema)))
     return found
 
 
@@ -373,3 +377,16 @@ def _domain(measured: Sequence[Measured], schema: Schema) -> str | tuple[str, ..
         != (choices[column.name].codes, choices[column.name].pieces)
     )
     return wrong or f"The bins and levels of {len(choices)} columns follow from the noisy counts."
+
+
+def _densities(measured: Sequence[Measured], schema: Schema) -> str | tuple[str, ...]:
+    """Return that the noisy tables imply the stated densities, or for which columns not."""
+    implied = with_densities(schema, measured)
+    wrong = tuple(
+        f"The density of {column.name!r:.40} within its bins in {STATEMENT} does not follow from"
+        f" the noisy tables in {MARGINALS}."
+        for column, other in zip(schema.columns, implied.columns, strict=True)
+        if not agree(column.pieces, other.pieces)
+    )
+    stated = sum(column.pieces is not None for column in schema.columns)
+    return wrong or f"The densities within bins of {stated} columns follow from the noisy tables."

@@ -21,7 +21,6 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +34,7 @@ from dp_core.methods.reconstruction.estimates.consistency import (
     shared,
 )
 from dp_core.methods.replicates.dual_newton import Floats, with_sums
+from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column, Schema
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -334,18 +334,7 @@ def _replaced(domain: Domain, item: Released, settled: Mapping[Clique, Floats]) 
 def _points(column: Column) -> Points:
     if column.levels:
         return Points(None)
-    # The largest integer or day of a bin is one below the next edge.
-    less = Fraction(0) if column.kind == "number" else Fraction(1)
-    edges, places = column.edges, np.arange(column.bins)
-    weights = np.ones(column.bins)
-    choice = column.choice
-    if choice is not None and choice.codes is not None:
-        # Decoding draws values within the bin with these weights, not uniformly (`codec.decode`).
-        starts = [start for start, _ in choice.pieces]
-        edges = tuple(choice.among.edges[place] for place in (*starts, choice.among.bins))
-        places = np.searchsorted(choice.codes, starts, side="right")
-        weights = np.array([weight for _, weight in choice.pieces], dtype=np.float64)
-    middles = np.array([float(low + high - less) / 2 for low, high in itertools.pairwise(edges)])
-    means = np.bincount(places, weights * middles) / np.bincount(places, weights)
+    values = BinValues.of(column)
+    means = values.mean() / values.steps
     missing = [math.nan] if column.missing_code is not None else []
     return Points(np.array([*means, *missing]))

@@ -12,7 +12,15 @@ from dp_core.documents.node import Node, one_of
 from dp_core.documents.typed_text import shown
 from dp_core.errors import similar
 from dp_core.schema.bin_edges import MAX_CODES, Scale, empty_bin, exact_text, read_bins
-from dp_core.schema.definition import MISSING_LABEL, Column, Kind, Level, Missing, OutOfRange
+from dp_core.schema.definition import (
+    MISSING_LABEL,
+    Column,
+    DensityWord,
+    Kind,
+    Level,
+    Missing,
+    OutOfRange,
+)
 from dp_core.schema.reading.calibration_reader import check_weight
 from dp_core.schema.reading.code_list_reader import levels_of_codes, read_code_list, read_grouping
 from dp_core.schema.reading.private_domain_reader import (
@@ -26,10 +34,11 @@ from dp_core.schema.reading.private_domain_reader import (
 KINDS: tuple[Kind, ...] = ("category", "ordinal", "integer", "number", "date")
 _MISSING: tuple[Missing, ...] = ("reject", "level")
 OUT_OF_RANGE: tuple[OutOfRange, ...] = ("reject", "clip", "missing")
+DENSITIES: tuple[DensityWord, ...] = ("fitted", "uniform")
 ROLES = ("id", "weight")
 _COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_range")
 _LEVELLED = ("levels", "groups", "codes", "group", "follows", "map")
-_BINNED = ("min", "max", "bins", "edges")
+_BINNED = ("min", "max", "bins", "edges", "density")
 COLUMN_EXAMPLE = "{type: integer, min: 0, max: 80}"
 _LISTS = ("levels", "missing_values", "edges")
 _LISTED = "list them under `levels`, as [low, high] or {1: low, 2: high}"
@@ -81,6 +90,7 @@ def read_column(
     missing_values: tuple[str, ...],
     out_of_range: OutOfRange,
     folder: Path | None,
+    density: DensityWord = "fitted",
 ) -> Column:
     """Return a column as the schema defines it.
 
@@ -90,6 +100,7 @@ def read_column(
         missing_values: The file's texts for missing, used if the column states none.
         out_of_range: The file's policy, used if the column states none.
         folder: Folder of the schema file, where code lists are found; None for a plain mapping.
+        density: The file's density within public bins, used if the column states none.
 
     Raises:
         BadInput: naming file, line, key and what is expected there.
@@ -127,6 +138,7 @@ def read_column(
         column = _with_levels(column, node, keys, folder)
     else:
         column = _with_bins(column, node, keys, kind)
+        column = replace(column, density=_density(keys.get("density"), column, density))
     if "role" in keys:
         keys["role"].choice(ROLES)
         column = replace(column, role="weight")
@@ -276,6 +288,17 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
             f" {decimals} decimals; allow more decimals or make fewer bins."
         )
     return replace(column, edges=bins.edges, minimum=bins.minimum, maximum=bins.maximum)
+
+
+def _density(own: Node | None, column: Column, default: DensityWord) -> DensityWord:
+    if column.choice is None:
+        return default if own is None else one_of(own, DENSITIES)
+    if own is not None:
+        raise own.error(
+            "bins that are chosen privately have a density of their own, from the noisy counts that"
+            " choose them; remove `density`, or state `edges`."
+        )
+    return "fitted"
 
 
 def _read_format(node: Node) -> str:

@@ -115,6 +115,8 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
             document["edges"] = [text(edge) for edge in column.edges]
         elif "bins" in keys:
             document["bins"] = keys["bins"].text() if scale == "date" else str(column.bins)
+        if column.density != "fitted":
+            document["density"] = column.density
         if column.decimals is not None:
             document["decimals"] = str(column.decimals)
         if column.format:

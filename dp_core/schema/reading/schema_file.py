@@ -4,7 +4,8 @@ Policies that the file states once and a column may state for itself:
 
 - `missing_values`: a column's own list replaces the global one;
 - `out_of_range`: the global `clip` applies to integer, number and date columns; categories and
-  ordinals keep `reject`. `missing` needs `missing: level`.
+  ordinals keep `reject`. `missing` needs `missing: level`;
+- `density`: applies to integer, number and date columns with public bins.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dp_core.schema.publication import UNSTATED, read_publication
 from dp_core.schema.reading.calibration_reader import check_one_weight, read_margins
 from dp_core.schema.reading.column_reader import (
     COLUMN_EXAMPLE,
+    DENSITIES,
     KINDS,
     OUT_OF_RANGE,
     ROLES,
@@ -43,6 +45,7 @@ _KEYS = (
     "rows_about",
     "missing_values",
     "out_of_range",
+    "density",
     "columns",
     "ignore",
     "impossible",
@@ -90,6 +93,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         keys["missing_values"].texts(example='["", "?"]') if ("missing_values" in keys) else ("",)
     )
     out_of_range = one_of(keys.get("out_of_range"), OUT_OF_RANGE)
+    density = one_of(keys.get("density"), DENSITIES)
     definitions = keys["columns"].ordered_entries(example=f"age: {COLUMN_EXAMPLE}")
     if not definitions:
         raise keys["columns"].error(f"has no column; add one, such as age: {COLUMN_EXAMPLE}.")
@@ -102,7 +106,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         unit = _read_unit(keys["unit"], missing_values, others, ignored)
     following = {name: node for name, node in definitions.items() if follows(node)}
     columns = tuple(
-        read_column(name, node, missing_values, out_of_range, folder)
+        read_column(name, node, missing_values, out_of_range, folder, density)
         for name, node in definitions.items()
         if name not in identifiers and name not in following
     )

@@ -19,6 +19,7 @@ from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.selection.selector import Selection
 from dp_core.spec.plan import Plan
 from dp_core.spec.steps.declared_forecast import parts
+from dp_core.spec.steps.fitted_densities import with_fitted_densities
 from dp_core.spec.steps.posterior_draws import PosteriorDraws
 from dp_core.spec.steps.seeded import generator
 from dp_core.wall.curator import Curator
@@ -50,9 +51,11 @@ def measure_analyses(
             returns the question to ask, so that a run that resumes after a crash asks the same. By
             default it returns the question that it was given.
     """
-    spec = plan.spec
-    if not spec.analyses:
+    if not plan.spec.analyses:
         return ()
+    # The questions follow from `released`, so the densities must not come from anywhere else.
+    plan = with_fitted_densities(plan, released)
+    spec = plan.spec
     draws = PosteriorDraws(plan, released, selections, rows=rows)
     costs = {part: plan.costs["analyses"] * share for part, share in parts(spec.analyses).items()}
     found: list[Totals] = []

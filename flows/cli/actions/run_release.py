@@ -12,6 +12,7 @@ import click
 
 from dp_core.errors import Held, ReleaseError, SchemaViolation, Unpublished
 from dp_core.spec.plan import Plan
+from flows.cli.missing_packages import require_pipeline
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, open_ledger
 from tasks.support.run_folder import FAILURE, REFUSAL, RunFolder
@@ -33,6 +34,7 @@ def make(
     **options: Any,
 ) -> PublishedRelease:
     """Run the release flow with progress on the terminal."""
+    require_pipeline()
     from flows.cli.terminal.progress import StageProgress
     from flows.engine.engine_failures import stopped_outside
     from flows.engine.orphaned_servers import end_orphans, mark

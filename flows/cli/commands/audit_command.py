@@ -8,6 +8,7 @@ import click
 
 from dp_core.errors import BadInput, nearest
 from flows.cli.command_parts import answering, cli, json_wanted
+from flows.cli.completion import METHOD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 @cli.command("audit")
 @click.option("--quick", is_flag=True, help="Audit each release once; the units alternate.")
 @click.option(
-    "--method", "methods", multiple=True, metavar="NAME", help="Preset to audit; repeatable."
+    "--method",
+    "methods",
+    type=METHOD,
+    multiple=True,
+    metavar="NAME",
+    help="Preset to audit; repeatable.",
 )
 @click.option(
     "--seed",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flows.cli.command_parts import PATH, CommandGroup, answering, cli, this_home
+from flows.cli.missing_packages import require_pipeline
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,6 +43,7 @@ def apply_file(file: Path) -> AppliedAutomations:
     PREFECT_API_URL names the server. DP_RELEASE_ALERT_WEBHOOK (a URL) or DP_RELEASE_ALERT_BLOCK (a
     notification block of the server, such as slack-webhook/night) names the recipient.
     """
+    require_pipeline()
     from flows.engine.settings import prepare
 
     prepare(this_home())

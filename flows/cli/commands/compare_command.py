@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flows.cli.command_parts import PATH, answering, cli, json_wanted, this_home
+from flows.cli.completion import METHOD
 
 if TYPE_CHECKING:
     from flows.answers.comparison_answers import ComparisonAnswer
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 @click.option("--reason", metavar="TEXT", help="Why it is public; required.")
 @click.option("--out", metavar="DIR", type=PATH, help="Folder for tables and plots.")
 @click.option(
-    "--method", "methods", multiple=True, metavar="NAME", help="Preset to compare; repeatable."
+    "--method",
+    "methods",
+    type=METHOD,
+    multiple=True,
+    metavar="NAME",
+    help="Preset to compare; repeatable.",
 )
 @click.option(
     "--epsilon", "epsilons", multiple=True, metavar="E", help="Epsilon to compare; repeatable."

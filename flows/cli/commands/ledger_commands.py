@@ -39,6 +39,7 @@ from flows.cli.command_parts import (
     the_ledger,
     this_home,
 )
+from flows.cli.completion import ACCOUNT, RELEASE, WORD
 
 if TYPE_CHECKING:
     from dp_core.wall.ledger.budget_periods import Period
@@ -54,21 +55,25 @@ def ledger() -> None:
 
 
 @ledger.command("open")
-@click.argument("account")
+@click.argument("account", type=ACCOUNT)
 @click.option("--epsilon", required=True, metavar="E", help="Total epsilon.")
 @click.option("--delta", default="0", metavar="D", help="Total delta; 0 allows pure releases only.")
-@click.option("--neighbours", default="add-remove", help="add-remove or replace-one.")
-@click.option("--unit", default="row", help="Who is protected: row or person.")
-@click.option("--composition", default="basic", help="Composition of releases: basic or zcdp.")
+@click.option("--neighbours", type=WORD, default="add-remove", help="add-remove or replace-one.")
+@click.option("--unit", type=WORD, default="row", help="Who is protected: row or person.")
+@click.option(
+    "--composition", type=WORD, default="basic", help="Composition of releases: basic or zcdp."
+)
 @click.option("--own-delta", default="0", metavar="D", help=_OWN_DELTA)
 @click.option("--owner", metavar="NAME", help="Who is responsible for it; default: --by.")
-@click.option("--per", metavar="PERIOD", help="Limit each month, quarter or year.")
+@click.option("--per", type=WORD, metavar="PERIOD", help="Limit each month, quarter or year.")
 @click.option("--period-epsilon", metavar="E", help="Epsilon allowed in one period.")
 @click.option(
     "--period-delta", metavar="D", help="Delta of one period; for zcdp, its own delta (all)."
 )
 @click.option("--carry-over", is_flag=True, help="Keep unused allowance for later periods.")
-@click.option("--within", metavar="ACCOUNT", help="Account whose total also limits this one.")
+@click.option(
+    "--within", type=ACCOUNT, metavar="ACCOUNT", help="Account whose total also limits this one."
+)
 @click.option("--approved-plans-only", is_flag=True, help="Run approved plans only.")
 @decided
 @answering("ledger_views.opened")
@@ -123,7 +128,7 @@ def ledger_open(
 
 
 @ledger.command("raise")
-@click.argument("account")
+@click.argument("account", type=ACCOUNT)
 @click.option("--epsilon", metavar="E", help="New total epsilon.")
 @click.option("--delta", metavar="D", help="New total delta.")
 @click.option("--period-epsilon", metavar="E", help="New epsilon of one period.")
@@ -167,8 +172,10 @@ def ledger_raise(
 
 
 @ledger.command("restate")
-@click.argument("account")
-@click.option("--composition", required=True, help="Composition of releases: basic or zcdp.")
+@click.argument("account", type=ACCOUNT)
+@click.option(
+    "--composition", type=WORD, required=True, help="Composition of releases: basic or zcdp."
+)
 @click.option("--own-delta", default="0", metavar="D", help=_OWN_DELTA)
 @click.option(
     "--period-delta", metavar="D", help="New delta of one period; for zcdp, its own delta."
@@ -206,7 +213,7 @@ def ledger_restate(
 
 
 @ledger.command("close")
-@click.argument("account")
+@click.argument("account", type=ACCOUNT)
 @decided
 @answering("ledger_views.closed")
 def ledger_close(account: str, by: str, reason: str) -> answers.ClosedAccount:
@@ -219,7 +226,7 @@ def ledger_close(account: str, by: str, reason: str) -> answers.ClosedAccount:
 
 
 @ledger.command("allow-retry")
-@click.argument("account")
+@click.argument("account", type=ACCOUNT)
 @decided
 @answering("ledger_views.retry_allowed")
 def ledger_allow_retry(account: str, by: str, reason: str) -> answers.AllowedAttempts:
@@ -274,7 +281,7 @@ def ledger_keygen(file: Path, replaces: str | None, by: str, reason: str) -> ans
 
 
 @ledger.command("show")
-@click.argument("account", required=False)
+@click.argument("account", type=ACCOUNT, required=False)
 @answering("ledger_views.shown")
 def ledger_show(account: str | None) -> answers.AccountAnswer | answers.AllAccounts:
     """Show total, reserved, spent and left."""
@@ -287,8 +294,8 @@ def ledger_show(account: str | None) -> answers.AccountAnswer | answers.AllAccou
 
 
 @ledger.command("charges")
-@click.argument("account")
-@click.option("--release", metavar="NAME", help="Charges of this release only.")
+@click.argument("account", type=ACCOUNT)
+@click.option("--release", type=RELEASE, metavar="NAME", help="Charges of this release only.")
 @answering("ledger_views.charges")
 def ledger_charges(account: str, release: str | None) -> answers.Charges:
     """List the charges to an account."""
@@ -299,7 +306,7 @@ def ledger_charges(account: str, release: str | None) -> answers.Charges:
 
 @ledger.command("forecast")
 @click.argument("spec", type=PATH)
-@click.option("--every", metavar="PERIOD", help="Make one each month, quarter or year.")
+@click.option("--every", type=WORD, metavar="PERIOD", help="Make one each month, quarter or year.")
 @answering("ledger_views.forecast")
 def ledger_forecast(spec: Path, every: str | None) -> Forecast:
     """Show how many more releases of a spec fit, and until when.

@@ -23,6 +23,7 @@ from flows.cli.command_parts import (
     ledger_if_any,
     this_home,
 )
+from flows.cli.completion import RELEASE, STAGE
 from flows.monitoring.log import FORMATS
 
 if TYPE_CHECKING:
@@ -73,7 +74,10 @@ def demo(out: Path | None, verbose: bool) -> answers.PublishedRelease:
 @click.argument("spec", type=PATH)
 @answering("release_views.plan")
 def plan(spec: Path) -> PlanAnswer:
-    """Show the cost and noise of a release; opens no data."""
+    """Show the cost and noise of a release; opens no data.
+
+    The exit code is 3 if the ledger would refuse the release.
+    """
     from dp_core.spec.plan import make_plan
     from flows.answers.plan_answers import plan_answer
     from tasks.run.earlier_releases import load_release
@@ -97,8 +101,10 @@ def run(spec: Path, out: Path, **options: Any) -> answers.PublishedRelease:
 
 
 @cli.command()
-@click.argument("release")
-@click.option("--from", "stage", metavar="STAGE", help="Make a finished stage again from here.")
+@click.argument("release", type=RELEASE)
+@click.option(
+    "--from", "stage", type=STAGE, metavar="STAGE", help="Make a finished stage again from here."
+)
 @run_options
 @answering("release_views.published")
 def resume(release: str, stage: str | None, **options: Any) -> answers.PublishedRelease:
@@ -115,7 +121,7 @@ def resume(release: str, stage: str | None, **options: Any) -> answers.Published
 
 
 @cli.command()
-@click.argument("release", required=False)
+@click.argument("release", type=RELEASE, required=False)
 @answering("release_views.shown")
 def status(release: str | None) -> answers.ReleaseStatus | answers.AllStatuses:
     """Show stages, budget, and which process is at work."""
@@ -129,7 +135,7 @@ def status(release: str | None) -> answers.ReleaseStatus | answers.AllStatuses:
 
 
 @cli.command()
-@click.argument("release")
+@click.argument("release", type=RELEASE)
 @answering("release_views.abandoned")
 def abandon(release: str) -> answers.EndedRelease:
     """Abandon a release; its charges and name stay used."""
@@ -139,7 +145,7 @@ def abandon(release: str) -> answers.EndedRelease:
 
 
 @cli.command()
-@click.argument("release")
+@click.argument("release", type=RELEASE)
 @decided
 @answering("release_views.looked")
 def look(release: str, by: str, reason: str) -> answers.RecordedLook:
@@ -151,7 +157,7 @@ def look(release: str, by: str, reason: str) -> answers.RecordedLook:
 
 
 @cli.command("data-docs")
-@click.argument("release")
+@click.argument("release", type=RELEASE)
 @answering("release_views.documented")
 def data_docs(release: str) -> answers.DataDocs:
     """Make Great Expectations' pages of a validation, for staff."""
@@ -166,7 +172,7 @@ def data_docs(release: str) -> answers.DataDocs:
 
 
 @cli.command()
-@click.argument("release")
+@click.argument("release", type=RELEASE)
 @click.option("--out", metavar="DIR", type=PATH, help="New folder; default: that of `run`.")
 @decided
 @answering("release_views.published")
@@ -182,7 +188,7 @@ def publish(release: str, out: Path | None, by: str, reason: str) -> answers.Pub
 
 
 @cli.command()
-@click.argument("release")
+@click.argument("release", type=RELEASE)
 @decided
 @answering("release_views.withdrawn")
 def withdraw(release: str, by: str, reason: str) -> answers.EndedRelease:

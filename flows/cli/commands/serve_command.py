@@ -9,6 +9,7 @@ import click
 
 from dp_core.errors import BadInput
 from flows.cli.command_parts import PATH, cli, this_home
+from flows.cli.missing_packages import require_pipeline
 
 
 @cli.command("serve")
@@ -23,6 +24,7 @@ def serve(template: Path, cron: str, zone: str, out_root: Path, dask: str | None
     It needs only a Prefect server (`prefect server start`, PREFECT_API_URL). It also continues
     unfinished releases, and verifies ledger and bundles every night.
     """
+    require_pipeline()
     from flows.cli.actions.serving import check_schedule, run_until_stopped, served
     from flows.engine.configured_server import require_server
     from flows.engine.settings import prepare

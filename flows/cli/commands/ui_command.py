@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from flows.cli.command_parts import cli, this_home
+from flows.cli.missing_packages import require_pipeline
 
 
 @cli.command("ui")
@@ -15,6 +16,7 @@ def ui(port: int) -> None:
     It shows the runs that `run` and `resume` made without PREFECT_API_URL. The pages are for staff
     and are open on this machine only. They ask for the secret that is printed beside their URL.
     """
+    require_pipeline()
     from flows.engine.pages import show_pages
     from flows.engine.settings import prepare, require_room
 

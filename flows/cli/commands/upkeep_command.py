@@ -9,6 +9,7 @@ import click
 
 from dp_core.errors import BadInput
 from flows.cli.command_parts import cli, this_home
+from flows.cli.missing_packages import require_pipeline
 
 
 @cli.command("upkeep")
@@ -21,6 +22,7 @@ def upkeep(task: str) -> None:
              Without a Prefect server, only the caller sees the result.
     sweep    Return killed and failed runs to their worker.
     """  # noqa: D301 (click's sign for text that is not to be wrapped)
+    require_pipeline()
     from flows.engine.configured_server import require_server, server_fault
     from flows.engine.settings import prepare
 

@@ -10,7 +10,6 @@ from rich.console import Console
 from dp_core.display.page_text import fact, sentence, table_of
 from dp_core.schema.privacy import unit_words
 from dp_core.spec.presets import PRESETS
-from flows.answers import release_answers as answers
 from flows.answers.amounts import unit_of
 from flows.cli.terminal.view_parts import (
     amount_words,
@@ -23,6 +22,7 @@ from flows.cli.terminal.view_parts import (
 )
 
 if TYPE_CHECKING:
+    from flows.answers import release_answers as answers
     from flows.answers.plan_answers import PlanAnswer
     from flows.answers.wanted_answers import WantedMargin
 
@@ -103,6 +103,8 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
     """Yield what to know about a plan besides its tables."""
     for choice in plan.choices or ():
         yield f"{choice.in_words}."
+    for bin_ in plan.wide_bins or ():
+        yield bin_.in_words
     if plan.bins_unused:
         yield (
             f"{plan.method} uses the bins of {', '.join(plan.bins_unused)} for plots and"
@@ -133,11 +135,7 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
 
 def _account(console: Console, plan: PlanAnswer) -> None:
     room = plan.room
-    if room.left is None:
-        sentence(console, room.account_missing or "")
-    elif room.account_closed:
-        console.print(f"Account {plan.account!r}, or an account above it, is closed.")
-    else:
+    if room.left is not None and not room.account_closed:
         left = left_of(plan.account, room.left, room.above)
         fits = "not enough for this release"
         if plan.measurements:
@@ -148,15 +146,18 @@ def _account(console: Console, plan: PlanAnswer) -> None:
         if more := room.more_with_gaussian_noise:
             said += f" With `measure: {{noise: gaussian}}`, enough for {plural(more, 'release')}."
         sentence(console, said)
-    approval = room.approval
-    if approval is None:
-        return
-    if approval.approved:
-        words = f"by {approval.by} on {approval.day}: {approval.reason}"
-    else:
-        owners = " and ".join(approval.waits_for)
-        words = f"required from {owners}: dp-release ledger approve SPEC --by NAME --reason TEXT"
-    fact(console, "Approval", words)
+    if approval := room.approval:
+        if approval.approved:
+            words = f"by {approval.by} on {approval.day}: {approval.reason}"
+        else:
+            owners = " and ".join(approval.waits_for)
+            words = (
+                f"required from {owners}: dp-release ledger approve SPEC --by NAME --reason TEXT"
+            )
+        fact(console, "Approval", words)
+    if room.refused:
+        row = f" (runbook: {room.refused.runbook})" if room.refused.runbook else ""
+        sentence(console, f"The ledger would refuse this release. {room.refused.error}{row}")
 
 
 def _planned_tables(console: Console, plan: PlanAnswer) -> None:
@@ -281,7 +282,9 @@ def demo(console: Console, made: answers.PublishedRelease) -> None:
 
 def shown(console: Console, answer: answers.ReleaseStatus | answers.AllStatuses) -> None:
     """Print one release, or a line for each."""
-    if isinstance(answer, answers.AllStatuses):
+    from flows.answers.release_answers import AllStatuses
+
+    if isinstance(answer, AllStatuses):
         _statuses(console, answer)
     else:
         status(console, answer)

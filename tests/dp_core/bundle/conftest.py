@@ -20,6 +20,7 @@ from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
 from dp_core.documents.canonical import digest
 from dp_core.documents.names import interaction_step, table_step
+from dp_core.methods.bin_density.fitting import with_densities
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Noise, Privacy
@@ -278,7 +279,7 @@ def make_published(
         currency=currency,
         method="fixed",
         plan=plan,
-        schema=schema,
+        schema=with_densities(schema, (*measurements, *interactions)),
         ledger="6d3c5c1e",
         account=ACCOUNT,
         receipts=tuple(chain.receipts),

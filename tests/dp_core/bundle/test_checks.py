@@ -7,14 +7,28 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
+from dp_core.analysis.comparison.utility_page import UtilityPage
 from dp_core.confidential.utility import utility, write_utility
 from dp_core.errors import StageFailed
 from dp_core.metrics.marginal_error import Tally, average_tvd
+from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Marginal
 
 DOMAIN = Domain(("a", "b", "c"), (10, 8, 3))
+COLUMNS = {"a": (10, "<i>"), "b": (8, "b"), "c": (3, "c")}
+SCHEMA = parse_schema(
+    {
+        "version": "1",
+        "title": "<b>A & B</b>",
+        "columns": {
+            name: {"type": "category", "levels": [f"{label}{code}" for code in range(size)]}
+            for name, (size, label) in COLUMNS.items()
+        },
+    }
+)
+PAGE = UtilityPage(title=SCHEMA.title, schema=SCHEMA, released=(), records=100)
 
 
 def dataset(rows: int, seed: int) -> Dataset:
@@ -59,7 +73,7 @@ def test_a_file_of_one_column_has_one_way_tables_only():
 
 def test_confidential_figures_say_so_first_and_are_the_owner_s_only(tmp_path):
     found = utility(*counters(), DOMAIN, cell_limit=50)
-    write_utility(tmp_path / "internal", found, title="<b>A & B</b>")
+    write_utility(tmp_path / "internal", found, PAGE)
 
     assert stat.S_IMODE((tmp_path / "internal").stat().st_mode) == 0o700
     for name in ("utility.json", "utility.html"):
@@ -77,4 +91,4 @@ def test_an_internal_folder_that_cannot_be_written_is_a_sentence(tmp_path):
     (tmp_path / "internal").write_text("a file")
     found = utility(*counters(), DOMAIN)
     with pytest.raises(StageFailed, match="could not be written"):
-        write_utility(tmp_path / "internal", found, title="t")
+        write_utility(tmp_path / "internal", found, PAGE)

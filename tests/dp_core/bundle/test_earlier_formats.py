@@ -9,7 +9,7 @@ import pytest
 
 from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.statement import release_json
-from dp_core.bundle.statement.release_json import FORMAT_VERSION
+from dp_core.bundle.statement.release_json import FORMAT_VERSION, SAME_FACTS_SINCE
 from dp_core.bundle.verification import verify as verify_module
 from dp_core.bundle.verification import wording
 from dp_core.bundle.verification.verify import verify
@@ -120,7 +120,7 @@ def test_citation_and_registry_entry_of_an_earlier_program_are_undecided(earlier
     assert "files" in {check.name for check in found.failures if check.decided}
 
 
-@pytest.mark.parametrize("version", [FORMAT_VERSION + 1, FORMAT_VERSION - 1, "4", True, None])
+@pytest.mark.parametrize("version", [FORMAT_VERSION + 1, SAME_FACTS_SINCE - 1, "4", True, None])
 def test_a_format_with_other_facts_is_not_a_fault(earlier, version):
     document = statement_of(earlier)
     document["format"]["version"] = version

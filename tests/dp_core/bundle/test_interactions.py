@@ -14,7 +14,7 @@ from dp_core.bundle.quality.relations import measured_cliques
 from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable, tally_sets
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import report
-from dp_core.bundle.report.pictures import estimate_column, picture
+from dp_core.bundle.report.pictures.column_picture import estimate_column, picture
 from dp_core.bundle.report.provenance import headline, made_from
 from dp_core.bundle.report.table_precision import interactions, precision_of, table_rows
 from dp_core.bundle.verification.figures_check import counts_of_sets

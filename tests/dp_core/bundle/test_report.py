@@ -15,16 +15,22 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from dp_core.bundle.quality.table_fit import TableFit, tally_sets
+from dp_core.bundle.quality.table_fit import TableFit, check_fit, tally_sets
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import bets, report
-from dp_core.bundle.report.pictures import estimate_column, picture, place_on_axis
+from dp_core.bundle.report.pictures.column_picture import estimate_column, picture, place_on_axis
+from dp_core.bundle.report.pictures.density import density
+from dp_core.bundle.report.pictures.heat_map import shown_columns
 from dp_core.bundle.report.table_precision import table_rows, within_words
-from dp_core.schema.definition import Choice, Margin
+from dp_core.bundle.report.weakest_tables import weakest_tables
+from dp_core.schema.definition import Choice, Column, Margin
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Measurement
+from tests.dp_core.bundle.conftest import Survey
 
-VOID = {"meta", "col", "line", "rect", "br", "hr"}
+VOID = {"meta", "col", "br", "hr"}
 
 
 class Page(HTMLParser):
@@ -118,7 +124,8 @@ def test_the_page_says_what_was_protected_and_what_was_not(page):
         "ε = 1",
         "one row added or removed",
         "Not covered by this guarantee",
-        "one-way tables 50 %, the chosen tables 50 %",
+        "one-way tables 50 %",
+        "the chosen tables 50 %",
         "usually has an error of at most",
         "Never stack the sets into one file",
         "These intervals are too narrow",
@@ -244,7 +251,8 @@ def test_marks_stay_on_the_picture(release):
             assert all(0 <= place_on_axis(share, drawn.top) <= 100 for share in shares)
             assert max(mark.sets) <= drawn.top
             assert min(mark.sets) <= mark.synthetic <= max(mark.sets)
-        assert drawn.wide == (column.size > 16)
+        assert (drawn.density is not None) == (column.name in {"age", "height"})
+        assert not drawn.wide
         assert len(drawn.ticks) <= 4
 
 
@@ -344,3 +352,86 @@ def test_a_weight_is_in_no_example_of_a_regression(release, replace, weight):
     ]
     schema = replace(published.schema, columns=tuple(columns))
     assert weight not in example_code(replace(published, schema=schema)).formula
+
+
+def wide_release(make, columns: int):
+    """Return the report of a release with many columns and all pairs of neighbouring ones."""
+    build, _ = make
+    schema = parse_schema(
+        {
+            "version": "1",
+            "title": "Wide",
+            "columns": {
+                f"q{number}": {"type": "category", "levels": [str(level) for level in range(10)]}
+                for number in range(columns)
+            },
+        }
+    )
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 10, (columns, 200)).astype(np.uint16)
+    pairs = tuple(itertools.pairwise(schema.domain.columns))
+    published, data = build(survey=Survey(schema, Dataset(schema.domain, codes), pairs))
+    tallies = tally_sets(schema.domain, published.released, [[one] for one in data])
+    return report(published, tallies)
+
+
+def squares(text: str) -> int:
+    return text.split('class="heatmap')[1].partition("</svg>")[0].count("<rect")
+
+
+def test_the_page_of_a_wide_file_is_limited_and_says_what_it_leaves_out(make):
+    narrow, wide = wide_release(make, 20), wide_release(make, 150)
+
+    assert "left out" not in Page(narrow).text
+    assert squares(narrow) == 20 * 19 // 2
+    assert squares(wide) == 60 * 59 // 2
+    said = Page(wide).text
+    assert "90 further columns are left out" in said  # of the pairs
+    assert "30 further columns are left out" in said  # of the pictures: 1200 codes are 120 columns
+    assert len(wide.encode()) < 1_500_000
+
+
+def test_pairs_of_a_wide_map_are_those_of_the_most_measured_columns():
+    columns = [f"c{number}" for number in range(70)]
+    states = {pair: "unmeasured" for pair in itertools.combinations(columns, 2)}
+    states["c3", "c69"] = states["c5", "c69"] = "measured"
+    shown = shown_columns(columns, states)
+
+    assert len(shown) == 60
+    assert {"c3", "c5", "c69"} <= {*shown}
+    assert list(shown) == sorted(shown, key=columns.index)
+
+
+def test_a_column_is_a_density_only_where_every_bin_can_be_seen():
+    def column(*edges: int) -> Column:
+        return Column(name="x", kind="integer", edges=tuple(map(Fraction, edges)))
+
+    even = density(column(0, 10, 20, 40), [25.0, 25.0, 50.0], [20.0, 30.0, 50.0], 5.0)
+    assert even is not None
+    assert [bar.width for bar in even.bars] == [25.0, 25.0, 50.0]
+    # Equal densities are equally high, whatever the width; the top is 35 percent in a bin of 10.
+    assert [bar.height for bar in even.bars] == pytest.approx([100 * 25 / 35] * 3, abs=0.01)
+    assert [bar.high for bar in even.bars] == pytest.approx(
+        [100 * height / 35 for height in (25, 35, 27.5)], abs=0.01
+    )
+    assert even.ticks == ((0.0, "0"), (25.0, "10"), (50.0, "20"), (100.0, "39"))
+    assert density(column(0, 1, 1000, 2000), [1.0, 50.0, 49.0], None, 0.0) is None
+    assert density(column(0, 1, 50, 100), [90.0, 5.0, 5.0], None, 0.0) is None
+
+
+def test_the_worst_tables_are_named(release):
+    published, data = release
+    tallies = tally_sets(published.schema.domain, published.released, [[one] for one in data])
+    fits = check_fit(published.released, tallies, records=published.records)
+    lines = table_rows(fits, records=published.records)
+    found = weakest_tables(lines, fits)
+
+    assert found.noisy[0].relative == max(line.relative for line in lines)
+    excess = {
+        fit.name: 100 * (np.mean(fit.set_tvd) - np.mean(fit.expected_tvd))
+        for fit in fits
+        if np.mean(fit.set_tvd) > np.mean(fit.expected_tvd) + 0.0005
+    }
+    assert {fit.name: pytest.approx(value) for fit, value in found.far} == excess
+    shares = [value for _, value in found.far]
+    assert shares == sorted(shares, reverse=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dp_core.bundle.statement.release_json import FORMAT_VERSION, render
+from dp_core.bundle.statement.release_json import FORMAT_VERSION, SAME_FACTS_SINCE, render
 from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
@@ -37,6 +37,7 @@ def test_a_bundle_as_it_was_written_passes_every_check(make, tmp_path, mode, pur
         "guarantee",
         "charges",
         "tables",
+        "densities",
         "checks",
         "decision",
         "sets",
@@ -88,7 +89,7 @@ def test_a_newer_format_asks_for_a_newer_program(broken):
 
 def test_an_older_format_asks_for_the_program_that_made_it(broken):
     document = statement_of(broken)
-    document["format"]["version"] = FORMAT_VERSION - 1
+    document["format"]["version"] = SAME_FACTS_SINCE - 1
     reseal(broken, document)
 
     assert "that made it" in failed(verify(broken))["statement"]

@@ -212,7 +212,8 @@ def test_plan_opens_no_door_to_a_second_account_under_a_misspelt_name(project, c
 def test_plan_makes_no_ledger(project, command, monkeypatch, tmp_path):
     monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "nowhere"))
     answer = command("plan", project.spec)
-    assert answer.code == 0
+    assert answer.code == 3
+    assert "Plan " in answer.out
     assert (
         "There is no account 'town'. No account is open yet. Open one with `dp-release ledger open"
         in answer.out
@@ -376,7 +377,7 @@ def test_swapped_arguments_are_recognised(project, command):
         ("epsilon: 1,", "epsilon: 1,0,", 2, "1.0 with a decimal point"),
         ("epsilon: 1,", "", 2, "epsilon"),
         ("1e-6", "2", 2, "privacy.delta: must be less than 1"),
-        ("account: town", "account: twon", 2, "Did you mean 'town'?"),
+        ("account: town", "account: twon", 3, "Did you mean 'town'?"),
         ("epsilon: 1,", "epsilon: 5,", 3, "has 2 left of 2. No release has used it yet."),
         ("1e-6}", "1e-4}", 3, "The largest privacy.delta that still fits is 1e-05."),
         ("1e-6}", "1e-6, neighbours: replace-one}", 3, "protects under add-remove"),

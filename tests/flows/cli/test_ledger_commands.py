@@ -278,6 +278,57 @@ def test_a_closed_account_is_not_closed_raised_or_forecast(project, command):
     assert entries(project) == count
 
 
+REFUSALS = {
+    "unknown account": ({"account": "twon"}, "no-account", "Did you mean 'town'?"),
+    "epsilon": ({"privacy": "{epsilon: 5, delta: 1e-6}"}, "budget-used-up", "has 2 left of 2"),
+    "delta": ({"privacy": "{epsilon: 1, delta: 1e-4}"}, "budget-used-up", "needs delta"),
+    "relation": (
+        {"privacy": "{epsilon: 1, delta: 1e-6, neighbours: replace-one}"},
+        "other-relation",
+        "protects under add-remove",
+    ),
+    "unit": ({"account": "persons"}, "other-relation", "protects one person"),
+    "closed": ({"account": "over"}, "account-closed", "is closed"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_plan_shows_the_plan_and_then_what_the_ledger_would_refuse(project, command, case):
+    project.open_account("persons", unit="person")
+    project.open_account("over")
+    command("ledger", "close", "over", *WHO)
+    changes, row, words = REFUSALS[case]
+    spec, count = project.write_spec(**changes), entries(project)
+    text = command("plan", spec)
+    assert text.code == 3
+    assert text.out.index("Plan ") < text.out.index(words)
+    answer = command("plan", spec, "--json")
+    assert (answer.code, answer.json["refused"]["runbook"]) == (3, row)
+    assert words in answer.json["refused"]["error"]
+    assert answer.json["plan_hash"] in text.out
+    run = command("run", spec, "--out", project.out)
+    assert_refused(run, 3, answer.json["refused"]["error"])
+    assert entries(project) == count
+
+
+def test_a_plan_that_was_paid_for_is_not_refused(project, command):
+    pay(project, privacy="{epsilon: 2, delta: 1e-6}")
+    answer = command("plan", project.spec, "--json")
+    assert (answer.code, answer.json["refused"]) == (0, None)
+    assert answer.json["more_such_releases"] == 0
+    spec = project.write_spec(release="next", privacy="{epsilon: 2, delta: 1e-6}")
+    answer = command("plan", spec, "--json")
+    assert (answer.code, answer.json["refused"]["runbook"]) == (3, "budget-used-up")
+
+
+def test_a_plan_that_needs_approval_and_does_not_fit_is_refused(guarded, command):
+    assert command("plan", guarded.spec).code == 0
+    spec = guarded.write_spec(account="guarded", privacy="{epsilon: 5, delta: 1e-6}")
+    answer = command("plan", spec, "--json")
+    assert (answer.code, answer.json["refused"]["runbook"]) == (3, "budget-used-up")
+    assert answer.json["approval"]["waits_for"] == ["Grace"]
+
+
 # -- approval
 
 

@@ -129,9 +129,9 @@ def test_a_release_that_is_under_way_ends_also_after_its_account_was_closed(town
 
 def test_an_unknown_account_names_the_nearest(town, tmp_path):
     # Without a command that would open a second budget for the same people.
-    with pytest.raises(BadInput, match=r"no account 'twon'\. Did you mean 'town'\?$"):
+    with pytest.raises(BudgetRefused, match=r"no account 'twon'\. Did you mean 'town'\?$"):
         reserve(town, plan_of(tmp_path, account="twon"))
-    with pytest.raises(BadInput, match=r"ledger open city --epsilon E --delta D"):
+    with pytest.raises(BudgetRefused, match=r"ledger open city --epsilon E --delta D"):
         reserve(town, plan_of(tmp_path, account="city"))
     for change in (
         lambda: town.account("twon"),
@@ -146,7 +146,7 @@ def test_an_unknown_account_names_the_nearest(town, tmp_path):
 
 
 def test_without_any_account_the_sentence_says_so(ledger, tmp_path):
-    with pytest.raises(BadInput, match="ledger open"):
+    with pytest.raises(BudgetRefused, match="ledger open"):
         reserve(ledger, plan_of(tmp_path))
 
 

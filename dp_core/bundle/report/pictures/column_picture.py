@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.bundle.report.pictures.density import Density, density
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import half_width, standard_deviation
@@ -21,7 +22,7 @@ from dp_core.schema.definition import Column
 from dp_core.wall.released import Measurement
 
 ROWS_AT_MOST = 16
-"""A column with more codes is drawn as one picture instead of a row per code."""
+"""Most codes with a row each. Of more levels the most frequent have one; of more bins none has."""
 _NORMAL = 1.959963984540054
 
 
@@ -62,7 +63,19 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One column, ready for the template."""
+    """One column, ready for the template.
+
+    Attributes:
+        column: Its name.
+        description: Its description in the schema; may be empty.
+        marks: One for each code.
+        source: Where the measured values come from; empty if no noisy table contains the column.
+        top: Share at the end of the axis, percent.
+        summary: What the picture shows, for those who do not see it.
+        ordered: Whether the codes are bins or ordered levels.
+        density: The column on its own axis; None if it is drawn code by code.
+        missing: The code of a missing value beside a density; None for none.
+    """
 
     column: str
     description: str
@@ -70,11 +83,31 @@ class Picture:
     source: str
     top: float
     summary: str
+    ordered: bool
+    density: Density | None = None
+    missing: Mark | None = None
 
     @property
     def wide(self) -> bool:
-        """Whether there are too many codes for a row each."""
-        return len(self.marks) > ROWS_AT_MOST
+        """Whether the codes are drawn side by side, because they are too many for a row each."""
+        return self.density is None and self.ordered and len(self.marks) > ROWS_AT_MOST
+
+    @property
+    def rows(self) -> tuple[Mark, ...]:
+        """The codes with a row each: all, or the most frequent levels, the most frequent first."""
+        if len(self.marks) <= ROWS_AT_MOST:
+            return self.marks
+        size = {
+            place: mark.synthetic if mark.noisy is None else mark.noisy
+            for place, mark in enumerate(self.marks)
+        }
+        most = sorted(size, key=lambda place: (-size[place], place))[: ROWS_AT_MOST - 1]
+        return tuple(self.marks[place] for place in most)
+
+    @property
+    def listed(self) -> bool:
+        """Whether all values are also given as a table, because the picture does not say them."""
+        return self.density is not None or len(self.marks) > ROWS_AT_MOST
 
     @property
     def ticks(self) -> tuple[str, ...]:
@@ -198,6 +231,12 @@ def picture(
         )
         for code, label in enumerate(column.code_labels())
     )
+    drawn = density(
+        column,
+        [mark.synthetic for mark in marks] if tallies else noisy[: column.bins].tolist(),
+        noisy.tolist() if found else None,
+        half,
+    )
     return Picture(
         column=column.name,
         description=column.description,
@@ -205,6 +244,9 @@ def picture(
         source=found.source if found else "",
         top=top,
         summary=_summary(column, marks, found, whole),
+        ordered=column.kind != "category",
+        density=drawn,
+        missing=marks[-1] if drawn and column.missing == "level" else None,
     )
 
 

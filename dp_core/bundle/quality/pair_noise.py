@@ -1,0 +1,111 @@
+"""Noise that is expected in the table of each pair of columns, from public values alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from dp_core.bundle.quality.relations import measured_cliques
+from dp_core.inference.measured_relations import unmeasured
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
+from dp_core.metrics.noise_size import expected_tvd
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.released import Measurement, Released
+
+State = Literal["measured", "implied", "unmeasured"]
+"""How a pair is known: from a table or interaction of exactly these two columns, from a table of
+more columns only, or not at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairNoise:
+    """What is expected of the table of one pair of columns.
+
+    Attributes:
+        state: How the pair is known.
+        tvd: Expected TVD between the table of the file and the one that all noisy tables together
+            give, due to noise alone, at most 1; None if they do not determine every cell.
+    """
+
+    state: State
+    tvd: float | None
+
+
+def pair_states(
+    released: Sequence[Released], columns: Sequence[str]
+) -> dict[tuple[str, str], State]:
+    """Return how each pair of columns is known, in the order of `itertools.combinations`.
+
+    Args:
+        released: Everything that was measured.
+        columns: Names in the order of the domain.
+    """
+    tables, _ = measured_cliques(released)
+    own = {frozenset(clique) for found in tables.values() for clique in found if len(clique) == 2}
+    pairs = list(combinations(columns, 2))
+    missing = {*unmeasured(pairs, tables)}
+
+    def state(pair: tuple[str, str]) -> State:
+        if pair in missing:
+            return "unmeasured"
+        return "measured" if frozenset(pair) in own else "implied"
+
+    return {pair: state(pair) for pair in pairs}
+
+
+def pair_noise(
+    pooled: Pooled,
+    released: Iterable[Released],
+    pairs: Mapping[tuple[str, str], State],
+    *,
+    records: float,
+) -> dict[tuple[str, str], PairNoise]:
+    """Return the noise that is expected in the table of each of these pairs.
+
+    All measurements are pooled, as in `dp-release query`. For a cell with noise of standard
+    deviation s the expected absolute noise is s sqrt(2/pi), which is exact for normal noise. If one
+    table of the two columns alone has less by the law of its own noise, that is used.
+
+    Args:
+        pooled: All measurements, from `pooled_release.pool_release`.
+        released: The same, one by one.
+        pairs: Pairs with their states, from `pair_states`.
+        records: Public or estimated number of records.
+    """
+    single = _single(released, pooled.domain, records)
+    return {
+        pair: PairNoise(
+            state, None if state == "unmeasured" else _expected(pooled, single, pair, records)
+        )
+        for pair, state in pairs.items()
+    }
+
+
+def _expected(
+    pooled: Pooled, single: Mapping[frozenset[str], float], pair: Clique, records: float
+) -> float | None:
+    variance = pooled.variance(pair)
+    if variance is None:
+        return None
+    absolute = math.sqrt(2 / math.pi * variance)
+    found = pooled.domain.size(pair) * absolute / (2 * max(records, 1.0))
+    return min(found, single.get(frozenset(pair), 1.0), 1.0)
+
+
+def _single(
+    released: Iterable[Released], domain: Domain, records: float
+) -> dict[frozenset[str], float]:
+    """Return the expected TVD of each measured table of two columns, from its own noise alone."""
+    found: dict[frozenset[str], float] = {}
+    for item in released:
+        if not isinstance(item, Measurement) or len(item.clique) != 2:
+            continue
+        if item.domain != domain.project(item.clique):
+            continue
+        pair, cells = frozenset(item.clique), item.values.size
+        tvd = expected_tvd(item.noise, item.scale, cells=cells, records=records)
+        found[pair] = min(tvd, found.get(pair, 1.0))
+    return found

@@ -1,0 +1,87 @@
+"""The noise that is expected in the table of every pair of columns, as a heat map."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dp_core.bundle.published import Published
+from dp_core.bundle.quality.pair_noise import pair_noise, pair_states
+from dp_core.bundle.report.pictures.heat_map import (
+    HeatMap,
+    Square,
+    heat_map,
+    short_percent,
+    shown_columns,
+)
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
+
+
+@dataclass(frozen=True, slots=True)
+class PairMap:
+    """The heat map of a release and what to say about it.
+
+    Attributes:
+        map: The map; None if no pair was measured.
+        pairs: Number of pairs of all columns.
+        measured: Number of pairs with a table or interaction of their own.
+        implied: Number of pairs that only a table of more columns contains.
+        unmeasured: Number of pairs that no table contains.
+        words: The smallest and the largest value in the map, as a sentence; empty without values.
+    """
+
+    map: HeatMap | None
+    pairs: int
+    measured: int
+    implied: int
+    unmeasured: int
+    words: str
+
+
+def pair_map(published: Published, pooled: Pooled) -> PairMap | None:
+    """Return the map of a release; None if it has fewer than two columns.
+
+    Args:
+        published: The release.
+        pooled: All its measurements.
+    """
+    columns = pooled.domain.columns
+    if len(columns) < 2:
+        return None
+    states = pair_states(published.released, columns)
+    count = Counter(states.values())
+    known = len(states) - count["unmeasured"]
+    if not known:
+        return PairMap(None, len(states), 0, 0, count["unmeasured"], "")
+    shown = shown_columns(columns, states)
+    chosen = {*shown}
+    found = pair_noise(
+        pooled,
+        published.released,
+        {pair: state for pair, state in states.items() if chosen.issuperset(pair)},
+        records=published.records,
+    )
+    squares = {pair: Square(each.state, each.tvd) for pair, each in found.items()}
+    told = {pair: each.value for pair, each in squares.items() if each.value is not None}
+    words = _range_words(told) if told else ""
+    shape = (
+        f"Heat map of {len(shown)} columns: expected noise of each pair, in percent of the records."
+        f" {words} The values are in the table below."
+    )
+    drawn = heat_map(shown, squares, words=shape, left_out=len(columns) - len(shown))
+    return PairMap(
+        drawn, len(states), count["measured"], count["implied"], count["unmeasured"], words
+    )
+
+
+def _range_words(told: Mapping[tuple[str, str], float]) -> str:
+    """Return a sentence about the smallest and the largest value."""
+    least, most = min(told, key=told.__getitem__), max(told, key=told.__getitem__)
+    low, high = short_percent(told[least]), short_percent(told[most])
+    if low == high:
+        return f"It is {low} % for every measured pair."
+    return (
+        f"It is least for {' × '.join(least)}, {low} %, and largest for {' × '.join(most)},"
+        f" {high} %."
+    )

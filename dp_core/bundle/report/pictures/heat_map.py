@@ -1,0 +1,200 @@
+"""A heat map of all pairs of columns: one square for each pair, darker for a larger error.
+
+The triangle has each column's name at its diagonal place: the pairs of a column are to the left of
+its name and below it. Colours are classes of fixed limits, so maps of different releases can be
+compared, and the numbers stand in the squares as long as there is room.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from dp_core.bundle.quality.pair_noise import State
+
+LIMITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
+"""Limits of the classes of a TVD; a value on a limit is in the lower class."""
+MOST_COLUMNS = 60
+"""Most columns of a map."""
+_WITH_NUMBERS = 18
+"""Most columns for which the squares are large enough for numbers."""
+_WITH_HINTS = 30
+"""Most columns for which every square has a text of its own when pointed at."""
+_LONGEST = 26
+"""Most characters of a name beside the map."""
+_LETTER = 7.2
+"""Width of a letter of these names, a little more than the average, CSS pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """The value of one pair.
+
+    Attributes:
+        state: How the pair is known.
+        value: A TVD; None if it is not known.
+    """
+
+    state: State
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """A heat map, ready for a page.
+
+    Attributes:
+        columns: The columns shown, in the order of the map.
+        left_out: Number of columns that are not shown.
+        squares: The value of each pair of the columns shown.
+        svg: The picture.
+        classes: Class of the squares and limits of each class that occurs, for a legend.
+        states: The states that occur.
+    """
+
+    columns: tuple[str, ...]
+    left_out: int
+    squares: Mapping[tuple[str, str], Square]
+    svg: str
+    classes: tuple[tuple[str, str], ...]
+    states: frozenset[State]
+
+    def rows(self) -> list[tuple[str, list[str]]]:
+        """Return the values as a table: each column with its values beside those before it."""
+        return [
+            (name, [_number(self.squares[other, name]) for other in self.columns[:place]])
+            for place, name in enumerate(self.columns)
+        ]
+
+
+def shown_columns(
+    columns: Sequence[str], states: Mapping[tuple[str, str], State]
+) -> tuple[str, ...]:
+    """Return the columns for a map, at most `MOST_COLUMNS`, in their order.
+
+    Of more, those in most known pairs are shown; of equal ones, the first.
+
+    Args:
+        columns: All columns.
+        states: How each pair is known.
+    """
+    known = dict.fromkeys(columns, 0)
+    for pair, state in states.items():
+        for name in pair:
+            known[name] += state != "unmeasured"
+    places = {name: place for place, name in enumerate(columns)}
+    chosen = sorted(columns, key=lambda name: (-known[name], places[name]))[:MOST_COLUMNS]
+    return tuple(sorted(chosen, key=places.__getitem__))
+
+
+def heat_map(
+    columns: Sequence[str],
+    squares: Mapping[tuple[str, str], Square],
+    *,
+    words: str,
+    left_out: int = 0,
+) -> HeatMap:
+    """Return the heat map of some columns.
+
+    Args:
+        columns: Columns in the order of the map, at most `MOST_COLUMNS`.
+        squares: The value of each pair, by its columns in that order.
+        words: What the map shows, for those who do not see it.
+        left_out: Number of columns that are not shown; 0 by default.
+    """
+    shown = {
+        (first, second): squares[first, second]
+        for place, second in enumerate(columns)
+        for first in columns[:place]
+    }
+    values = [each.value for each in shown.values() if each.value is not None]
+    ends = ["", *(f"{100 * limit:g} %" for limit in LIMITS)]
+    texts = [f"up to {ends[1]}", *map(" to ".join, itertools.pairwise(ends[1:]))]
+    texts.append(f"over {ends[-1]}")
+    kinds = sorted({class_of(value) for value in values})
+    return HeatMap(
+        columns=tuple(columns),
+        left_out=left_out,
+        squares=shown,
+        svg=_svg(columns, shown, words),
+        classes=tuple((f"heat{kind}", texts[kind]) for kind in kinds),
+        states=frozenset(each.state for each in shown.values()),
+    )
+
+
+def class_of(value: float) -> int:
+    """Return the class of a TVD, from 0 to the number of limits.
+
+    >>> class_of(0.004), class_of(0.01), class_of(0.011), class_of(1.0)
+    (0, 0, 1, 6)
+    """
+    return sum(value > limit for limit in LIMITS)
+
+
+def short_percent(value: float) -> str:
+    """Return a share in percent for a small place.
+
+    >>> short_percent(0.0042), short_percent(0.0314), short_percent(0.314), short_percent(0.00004)
+    ('0.4', '3.1', '31', '0.0')
+    """
+    return f"{100 * value:.1f}" if value < 0.0995 else f"{100 * value:.0f}"
+
+
+def _svg(columns: Sequence[str], squares: Mapping[tuple[str, str], Square], words: str) -> str:
+    count = len(columns)
+    numbers = count <= _WITH_NUMBERS
+    side = 36 if numbers else 22 if count <= _WITH_HINTS else 14
+    names = [name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…" for name in columns]
+    width = max(
+        place * side + 8 + round(_LETTER * len(name)) for place, name in enumerate(names, start=0)
+    )
+    lines = [
+        f'<svg class="heatmap{"" if numbers else " small"}" viewBox="0 0 {width} {count * side}"'
+        f' width="{width}" height="{count * side}" role="img" aria-label="{escape(words)}">'
+    ]
+    for row, name in enumerate(columns):
+        lines.append(f'<g transform="translate(0 {row * side})">')
+        for place, other in enumerate(columns[:row]):
+            hint = count <= _WITH_HINTS
+            square = squares[other, name]
+            lines += _square(place * side, side, square, f"{other} × {name}", numbers, hint)
+        text = escape(names[row])
+        lines.append(f'<text class="name" x="{row * side + 4}" y="{side / 2:g}">{text}</text></g>')
+    return "\n".join([*lines, "</svg>"])
+
+
+def _square(x: int, side: int, square: Square, pair: str, numbers: bool, hint: bool) -> list[str]:
+    """Return the marks of one pair, one pixel apart from its neighbours."""
+    kind = "none" if square.value is None else f"heat{class_of(square.value)}"
+    known = square.value is not None or square.state != "unmeasured"
+    inset, size = (0.5, side - 1) if known else (1, side - 2)
+    box = f'<rect class="{kind}" x="{x + inset:g}" y="{inset:g}" width="{size}" height="{size}"'
+    if not hint:
+        marks = [box + "/>"]
+    else:
+        value = "" if square.value is None else f": {short_percent(square.value)} %"
+        what = {"measured": "", "implied": ", implied", "unmeasured": ", not measured"}
+        marks = [f"{box}><title>{escape(pair)}{value}{what[square.state]}</title></rect>"]
+    if numbers and square.value is not None:
+        middle = x + side / 2
+        marks.append(
+            f'<text class="in {kind}" x="{middle:g}" y="{side / 2:g}">'
+            f"{short_percent(square.value)}</text>"
+        )
+    corner = max(side // 4, 4)
+    if square.state == "implied":
+        marks.append(f'<path class="corner" d="M{x + 0.5:g} .5h{corner}l-{corner} {corner}z"/>')
+    elif square.state == "unmeasured" and square.value is not None:
+        marks.append(
+            f'<path class="cross" d="M{x + 1} {side - 1}l{corner} 0l-{corner} -{corner}z"/>'
+        )
+    return marks
+
+
+def _number(square: Square) -> str:
+    if square.value is None:
+        return "–" if square.state == "unmeasured" else "unknown"
+    text = short_percent(square.value)
+    return f"({text})" if square.state == "implied" else text

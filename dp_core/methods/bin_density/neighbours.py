@@ -1,0 +1,134 @@
+"""How the density falls or rises within each bin, from the noisy counts of the bins around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dp_core.methods.bin_density.tilted import fall_of_height, fall_of_ratio
+
+_CLEAR = 3.0
+_SHRINK = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    low: float
+    high: float
+    log: float
+    variance: float
+
+    @property
+    def centre(self) -> float:
+        return (self.low + self.high) / 2
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+
+def falls(edges: Sequence[float], counts: Sequence[float], variance: float) -> list[float]:
+    """Return the fall of the density in each bin: positive if it falls to the right.
+
+    Args:
+        edges: Edges of the bins, ascending.
+        counts: Noisy counts of the bins, records.
+        variance: Noise variance of a count, in records squared.
+    """
+    mirrored = [-edge for edge in reversed(edges)]
+    turned = list(reversed(counts))
+    number = len(counts)
+    found = []
+    for place in range(number):
+        left = _groups(mirrored, turned, variance, number - 1 - place)
+        right = _groups(edges, counts, variance, place)
+        own = _group(edges, counts, variance, place, place + 1)
+        if left and right:
+            found.append(_inner(own, _mirror(left[0]), right[0]))
+        elif left:
+            found.append(_outer(_mirror(own), left))
+        elif right:
+            found.append(-_outer(own, right))
+        else:
+            found.append(0.0)
+    return found
+
+
+def _mirror(group: _Group) -> _Group:
+    return _Group(-group.high, -group.low, group.log, group.variance)
+
+
+def _group(
+    edges: Sequence[float], counts: Sequence[float], variance: float, first: int, end: int
+) -> _Group:
+    count = math.fsum(counts[first:end])
+    own = (end - first) * variance + max(count, 1.0)
+    held = max(count, math.sqrt(own))
+    width = edges[end] - edges[first]
+    return _Group(edges[first], edges[end], math.log(held / width), own / held**2)
+
+
+def _groups(
+    edges: Sequence[float], counts: Sequence[float], variance: float, place: int
+) -> list[_Group]:
+    """Return up to two groups of bins to the right of a bin, each of which has clear counts."""
+    found: list[_Group] = []
+    first = place + 1
+    while first < len(counts) and len(found) < 2:
+        end, count = first, 0.0
+        while end < len(counts):
+            count += counts[end]
+            end += 1
+            if count > _CLEAR * math.sqrt((end - first) * variance + max(count, 1.0)):
+                found.append(_group(edges, counts, variance, first, end))
+                break
+        first = end
+    return found
+
+
+def _inner(own: _Group, left: _Group, right: _Group) -> float:
+    """Return the fall in a bin between two others."""
+    to_left = own.width / (own.width + left.width)
+    to_right = own.width / (own.width + right.width)
+    one, other = (own.log - left.log) * to_left, (right.log - own.log) * to_right
+    if one * other <= 0:
+        return 0.0
+    rise = min(abs(one + other), 4 * abs(one), 4 * abs(other))
+    variance = (
+        to_left**2 * left.variance
+        + to_right**2 * right.variance
+        + (to_left - to_right) ** 2 * own.variance
+    )
+    fall = fall_of_ratio(rise * _kept(rise, variance))
+    return fall if one < 0 else -fall
+
+
+def _outer(own: _Group, inner: list[_Group]) -> float:
+    """Return the fall, away from the others, in a bin at the end; all others lie to its right.
+
+    Positive if the density falls to the left.
+    """
+    near, gap = inner[0], inner[0].centre - own.centre
+    slope = (near.log - own.log) / gap  # of the logarithm, towards the others
+    beyond = 0.0
+    if len(inner) > 1:
+        apart = inner[1].centre - near.centre
+        beyond = (inner[1].log - near.log) / apart
+    if slope > 0:
+        # Continuity: the density at the edge follows from the neighbours.
+        drop = max(beyond, 0.0)
+        drop = min(drop, slope)
+        log = near.log - drop * near.width / 2
+        height = max(log - own.log, 0.0)
+        variance = near.variance + own.variance
+        return fall_of_height(math.exp(height * _kept(height, variance)))
+    if beyond >= 0:
+        return 0.0
+    rise = min(-slope, -beyond) * own.width
+    variance = (own.variance + near.variance) * (own.width / gap) ** 2
+    return -fall_of_ratio(rise * _kept(rise, variance))
+
+
+def _kept(size: float, variance: float) -> float:
+    return max(0.0, 1 - _SHRINK * variance / size**2) if size > 0 else 0.0

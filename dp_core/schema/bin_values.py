@@ -1,0 +1,210 @@
+"""The distribution of values within each bin of a column, for drawing and for moments.
+
+Values are drawn as `decoding.decode` draws them: a piece of the bin by its weight, and uniformly
+within the piece; without pieces, uniformly within the bin.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.schema.decoding import legal_range
+from dp_core.schema.definition import Column
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinValues:
+    """The distribution of values within each bin of an integer, number or date.
+
+    Values are in *units*: whole numbers for integers, day ordinals for dates, `steps` to one for
+    numbers. With `whole`, values are whole numbers of units; otherwise they are real numbers.
+
+    Attributes:
+        whole: Whether the values are whole numbers of units: integers, dates, and numbers with
+            `decimals`.
+        steps: Units in one of the column's own units: 10^decimals for a number, otherwise 1.
+        first: Index of the first piece of each bin, and last the number of pieces.
+        starts: Smallest value of each piece, in units.
+        widths: With `whole`, the number of values of each piece; otherwise its width in units.
+        below: Weight of all pieces before each piece; last, of all. Weights are whole numbers, so
+            that sums are exact.
+    """
+
+    whole: bool
+    steps: int
+    first: NDArray[np.intp]
+    starts: Floats
+    widths: Floats
+    below: Floats
+
+    @classmethod
+    def of(cls, column: Column) -> BinValues:
+        """Return the distribution of values within the bins of a column.
+
+        Args:
+            column: Integer, number or date, with its bins chosen.
+
+        Raises:
+            ValueError: if the column has levels.
+        """
+        if column.levels:
+            raise ValueError(f"Column {column.name!r} has levels, not bins.")
+        within = column.within
+        edges = column.edges if within is None else within.edges
+        first = range(column.bins + 1) if within is None else within.places(column.edges)
+        weights = (
+            np.ones(len(edges) - 1) if within is None else np.array(within.weights, np.float64)
+        )
+        ends = _ends(column, edges)
+        steps = 10 ** (column.decimals or 0) if column.kind == "number" else 1
+        whole = ends is not None
+        if ends is None:
+            steps = 1
+            numbers = np.array([float(edge) for edge in edges])
+            ends = numbers[:-1], numbers[1:]
+        return cls(
+            whole=whole,
+            steps=steps,
+            first=np.array(first, dtype=np.intp),
+            starts=ends[0],
+            widths=ends[1] - ends[0],
+            below=np.concatenate([[0.0], np.cumsum(weights)]),
+        )
+
+    def mean(self) -> Floats:
+        """Return the mean value of each bin, in units, shape (bins,)."""
+        middles = self.starts + (self.widths - self.whole) / 2
+        sums = np.add.reduceat(np.diff(self.below) * middles, self.first[:-1])
+        return np.asarray(sums / np.diff(self.below[self.first]))
+
+    def variance(self) -> Floats:
+        """Return the variance of the values within each bin, in units squared, shape (bins,)."""
+        weights, bins = np.diff(self.below), self.first[:-1]
+        total = np.diff(self.below[self.first])
+        off = self.starts + (self.widths - self.whole) / 2 - np.repeat(self.mean(), self._pieces())
+        within = (np.square(self.widths) - self.whole) / 12
+        return np.asarray(np.add.reduceat(weights * (np.square(off) + within), bins) / total)
+
+    def cdf(self, codes: NDArray[Any], values: NDArray[Any]) -> Floats:
+        """Return the probability that a value drawn in a bin is at most a given one.
+
+        Args:
+            codes: Bin of each row, shape (rows,).
+            values: A value for each row, in units.
+        """
+        values = np.asarray(values, dtype=np.float64)
+        # In the sorted list of pieces, the one that the value is in, or the nearest of the bin.
+        piece = np.searchsorted(self.starts, values, side="right") - 1
+        piece = np.clip(piece, self.first[codes], self.first[np.asarray(codes) + 1] - 1)
+        inside = (values - self.starts[piece] + self.whole) / self.widths[piece]
+        weight = self.below[piece + 1] - self.below[piece]
+        before = self.below[piece] - self.below[self.first[codes]]
+        found = before + np.clip(inside, 0.0, 1.0) * weight
+        return np.asarray(np.clip(found / self._total(codes), 0.0, 1.0))
+
+    def quantile(self, codes: NDArray[Any], parts: Floats) -> NDArray[Any]:
+        """Return the smallest value whose `cdf` is at least `parts`; the inverse of `cdf`.
+
+        Args:
+            codes: Bin of each row, shape (rows,).
+            parts: Probability for each row, from 0 to 1.
+
+        Returns:
+            Values in units: whole numbers (`int64`) with `whole`, otherwise `float64`.
+        """
+        codes, total = np.asarray(codes), self._total(codes)
+        low, high = self.first[codes], self.first[codes + 1]
+        target = np.asarray(parts, dtype=np.float64) * total
+        piece = np.searchsorted(self.below, self.below[low] + target, side="left") - 1
+        piece = np.clip(piece, low, high - 1)
+        weight = self.below[piece + 1] - self.below[piece]
+        before = self.below[piece] - self.below[low]
+        place = np.clip((target - before) / np.where(weight > 0, weight, 1.0), 0.0, 1.0)
+        place = place * self.widths[piece]
+        if not self.whole:
+            return np.asarray(self.starts[piece] + place)
+        # `target` is rounded, so that a whole number of values may be exceeded by very little.
+        value = np.ceil(place - 1e-9 * self.widths[piece]) - 1
+        value = np.clip(value, 0, self.widths[piece] - 1)
+        return np.asarray(self.starts[piece] + value).astype(np.int64)
+
+    def draw(
+        self,
+        codes: NDArray[Any],
+        *,
+        low: NDArray[Any] | None = None,
+        high: NDArray[Any] | None = None,
+        rng: np.random.Generator,
+    ) -> NDArray[Any]:
+        """Return a value for each row, drawn in its bin between two limits.
+
+        Args:
+            codes: Bin of each row, shape (rows,).
+            low: Smallest allowed value of each row, in units; None for no limit.
+            high: Largest allowed value of each row, in units; None for no limit.
+            rng: Generator for post-processing.
+
+        Returns:
+            Values in units, as `quantile` returns them.
+
+        Raises:
+            ValueError: if no value of a row's bin is within its limits.
+        """
+        codes = np.asarray(codes)
+        least, most = self.least(codes), self.most(codes)
+        least = least if low is None else np.maximum(least, low)
+        most = most if high is None else np.minimum(most, high)
+        if (least > most).any():
+            raise ValueError("No value of the bin is within the limits of the row.")
+        under = self.cdf(codes, least - 1) if self.whole else self.cdf(codes, least)
+        upto = self.cdf(codes, most)
+        # Uniform on (0, 1], so that the quantile is never below the smallest value.
+        found = self.quantile(codes, under + (upto - under) * (1 - rng.random(codes.size)))
+        return np.asarray(np.clip(found, least, most), dtype=found.dtype)
+
+    def least(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Return the smallest value of each row's bin, in units."""
+        return np.asarray(self.starts[self.first[codes]])
+
+    def most(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Return the largest value of each row's bin, in units."""
+        last = self.first[np.asarray(codes) + 1] - 1
+        return np.asarray(self.starts[last] + self.widths[last] - self.whole)
+
+    def _pieces(self) -> NDArray[np.intp]:
+        return np.diff(self.first)
+
+    def _total(self, codes: NDArray[Any]) -> Floats:
+        return np.asarray(
+            self.below[self.first[np.asarray(codes) + 1]] - self.below[self.first[codes]]
+        )
+
+
+def _ends(column: Column, edges: tuple[Any, ...]) -> tuple[Floats, Floats] | None:
+    """Return the first whole number of units of each piece and the end, or None if there is none.
+
+    The values of a number without `decimals` are real numbers, and so are those of a number of
+    which a piece contains no multiple of the last decimal.
+    """
+    if column.kind == "number":
+        if column.decimals is None:
+            return None
+        steps = 10**column.decimals
+        low = [math.ceil(edge * steps) for edge in edges[:-1]]
+        high = [*low[1:], math.floor(edges[-1] * steps) + 1]
+    else:
+        least, most = map(int, legal_range(column))
+        low = [max(math.ceil(edge), least) for edge in edges[:-1]]
+        high = [min(math.ceil(edge), most + 1) for edge in edges[1:]]
+    if max(map(abs, (*low, *high))) >= 2**53 or any(
+        one >= other for one, other in zip(low, high, strict=True)
+    ):
+        return None
+    return np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)

@@ -1,0 +1,306 @@
+"""Without the extra `pipeline`: what works, and what a command says that needs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import tomllib
+
+import click
+import pytest
+
+from flows.cli import main, missing_packages
+from flows.cli.missing_packages import BESIDES, PIPELINE, UNIX, require_pipeline, what_to_install
+from tests.base_install import PROJECT, ROOT, not_in_the_base, run, with_dependencies
+
+COMMAND = "from flows.cli.main import main; main()"
+
+
+@pytest.fixture
+def base(tmp_path, town_folder):
+    """Return a function that runs a script where only the base is installed."""
+    shutil.copytree(town_folder / "first", tmp_path / "first")
+    shutil.copy(town_folder / "town.schema.yaml", tmp_path)
+    (tmp_path / "town.release.yaml").write_text(
+        "version: 1\nrelease: town\ndata: town.csv\nschema: town.schema.yaml\naccount: town\n"
+        "privacy: {epsilon: 1, delta: 1e-9, neighbours: add-remove}\nmethod: privsyn\n"
+    )
+    (tmp_path / "town.csv").write_text("sex,age,region,income\n1,20,north,1.00\n")
+    environment = {**os.environ, "DP_RELEASE_HOME": str(tmp_path / "home")}
+
+    def as_base(script, *words, missing=frozenset()):
+        missing = missing or not_in_the_base()
+        return run(script, *words, missing=missing, environment=environment, folder=tmp_path)
+
+    return as_base
+
+
+def test_the_base_lacks_the_pipeline_and_what_only_tests_need():
+    missing = not_in_the_base()
+    assert missing >= PIPELINE | BESIDES
+    assert missing >= {"jax", "opendp", "dp_accounting", "pytest", "bokeh", "aiosqlite"}
+    assert not missing & {"numpy", "pandas", "pyarrow", "scipy", "statsmodels", "click", "yaml"}
+
+
+def test_the_list_of_the_pipeline_is_that_of_pyproject():
+    names = {re.split(r"[^\w-]", each)[0] for each in PROJECT["optional-dependencies"]["pipeline"]}
+    known_as = {"scikit-learn": "sklearn"}
+    assert {known_as.get(name, name).replace("-", "_") for name in names} == PIPELINE
+    assert set(PROJECT["optional-dependencies"]) == {"pipeline"}
+    brought = with_dependencies(PROJECT["optional-dependencies"]["pipeline"])
+    assert brought >= BESIDES
+
+
+def test_what_only_tests_need_is_no_dependency():
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    asked = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["pipeline"]]
+    names = {re.split(r"[^\w-]", each)[0] for each in asked}
+    assert not names & {re.split(r"[^\w-]", each)[0] for each in groups["dev"]}
+
+
+def test_a_data_user_needs_the_base_only(base):
+    ended = base(
+        "import dp_core as dp\n"
+        "bundle = dp.read_bundle('first')\n"
+        "assert not bundle.verify().exit_code\n"
+        "assert bundle.query('mean of income by sex').determined\n"
+        "assert len(bundle.infer('income ~ age + sex').frame)\n"
+        "assert len(bundle.sets) == 3 and len(bundle.tables)\n"
+        "repr(bundle), repr(bundle.query('share by sex'))\n"
+        "bundle.infer('sex ~ age')._repr_html_()\n"
+        "dp.read_schema('town.schema.yaml')\n"
+        "for name in dp.__all__: getattr(dp, name)\n"
+        "print('done')"
+    )
+    assert (ended.stdout, ended.stderr) == ("done\n", "")
+
+
+METHODS = """
+from fractions import Fraction
+import numpy as np
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.spec.procedure import carry_out, sample
+from dp_core.spec.trial import trial_plan
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+
+rng = np.random.default_rng(1)
+domain = Domain(("a", "b", "c"), (2, 2, 2))
+codes = rng.integers(0, 2, (3, 500), np.uint16)
+for method in sys.argv[1:]:
+    plan = trial_plan(domain, method, Fraction(10), Fraction("1e-6"))
+    outcome = carry_out(plan, MemoryCounter(Dataset(domain, codes)))
+    sample(outcome.plan, outcome.models, 1)
+    print(method)
+"""
+
+
+def test_a_release_in_memory_needs_the_base_only(base):
+    methods = ("auto", "privsyn", "mst", "aim", "pgm", "independent")
+    from dp_core.spec.presets import PRESETS
+
+    chosen = [method for method in methods if method in PRESETS]
+    assert len(chosen) > 3
+    ended = base(METHODS, *chosen)
+    assert ended.stdout.split() == chosen, ended.stderr
+
+
+ALL = """
+import contextlib, io
+from flows.cli import main
+for words in json.loads(sys.argv[1]):
+    sys.argv[1:] = words
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try: main.main()
+        except SystemExit as ended: code = ended.code
+        except BaseException as error: code = repr(error)
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+"""Runs many command lines in one process, and prints how each ended."""
+
+
+def answers(ended, lines):
+    """Return code, output and error of each command line of `ALL`, by its words."""
+    found = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert len(found) == len(lines), ended.stderr
+    return {" ".join(words): answer for words, answer in zip(lines, found, strict=True)}
+
+
+WORKING = [
+    ("--help",),
+    ("--version",),
+    ("verify", "first"),
+    ("query", "first", "share by sex"),
+    ("query", "first", "share by sex", "--json"),
+    ("infer", "first", "income ~ age"),
+    ("schema", "draft", "town.csv"),
+    ("schema", "suite", "town.schema.yaml"),
+    ("schema", "check", "town.schema.yaml", "town.csv"),
+    ("completion", "bash"),
+]
+
+
+SYSTEMS = pytest.mark.parametrize("system", ["unix", "windows"])
+
+
+def lacking(system):
+    return not_in_the_base() | (UNIX if system == "windows" else set())
+
+
+@SYSTEMS
+def test_a_command_that_needs_no_pipeline_works(base, system):
+    found = answers(base(ALL, json.dumps(WORKING), missing=lacking(system)), WORKING)
+    wrong = {
+        words: answer for words, answer in found.items() if answer[0] or answer[2] or not answer[1]
+    }
+    assert wrong == {}
+
+
+@SYSTEMS
+def test_a_plan_needs_the_base_only_and_knows_no_account(base, tmp_path, system):
+    ended = base(COMMAND, "plan", "town.release.yaml", "--json", missing=lacking(system))
+    answer = json.loads(ended.stdout)
+    assert (ended.returncode, answer["account_found"], ended.stderr) == (3, False, "")
+    assert not (tmp_path / "home").exists()
+    # An account may pay for it, and this installation cannot read which.
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "ledger.db").write_bytes(b"")
+    assert_says_what_to_install(base(COMMAND, "plan", "town.release.yaml"))
+
+
+def assert_says_what_to_install(ended):
+    assert ended.returncode == 2, ended
+    (line,) = ended.stderr.splitlines()
+    assert ended.stdout == ""
+    assert line.startswith("dp-release: This command needs the extra `pipeline` (the package ")
+    assert line.endswith('"dp-release[pipeline]"')
+
+
+DECISION = ("--by", "Ada", "--reason", "why")
+NEEDING = [
+    ("demo",),
+    ("run", "town.release.yaml", "--out", "out"),
+    ("resume", "town"),
+    ("status",),
+    ("abandon", "town"),
+    ("look", "town", *DECISION),
+    ("publish", "town", *DECISION),
+    ("withdraw", "town", *DECISION),
+    ("data-docs", "town"),
+    ("ledger", "open", "town", "--epsilon", "1", *DECISION),
+    ("ledger", "raise", "town", "--epsilon", "2", *DECISION),
+    ("ledger", "restate", "town", "--composition", "basic", *DECISION),
+    ("ledger", "close", "town", *DECISION),
+    ("ledger", "allow-retry", "town", *DECISION),
+    ("ledger", "approve", "0" * 64, *DECISION),
+    ("ledger", "withdraw", "0" * 64, *DECISION),
+    ("ledger", "keygen", "new.key", *DECISION),
+    ("ledger", "adopt", *DECISION),
+    ("ledger", "show"),
+    ("ledger", "charges", "town"),
+    ("ledger", "forecast", "town.release.yaml"),
+    ("ledger", "export", "town.json"),
+    ("ledger", "verify"),
+    ("compare", "town.release.yaml", "--public-data", *DECISION),
+    ("infer", "first", "income ~ age", "--against-confidential"),
+    ("schema", "draft", "town", "--database", "TOWN"),
+    ("schema", "draft", "s3://town/town.csv"),
+    ("metrics",),
+    ("ui",),
+    ("upkeep", "nightly"),
+    ("upkeep", "sweep"),
+    ("serve", "town.release.yaml", "--cron", "0 0 1 * *", "--out-root", "out"),
+    ("automations", "apply", "town.yaml"),
+]
+WITHOUT = {
+    *(("verify",), ("query",), ("plan",), ("audit",), ("completion",)),
+    *(("schema", "suite"), ("schema", "check")),
+}
+"""Commands that never need the pipeline."""
+
+
+def commands(group=main.cli, before=()):
+    """Return the words of every command."""
+    for name, each in group.commands.items():
+        if isinstance(each, click.Group):
+            yield from commands(each, (*before, name))
+        else:
+            yield (*before, name)
+
+
+def test_every_command_is_tried_without_the_pipeline():
+    named = {
+        words[:2] if words[0] in ("ledger", "schema", "automations") else words[:1]
+        for words in NEEDING
+    }
+    assert named | WITHOUT == {*commands()}
+    assert not named & WITHOUT
+
+
+def test_a_command_that_needs_the_pipeline_says_what_to_install_and_does_nothing(base, tmp_path):
+    before = sorted(path.name for path in tmp_path.iterdir())
+    found = answers(base(ALL, json.dumps(NEEDING)), NEEDING)
+    wrong = {
+        words: answer
+        for words, answer in found.items()
+        if answer[0] != 2
+        or answer[1]
+        or "needs the extra `pipeline`" not in answer[2]
+        or len(answer[2].splitlines()) != 1
+    }
+    assert wrong == {}
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_the_sentence_is_in_the_answer_for_machines(base):
+    ended = base(COMMAND, "ledger", "show", "--json")
+    answer = json.loads(ended.stdout)
+    assert (ended.returncode, answer["exit_code"]) == (2, 2)
+    assert "dp-release[pipeline]" in answer["error"]
+
+
+# -- Windows, which lacks some of Python's modules
+
+
+def test_without_the_modules_of_unix_the_pipeline_is_refused_in_a_sentence(base):
+    lines = [("ledger", "show"), ("run", "town.release.yaml", "--out", "out"), ("demo",)]
+    for words, (code, out, err) in answers(
+        base(ALL, json.dumps(lines), missing=UNIX), lines
+    ).items():
+        assert (code, out) == (2, ""), words
+        assert "install dp-release in WSL" in err
+        assert len(err.splitlines()) == 1
+
+
+def test_on_windows_the_sentence_names_wsl_and_not_the_extra(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    said = what_to_install(ModuleNotFoundError("", name="sqlalchemy.orm"))
+    assert said is not None
+    assert "WSL" in said
+    assert "dp-release[pipeline]" not in said
+
+
+def test_a_package_of_neither_is_a_defect_and_no_advice_is_given():
+    assert what_to_install(ModuleNotFoundError("", name="dp_core.typo")) is None
+    assert what_to_install(ModuleNotFoundError("")) is None
+
+
+def test_an_installation_by_pipx_is_mended_by_pipx(monkeypatch, tmp_path):
+    assert missing_packages.command().startswith("python -m pip install ")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    (tmp_path / "pipx_metadata.json").write_text("{}")
+    assert missing_packages.command().startswith("pipx runpip dp-release install ")
+
+
+def test_a_release_is_refused_if_one_package_of_the_pipeline_is_missing(monkeypatch):
+    require_pipeline()
+    monkeypatch.setattr(
+        missing_packages, "find_spec", lambda name: None if name == "great_expectations" else name
+    )
+    with pytest.raises(ModuleNotFoundError) as refused:
+        require_pipeline()
+    assert "great_expectations is not installed" in str(what_to_install(refused.value))

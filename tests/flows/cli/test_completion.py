@@ -1,0 +1,197 @@
+"""Completion as each shell asks for it: commands, options, and the names in a home."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dp_core.spec.presets import PRESETS
+from dp_core.wall.accounting.composition import Terms
+from flows.cli import completion
+from flows.releases.stage_repetition import REPEATABLE
+from tasks.run.home import open_ledger
+
+ROOT = Path(__file__).parents[3]
+VARIABLE = "_DP_RELEASE_COMPLETE"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A home with three accounts and two releases."""
+    monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DP_RELEASE_STATE", str(tmp_path / "state"))
+    ledger = open_ledger()
+    for name in ("panel", "panel-2026", "town"):
+        ledger.open_account(
+            name,
+            terms=Terms("basic", Fraction(1), Fraction(0)),
+            neighbours="add-remove",
+            by="Ada",
+            reason="test",
+        )
+    for name in ("town-2026q3", "town-2026q4"):
+        (tmp_path / "home" / "runs" / name).mkdir(parents=True)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def completed(home, command, monkeypatch):
+    """Return a function that asks as the script of bash does; the last word is incomplete."""
+    assert home.is_dir()
+
+    def complete(*words, shell="bash"):
+        monkeypatch.setenv(VARIABLE, f"{shell}_complete")
+        monkeypatch.setenv("COMP_WORDS", " ".join(["dp-release", *words]))
+        monkeypatch.setenv("COMP_CWORD", words[-1] if shell == "fish" else str(len(words)))
+        answer = command()
+        assert (answer.code, answer.err) == (0, "")
+        return answer.out.splitlines()
+
+    return complete
+
+
+def values(lines):
+    return [line.partition(",")[2] for line in lines if line.startswith("plain,")]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("sta",), ["status"]),
+        (("ledger", "ra"), ["raise"]),
+        (("plan", "--js"), ["--json"]),
+        (("status", ""), ["town-2026q3", "town-2026q4"]),
+        (("resume", "town-2026q4"), ["town-2026q4"]),
+        (("resume", "--from", ""), [*REPEATABLE]),
+        (("ledger", "show", "pan"), ["panel", "panel-2026"]),
+        (("ledger", "open", "new", "--within", "t"), ["town"]),
+        (("ledger", "open", "new", "--per", ""), ["month", "quarter", "year"]),
+        (("ledger", "open", "new", "--neighbours", "r"), ["replace-one"]),
+        (("ledger", "charges", "town", "--release", "x"), []),
+        (("audit", "--method", ""), [*PRESETS]),
+        (("upkeep", ""), ["nightly", "sweep"]),
+        (("completion", ""), ["bash", "zsh", "fish"]),
+        (("run", "a.yaml", "--log-format", "j"), ["json"]),
+    ],
+)
+def test_a_word_is_completed(completed, words, expected):
+    assert values(completed(*words)) == expected
+
+
+def test_a_command_that_does_not_exist_is_no_error_while_a_line_is_typed(completed):
+    assert "status" in values(completed("no-such-command", ""))
+
+
+def test_files_are_left_to_the_shell(completed):
+    assert completed("plan", "rel") == ["file,rel"]
+    assert completed("verify", "bun") == ["file,bun"]
+
+
+def test_each_shell_gets_its_own_form(completed):
+    assert completed("sta", shell="zsh")[:2] == ["plain", "status"]
+    assert [line.partition("\t")[0] for line in completed("sta", shell="fish")] == ["plain,status"]
+
+
+def test_a_home_that_cannot_be_read_completes_nothing(completed, home, monkeypatch):
+    (home / "ledger.db").write_bytes(b"not a database, but of some length" * 100)
+    assert values(completed("ledger", "show", "")) == []
+    monkeypatch.setenv("DP_RELEASE_LEDGER", "postgresql://ada:hunter2@db/ledger")
+    assert values(completed("ledger", "show", "")) == []
+    monkeypatch.setenv("DP_RELEASE_HOME", str(home / "nowhere"))
+    assert values(completed("status", "")) == []
+    assert not (home / "nowhere").exists()
+
+
+def test_completion_writes_nothing_and_imports_nothing_heavy(home):
+    before = {path: path.stat().st_mtime_ns for path in home.rglob("*")}
+    script = (
+        "import sys; from flows.cli import completion\n"
+        "found = completion.accounts(), completion.releases(), completion.methods()\n"
+        "import flows.cli.main\n"
+        "print(*(each.partition('.')[0] for each in sys.modules)); print(len(found[0]))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    modules, accounts = ended.stdout.splitlines()
+    assert accounts == "3"
+    heavy = {"prefect", "sqlalchemy", "numpy", "pandas", "pyarrow", "dask", "rich", "scipy"}
+    assert not heavy & {*modules.split()}
+    assert {path: path.stat().st_mtime_ns for path in home.rglob("*")} == before
+
+
+def test_the_stages_are_those_that_can_be_repeated():
+    assert completion.STAGES == REPEATABLE
+
+
+# -- the scripts, in the shells themselves
+
+
+@pytest.fixture
+def on_path(home, tmp_path, command):
+    """A folder with the command `dp-release`, and the script that each shell is given."""
+    assert home.is_dir()
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "dp-release"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m flows.cli.main "$@"\n')
+    program.chmod(0o755)
+    for shell in completion.SHELLS:
+        answer = command("completion", shell)
+        assert (answer.code, answer.err) == (0, "")
+        (folder / shell).write_text(answer.out)
+    return folder
+
+
+def in_shell(on_path, *words):
+    environment = {
+        **os.environ,
+        "PATH": f"{on_path}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "XDG_CONFIG_HOME": str(on_path),
+        "XDG_DATA_HOME": str(on_path),
+    }
+    ended = subprocess.run(
+        words, cwd=on_path, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_completes(on_path):
+    press_tab = (
+        "source ./bash; complete -p dp-release;"
+        ' for line in "dp-release ledger show pan" "dp-release sta"; do'
+        " COMP_WORDS=($line); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMPREPLY=();"
+        ' _dp_release_completion dp-release; echo "${COMPREPLY[@]}"; done'
+    )
+    found = in_shell(on_path, "bash", "--norc", "-c", press_tab)
+    assert found[:2] == ["complete", "-o"]
+    assert found[-4:] == ["dp-release", "panel", "panel-2026", "status"]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes(on_path):
+    press_tab = 'source ./fish; complete -C "dp-release ledger show pan"'
+    found = in_shell(on_path, "fish", "--no-config", "-c", press_tab)
+    assert found == ["panel", "panel-2026"]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_completes(on_path):
+    # In a terminal of its own, as a person would: two matches are listed after two Tabs.
+    (on_path / "_dp-release").write_text((on_path / "zsh").read_text())
+    press_tab = (
+        "zmodload zsh/zpty; zpty shell zsh -f -i; "
+        "zpty -w shell 'PROMPT=; fpath=(. $fpath); autoload -U compinit; compinit -u -D';"
+        "zpty -w -n shell $'dp-release ledger show tow\\t'; sleep 3;"
+        "zpty -r -t shell seen '*town*' && print found; zpty -d shell"
+    )
+    assert in_shell(on_path, "zsh", "-f", "-c", press_tab)[-1:] == ["found"]
