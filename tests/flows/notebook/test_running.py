@@ -79,7 +79,7 @@ def test_a_process_that_is_killed_is_a_failure_that_can_be_resumed():
 
 @pytest.mark.usefixtures("acting")
 def test_a_package_that_is_not_installed_is_named():
-    with pytest.raises(errors.BadInput, match="package prefect"):
+    with pytest.raises(errors.BadInput, match="package prefect is not installed"):
         flows.run("import", out="x", quiet=True)
 
 
