@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from dp_core.analysis.notebook.schemas import SchemaDraft
 from dp_core.errors import BadInput
+from dp_core.inspection.public_profile import (
+    draft_frame,
+    public_codebook_of,
+    public_source,
+)
 from dp_core.schema.codebooks.codebook import Codebook
-from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
 from dp_core.schema.codebooks.codebook_file import read_codebook
 from dp_core.schema.draft import draft_schema as draft_file
 from dp_core.schema.draft import draft_table
@@ -49,7 +53,8 @@ def draft_schema(
 
     >>> import dp_core as dp, pandas as pd
     >>> people = pd.DataFrame({"sex": ["m", "f"] * 50, "age": [*range(100)]})
-    >>> print(dp.draft_schema(people).text.split("ignore")[0][-290:])
+    >>> print(dp.draft_schema(people).text.rpartition("columns:")[2].partition("ignore")[0])
+    <BLANKLINE>
       sex:
         type: category   # or ordinal
         levels: []       # list them
@@ -80,14 +85,13 @@ def draft_schema(
     other = next((each for each in data.columns if not isinstance(each, str)), None)
     if other is not None:
         raise BadInput(f"The frame has a column named {other!r}, which is no text; rename it.")
-    stated = [(each, _stated(data.dtypes.iloc[at])) for at, each in enumerate(data.columns)]
-    text = draft_table(name, stated)
     if public_data:
-        from dp_core.inspection.public_profile import public_codebook
-
-        described = public_codebook(data, name)
-    if described is not None:
-        text = draft_from_codebook(described, list(data.columns), name)
+        text = draft_frame(data, public_data=True, name=name)
+    elif described is not None:
+        text = draft_frame(data.iloc[:0], codebook=described, name=name)
+    else:
+        stated = [(each, _stated(data.dtypes.iloc[at])) for at, each in enumerate(data.columns)]
+        text = draft_table(name, stated)
     return SchemaDraft(_titled(text, title))
 
 
@@ -100,8 +104,6 @@ def _titled(text: str, title: str | None) -> str:
 
 
 def _public_file(path: Path) -> Codebook:
-    from dp_core.inspection.public_profile import public_codebook_of, public_source
-
     return public_codebook_of(public_source([str(path)]))
 
 

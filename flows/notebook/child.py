@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dp_core.errors import BadInput, ReleaseError
+from flows.cli.missing_packages import what_to_install
 
 if TYPE_CHECKING:
     from flows.answers.release_answers import PublishedRelease
@@ -38,15 +39,9 @@ def perform(job: Mapping[str, Any]) -> dict[str, Any]:
     except click.ClickException as error:
         return {"error": error.format_message(), "class": BadInput.__name__, "row": None}
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package in ("dp_core", "tasks", "flows"):
+        if (sentence := what_to_install(error)) is None:
             raise
-        return {
-            "error": f"A release needs the package {package}, which is not installed here; install"
-            " dp-release with everything that it needs.",
-            "class": BadInput.__name__,
-            "row": None,
-        }
+        return {"error": sentence, "class": BadInput.__name__, "row": None}
     except (KeyboardInterrupt, click.Abort) as error:
         # click replaces an interruption by its own exception; the command's is the cause.
         return {"interrupted": getattr(error.__cause__, "message", "")}

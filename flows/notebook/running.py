@@ -19,6 +19,7 @@ from dp_core.errors import ReleaseError, StageFailed
 from flows.notebook.made_release import MadeRelease
 
 CHILD = "flows.notebook.child"
+INTERRUPTED = "The release was interrupted; nothing is lost. Call `run` again to continue it."
 PATIENCE = 60.0
 """Seconds that an interrupted release gets to stop by itself."""
 
@@ -88,6 +89,11 @@ def resume(
         ReleaseError: as `run`.
         KeyboardInterrupt: if it was interrupted.
     """
+    if not isinstance(release, str):
+        raise TypeError(
+            f"The release must be its name, a text, not {type(release).__name__}; `run` takes the"
+            " path of a spec."
+        )
     options = {"dask": dask, "keep_confidential": keep_confidential}
     return _made({"release": release, "stage": stage, "options": options}, quiet=quiet)
 
@@ -119,6 +125,9 @@ def _made(job: Mapping[str, Any], *, quiet: bool) -> MadeRelease:
                 child.stdin.write(line)
                 child.stdin.flush()
             child.wait()
+        except KeyboardInterrupt:
+            _stop(child)
+            raise KeyboardInterrupt(INTERRUPTED) from None
         except BaseException:
             _stop(child)
             raise
@@ -139,14 +148,13 @@ def _result(lines: list[bytes], code: int) -> MadeRelease:
         kind = getattr(errors, result["class"], ReleaseError)
         raise kind(in_python(result["error"]), row=result["row"])
     if "interrupted" in result or code == -signal.SIGINT:
-        raise KeyboardInterrupt(
-            in_python(result.get("interrupted", ""))
-            or "The release was interrupted; nothing is lost. Call `run` again to continue it."
-        )
-    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        raise KeyboardInterrupt(in_python(result.get("interrupted", "")) or INTERRUPTED)
+    how = f"ended with exit code {code}; what it printed says more"
+    if code < 0:
+        little = "; the machine may have too little memory" if code == -signal.SIGKILL else ""
+        how = f"was ended by signal {-code}{little}"
     raise StageFailed(
-        f"The process of the release {how}; the machine may have too little memory. Nothing is"
-        " lost: call `run` again to continue it.",
+        f"The process of the release {how}. Nothing is lost: call `run` again to continue it.",
         row="interrupted",
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pandas as pd
 import pytest
 
@@ -94,6 +96,23 @@ def test_a_file_is_drafted_as_the_command_drafts_it(tmp_path):
 def test_what_cannot_be_drafted_is_refused(data, error, says):
     with pytest.raises(error, match=says):
         dp.draft_schema(data)
+
+
+def test_types_are_those_that_the_frame_states_not_those_of_its_values():
+    frame = pd.DataFrame({"born": [datetime.date(1955, 1, 1)], "age": [7700]}, dtype=object)
+    other = pd.DataFrame({"born": ["zebra"], "age": ["yak"]}, dtype=object)
+
+    assert dp.draft_schema(frame).text == dp.draft_schema(other).text
+
+
+def test_a_codebook_describes_the_columns_and_no_value_is_looked_at(tmp_path):
+    book = tmp_path / "book.csv"
+    book.write_text("name,label,values\nsex,Sex of the animal,1=hen;2=cock\n")
+
+    drafted = dp.draft_schema(FRAME, codebook=book)
+
+    assert "hen" in columns_of(drafted)
+    assert [value for value in VALUES if value in columns_of(drafted)] == []
 
 
 def test_a_codebook_and_public_data_exclude_each_other():

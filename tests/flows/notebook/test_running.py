@@ -79,7 +79,7 @@ def test_a_process_that_is_killed_is_a_failure_that_can_be_resumed():
 
 @pytest.mark.usefixtures("acting")
 def test_a_package_that_is_not_installed_is_named():
-    with pytest.raises(errors.BadInput, match="package prefect"):
+    with pytest.raises(errors.BadInput, match="package prefect is not installed"):
         flows.run("import", out="x", quiet=True)
 
 
@@ -104,7 +104,7 @@ def test_a_release_stops_when_its_caller_is_interrupted_or_dies(tmp_path, ends_w
     assert (tmp_path / "stopped").read_text() == "stopped"
     assert caller.returncode == -ends_with
     if ends_with == signal.SIGINT:
-        assert "KeyboardInterrupt" in said
+        assert "KeyboardInterrupt: The release was interrupted; nothing is lost" in said
 
 
 @pytest.mark.usefixtures("home")
@@ -116,6 +116,11 @@ def test_mistakes_are_refused_as_by_the_command(tmp_path, monkeypatch):
     ):
         with pytest.raises(errors.BadInput, match=says):
             call()
+
+
+def test_a_spec_in_place_of_a_name_is_a_type_error():
+    with pytest.raises(TypeError, match="path of a spec"):
+        flows.resume(Path("survey.release.yaml"))  # type: ignore[arg-type]
 
 
 def test_too_little_left_is_the_ledgers_refusal(project):
