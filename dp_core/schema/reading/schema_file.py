@@ -58,7 +58,7 @@ _KEYS = (
 NAMED = 12
 """Most empty values that a message names."""
 _OTHER_KEYS = {
-    **dict.fromkeys(("name", "survey", "dataset"), "write it in `title`"),
+    **dict.fromkeys(("name", "dataset"), "write it in `title`"),
     **dict.fromkeys(("variables", "fields", "attributes"), "write `columns`"),
     **dict.fromkeys(
         ("rows", "n", "records"), "if it is public, write about how many: `rows_about`"
