@@ -4,8 +4,7 @@ import pytest
 
 from dp_core.documents.strict_yaml import Document, parse
 from dp_core.inspection.file_check import check_frame
-from dp_core.inspection.public_profile import public_codebook
-from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
+from dp_core.inspection.public_profile import draft_frame, public_codebook
 from dp_core.schema.codebooks.codebook_table import read_codebook_table
 from dp_core.schema.reading.schema_file import parse_schema
 
@@ -33,7 +32,7 @@ def schema_of(text, tmp_path):
 
 
 def test_the_draft_of_a_public_frame_fits_the_frame(tmp_path):
-    schema = schema_of(draft_from_codebook(public_codebook(FRAME)), tmp_path)
+    schema = schema_of(draft_frame(FRAME, public_data=True), tmp_path)
 
     check = check_frame(FRAME, schema)
 
@@ -68,9 +67,17 @@ def test_the_same_values_as_texts_give_the_same_draft_but_for_missing(column):
     assert (stored.minimum, stored.maximum) == (typed.minimum, typed.maximum)
 
 
-def test_a_range_of_codes_becomes_levels(tmp_path):
+def test_a_frame_that_was_not_declared_public_shows_names_and_types_only():
+    text = draft_frame(FRAME)
+
+    assert "01230" not in text
+    assert "  age:\n    type: integer" in text
+    assert "min:             #" in text
+
+
+def test_a_codebook_describes_a_frame(tmp_path):
     book = read_codebook_table("variable,type,values\nage,integer,0-99\nzip,ordinal,1-5\n", "c")
-    schema = schema_of(draft_from_codebook(book, ["zip", "age"]), tmp_path)
+    schema = schema_of(draft_frame(FRAME[["zip", "age"]], codebook=book), tmp_path)
 
     assert schema.domain.columns == ("zip", "age")
     assert [level.text for level in schema.column("zip").levels] == list("12345")
