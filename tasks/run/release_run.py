@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dp_core.errors import StageFailed
+from dp_core.errors import BadInput, StageFailed
 from dp_core.spec.plan import Plan
 from dp_core.spec.release_spec import ReleaseSpec
 from dp_core.wall.stage_grant import PAYS
@@ -96,7 +96,11 @@ class Run:
             from dp_core.spec.steps.fitted_densities import with_fitted_densities
 
             # Computed from the noisy tables, so it needs no trust in another file.
-            measured = read_marginals(self.folder.public / MARGINALS)
+            try:
+                measured = read_marginals(self.folder.public / MARGINALS)
+            except (OSError, BadInput):
+                # A lost file is written again by its stage; what needs it reports the loss.
+                return chosen
             self._fitted = with_fitted_densities(chosen, measured)
         return self._fitted
 
