@@ -209,7 +209,7 @@ def test_statement_and_report_name_the_declared_analyses(made, tmp_path):
         document = statement_of(copy)
         change(document["method"])
         reseal(copy, document)
-        assert "method.analyses" in failed(verify(copy))["statement-text"]
+        assert "method.analyses" in failed(verify(copy))["wording"]
 
 
 def test_a_statement_of_format_4_need_not_name_its_analyses(made, tmp_path):

@@ -92,7 +92,8 @@ def test_sets_and_codebook_are_of_the_chosen_bins_and_levels(made, method):
     froms = [each["from"] for each in fields["income"]["bins"]]
     assert froms == [float(edge) for edge in income["edges"][:-1]]
     assert fields["income"]["within_bin"].startswith("piecewise uniform")
-    assert fields["age"]["within_bin"].startswith("uniform")
+    assert "method.domain" in fields["income"]["within_bin"]
+    assert "method.domain" not in fields["age"]["within_bin"]
     drawn = pq.read_table(out / "synthetic" / "set-1.parquet")
     assert {*drawn["marital"].to_pylist()} <= {*marital["levels"], None}
     pay = [value for value in drawn["income"].to_pylist() if value is not None]
@@ -130,6 +131,32 @@ def test_a_choice_without_private_columns_is_no_part_of_a_statement(made, tmp_pa
     shutil.copytree(made("privsyn").out, out)
     document = statement_of(out)
     del document["method"]["domain"]
+    document["sha256"] = digest({key: document[key] for key in document if key != "sha256"})
+    (out / "release.json").write_bytes(render(document))
+    assert not verify(out).passed
+
+
+def _heavier(entries):
+    weights = entries[0]["bins"][0]["millionths"]
+    weights[0], weights[1] = weights[0] + 100, weights[1] - 100
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        _heavier,
+        lambda entries: entries[0]["bins"].pop(),
+        lambda entries: entries.clear(),
+        lambda entries: entries[0]["bins"][0]["from"].__setitem__(1, "0.5"),
+        lambda entries: entries.append(entries[0]),
+    ],
+)
+def test_another_density_than_the_noisy_tables_imply_does_not_verify(made, tmp_path, lie):
+    out = tmp_path / "forged"
+    shutil.copytree(made("privsyn").out, out)
+    document = statement_of(out)
+    assert "densities" in [check.name for check in verify(out).checks]
+    lie(document["method"]["densities"])
     document["sha256"] = digest({key: document[key] for key in document if key != "sha256"})
     (out / "release.json").write_bytes(render(document))
     assert not verify(out).passed

@@ -42,8 +42,8 @@ FORMAT_VERSION = 5
 and cannot compare those of another version."""
 SAME_FACTS_SINCE = 5
 """Oldest format whose statements differ from the current ones in sentences only. It becomes
-`FORMAT_VERSION` whenever a key, a number or the meaning of one changes. Format 5 has one more key
-with a sentence, `method.analyses`, which repeats the plan and is optional in format 4."""
+`FORMAT_VERSION` whenever a key, a number or the meaning of one changes. Format 5 has two more keys,
+`method.densities` and `method.analyses`; without the first, values are uniform within bins."""
 TOLERANCE = 1e-9
 """Relative deviation from a public total up to which the weights meet it."""
 STATEMENT = "release.json"

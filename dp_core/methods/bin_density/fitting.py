@@ -19,7 +19,7 @@ from dp_core.schema.decoding import whole_bounds
 from dp_core.schema.definition import Column, Schema
 from dp_core.wall.released import Released
 
-MOST_BINS = 1024
+MOST_BINS = 256
 """Largest number of bins of a column for which a density is fitted."""
 MOST_PIECES = 40
 """Largest number of pieces of a bin."""
@@ -71,7 +71,7 @@ def fitted(column: Column, counts: NDArray[np.float64], variance: float) -> BinP
         counts: Noisy counts of its codes, records; a last one for missing is ignored.
         variance: Noise variance of a count, in records squared.
     """
-    lattices = [_Lattice.of(column, code) for code in range(column.bins)]
+    lattices = _lattices(column)
     ends = [float(each.low) for each in lattices] + [float(lattices[-1].high)]
     steep = falls(ends, [float(count) for count in counts[: column.bins]], variance)
     edges: list[Fraction] = [column.edges[0]]
@@ -96,17 +96,6 @@ class _Lattice:
     low: Fraction
     high: Fraction
     step: Fraction
-
-    @classmethod
-    def of(cls, column: Column, code: int) -> _Lattice:
-        """Return the values of a bin."""
-        low, high = column.edges[code], column.edges[code + 1]
-        if column.kind != "number":
-            least, most = whole_bounds(column)
-            return cls(Fraction(int(least[code])), Fraction(int(most[code]) + 1), Fraction(1))
-        if column.decimals is not None:
-            return cls(low, high, Fraction(1, 10**column.decimals))
-        return cls(low, high, Fraction(10) ** (math.floor(math.log10(high - low))) / _FINEST)
 
     def cuts(self, fall: float) -> Iterator[Fraction]:
         """Yield the cuts between pieces, ascending, for a density that falls to the right."""
@@ -137,3 +126,19 @@ class _Lattice:
             shares.append(below(steep, place) if fall >= 0 else 1 - below(steep, 1 - place))
         ends = [round(share * WHOLE) for share in (*shares, 1.0)]
         return [high - low for low, high in pairwise(ends)]
+
+
+def _lattices(column: Column) -> list[_Lattice]:
+    """Return the values of each bin."""
+    if column.kind != "number":
+        ends = zip(*whole_bounds(column), strict=True)
+        return [
+            _Lattice(Fraction(int(low)), Fraction(int(high) + 1), Fraction(1)) for low, high in ends
+        ]
+    found = []
+    for low, high in pairwise(column.edges):
+        step = Fraction(10) ** math.floor(math.log10(high - low)) / _FINEST
+        if column.decimals is not None:
+            step = Fraction(1, 10**column.decimals)
+        found.append(_Lattice(low, high, step))
+    return found

@@ -1,4 +1,20 @@
-"""How the density falls or rises within each bin, from the noisy counts of the bins around it."""
+"""How the density falls or rises within each bin, from the noisy counts of the bins around it.
+
+The density of a bin is its count over its width. To each side, the bins next to it are taken
+together until their count is clear of its noise; a side without clear counts says nothing.
+
+- *A bin between two clear sides* takes the ratio of the densities at its two edges, each from the
+  straight line through the logarithms of the densities at the centres of the bin and of that side.
+  A bin that is higher or lower than both sides is uniform. As in van Leer's (1977) limiter of
+  monotonized central differences, the ratio is at most what four times the smaller step would give.
+- *A bin at the end* that is lower than its neighbours begins with their density at their common
+  edge, extrapolated from up to two groups of neighbours, and falls. One that is higher rises by the
+  smaller of two slopes of the logarithm: to its neighbours, and between these.
+
+A logarithm has the variance v/c^2, with v the variance of the count c by noise and by sampling. An
+estimated ratio or height d of variance s is reduced to d (1 - 2 s/d^2), at least 0: the positive
+part of a James-Stein estimator with twice the usual shrinkage.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +25,15 @@ from dataclasses import dataclass
 from dp_core.methods.bin_density.tilted import fall_of_height, fall_of_ratio
 
 _CLEAR = 3.0
+"""Smallest count of a group of neighbours, in standard errors."""
 _SHRINK = 2.0
+"""Variances by which the square of an estimate must exceed 0, to be used at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
+    """Bins taken together: their ends, the logarithm of their density, and its variance."""
+
     low: float
     high: float
     log: float
@@ -56,6 +76,7 @@ def falls(edges: Sequence[float], counts: Sequence[float], variance: float) -> l
 
 
 def _mirror(group: _Group) -> _Group:
+    """Return the group seen from the other side."""
     return _Group(-group.high, -group.low, group.log, group.variance)
 
 
@@ -64,6 +85,7 @@ def _group(
 ) -> _Group:
     count = math.fsum(counts[first:end])
     own = (end - first) * variance + max(count, 1.0)
+    # A count that noise may explain is treated as one standard error.
     held = max(count, math.sqrt(own))
     width = edges[end] - edges[first]
     return _Group(edges[first], edges[end], math.log(held / width), own / held**2)
@@ -131,4 +153,5 @@ def _outer(own: _Group, inner: list[_Group]) -> float:
 
 
 def _kept(size: float, variance: float) -> float:
+    """Return the factor by which an estimate is reduced."""
     return max(0.0, 1 - _SHRINK * variance / size**2) if size > 0 else 0.0
