@@ -21,8 +21,9 @@ from dp_core.confidential.source import Source
 from dp_core.inspection.file_check import data_files, table_of
 from dp_core.inspection.value_findings import fitting_formats, looks_missing
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, levels_of
+from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
 from dp_core.schema.definition import Kind
-from dp_core.schema.draft import file_columns
+from dp_core.schema.draft import draft_table, file_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +45,33 @@ def public_codebook(frame: pd.DataFrame | pa.Table, name: str = "the frame") -> 
     for records in table.to_batches():
         _add(columns, records, table.column_names)
     return _codebook(columns, name)
+
+
+def draft_frame(
+    frame: pd.DataFrame | pa.Table,
+    *,
+    codebook: Codebook | None = None,
+    public_data: bool = False,
+    name: str = "the frame",
+) -> str:
+    """Return the draft of a schema for a frame.
+
+    Args:
+        frame: The rows; only names and stored types are read without `public_data`.
+        codebook: What is known of the columns; None (the default) without a codebook.
+        public_data: Whether the frame is public, so that levels and bounds are read off it; False
+            by default, and without effect on a frame with a codebook.
+        name: Name of the frame, for the draft's first comment.
+
+    Raises:
+        BadInput: if there is no column, or a name is not printable or not unique.
+    """
+    table = table_of(frame)
+    if codebook is not None:
+        return draft_from_codebook(codebook, table.column_names, name)
+    if public_data:
+        return draft_from_codebook(public_codebook(table, name), table.column_names, name)
+    return draft_table(name, [(field.name, field.type) for field in table.schema])
 
 
 def public_source(patterns: Sequence[str], folder: Path | None = None) -> Source:
