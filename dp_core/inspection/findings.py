@@ -123,7 +123,7 @@ class FileCheck(Answer, Printed):
 
     def _verdict(self) -> str:
         what = ", ".join(self.files) or "The frame"
-        size = "" if self.rows is None else f" has {self.rows:,} rows and"
+        size = "" if self.rows is None else f" has {self.rows:,} row{'s' * (self.rows != 1)} and"
         counts = [
             f"{len(found)} {one if len(found) == 1 else many}"
             for weight, one, many in _SAID

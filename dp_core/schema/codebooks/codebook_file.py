@@ -40,6 +40,8 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
     name = printable(path.name)
     if name.lower().endswith(_OFFICE):
         raise BadInput(f"{name}: is not read as a codebook; export it as {FORMS}.")
+    if name.lower().endswith((".yaml", ".yml")):
+        raise BadInput(f"{name}: is a YAML file, not a codebook; name {FORMS}.")
     raw = _read(path, name)
     start = raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"<" or raw[:2] in (b"\xff\xfe", b"\xfe\xff"):

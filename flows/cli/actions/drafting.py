@@ -20,8 +20,8 @@ _A_CODEBOOK = (
 
 def draft(
     name: str | None,
-    *,
     database: str | None = None,
+    *,
     codebook: Path | None = None,
     public: tuple[str, str] | None = None,
 ) -> str:

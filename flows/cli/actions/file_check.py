@@ -28,6 +28,11 @@ def check(file: Path, patterns: Sequence[str]) -> FileCheck:
     Raises:
         BadInput: if the schema cannot be read, or no data file is found.
     """
+    yaml = (".yaml", ".yml")
+    if file.suffix.lower() not in yaml and any(
+        Path(one).suffix.lower() in yaml for one in patterns
+    ):
+        raise BadInput("The schema comes first: dp-release schema check SCHEMA FILE...")
     schema = load_schema(file)
     for one in patterns:
         if "://" in one:

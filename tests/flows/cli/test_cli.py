@@ -457,7 +457,7 @@ def spoil_with(name):
 
     def another_kind(folder):
         (folder / "town.xlsx").write_text("x")
-        return "town.xlsx", "is not of a known kind"
+        return "town.xlsx", "is an Excel workbook"
 
     def cut(folder):
         table = pa.table({name: [SECRET] * 5000 for name in header.split(",")})
