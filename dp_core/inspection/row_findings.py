@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.dependency_check import DependencyCheck
+from dp_core.confidential.between_columns import DependencyCheck
 from dp_core.confidential.encoding import Encoded, settle_zeros
 from dp_core.confidential.person_rows import Persons, hashes
 from dp_core.errors import BadInput

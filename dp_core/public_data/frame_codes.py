@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.dependency_check import DependencyCheck
+from dp_core.confidential.between_columns import DependencyCheck
 from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import RowLimit, hashes
 from dp_core.errors import BadInput

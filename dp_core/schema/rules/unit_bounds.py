@@ -1,0 +1,90 @@
+"""Numbers, whole numbers and dates in the whole units of a rule, and the units of each bin."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.schema.definition import Column
+from dp_core.schema.rules.column_rules import Array, Units
+
+MOST_UNITS = 2**51
+"""Largest size of a value in units; up to it, binary64 gives back every decimal."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitBounds:
+    """The least and greatest unit of each code of a column.
+
+    Attributes:
+        low: Least unit of each code, shape (codes,).
+        high: Greatest unit of each code, shape (codes,). Both are 0 for the code of missing.
+    """
+
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+
+
+def unit_bounds(column: Column, units: Units) -> UnitBounds:
+    """Return the units that a value with each code of a column can have.
+
+    Every code of a column whose bins are not chosen yet has the units of the whole column.
+
+    Args:
+        column: The column in any codes: the schema's own, on a grid, or as stored.
+        units: Its units.
+    """
+    bins = [_units_of_bin(column, units, code) for code in range(column.bins)]
+    if column.unknown:
+        bins = [(bins[0][0], bins[-1][1])] * len(bins)
+    if column.missing_code is not None:
+        bins.append((0, 0))
+    low, high = zip(*bins, strict=True)
+    return UnitBounds(np.array(low, dtype=np.int64), np.array(high, dtype=np.int64))
+
+
+def _units_of_bin(column: Column, units: Units, code: int) -> tuple[int, int]:
+    low, high = column.edges[code], column.edges[code + 1]
+    if units.edges:
+        first = bisect_right(units.edges, low) - 1
+        return first, max(first, bisect_left(units.edges, high) - 1)
+    last = column.kind == "number" and code == column.bins - 1
+    scale = Fraction(10) ** units.decimals
+    first = ceil(low * scale)
+    final = floor(high * scale) if last else ceil(high * scale) - 1
+    if column.kind != "number":
+        if column.minimum is not None:
+            first = max(first, ceil(column.minimum))
+        if column.maximum is not None:
+            final = min(final, floor(column.maximum))
+    return first, final
+
+
+def values_of(column: Column, units: Units, whole: NDArray[np.int64], codes: Array) -> Array:
+    """Return the values of units that lie in the bins of some codes (dates: day ordinals).
+
+    Args:
+        column: The column, in the codes given.
+        units: Its units; not those of a number without `decimals`.
+        whole: Values in units, shape (rows,).
+        codes: Their codes, none of them missing, shape (rows,).
+    """
+    if column.kind != "number":
+        return whole
+    low = np.array([float(edge) for edge in column.edges[:-1]])
+    high = np.array([float(edge) for edge in column.edges[1:]])
+    last = np.nextafter(high, -np.inf)
+    last[-1] = high[-1]
+    # Both numbers are exact, so their quotient is the float nearest to the decimal.
+    return np.asarray(np.clip(whole / 10.0**units.decimals, low[codes], last[codes]))
+
+
+def units_by_column(units: Iterable[Units]) -> dict[str, Units]:
+    """Return the units of each column that rules compare."""
+    return {each.column: each for each in units}
