@@ -15,7 +15,6 @@ from dp_core.tables.domain import Clique, Domain
 _EXCHANGES = 6  # rounds of exchange; rows that are left after them rarely find a partner
 _SEARCHED = 64  # rows for which a possible record is searched if no row is possible
 _MOST_STATES = 1 << 16  # states of a search
-_MOST_CELLS = 1 << 24  # combinations of codes of which a table is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +69,15 @@ class _Staircase:
 
     columns: Clique
     boxes: tuple[Rule, ...]
-    _masks: dict[tuple[int, ...], NDArray[np.bool_]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    _steps: dict[tuple[int, ...], _Steps] = field(default_factory=dict, compare=False, repr=False)
 
     def breaks(self, data: Dataset, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
         """Return which of the given rows are in a box; by default of all rows."""
-        domain = data.domain.project(self.columns)
-        if domain.size() > _MOST_CELLS:
-            found = [box.breaks(data, rows) for box in self.boxes]
-            return np.asarray(np.logical_or.reduce(found))
+        steps = self._of(data.domain.project(self.columns).sizes)
         codes = [data.column(name) for name in self.columns]
-        places = tuple(each if rows is None else each[rows] for each in codes)
-        return np.asarray(self._mask(tuple(domain.size((name,)) for name in self.columns))[places])
+        places = [each if rows is None else each[rows] for each in codes]
+        found = tuple(step[each] for step, each in zip(steps.places, places, strict=True))
+        return np.asarray(steps.inside[found])
 
     def exchanging(
         self,
@@ -100,18 +95,46 @@ class _Staircase:
             domain: Domain with all columns of the boxes.
         """
         axes = domain.axes(self.columns)
-        mask = self._mask(tuple(domain.sizes[axis] for axis in axes))
+        steps = self._of(tuple(domain.sizes[axis] for axis in axes))
         order = sorted(range(len(axes)), key=lambda place: axes[place])
         shape = [size if axis in axes else 1 for axis, size in enumerate(domain.sizes)]
-        return mask.transpose(order).reshape(shape)
+        return steps.inside[np.ix_(*steps.places)].transpose(order).reshape(shape)
 
-    def _mask(self, sizes: tuple[int, ...]) -> NDArray[np.bool_]:
-        if sizes not in self._masks:
-            mask = np.zeros(sizes, dtype=bool)
-            for box in self.boxes:
-                mask[np.ix_(*[np.asarray(codes, dtype=np.intp) for codes in box.codes])] = True
-            self._masks[sizes] = mask
-        return self._masks[sizes]
+    def _of(self, sizes: tuple[int, ...]) -> _Steps:
+        if sizes not in self._steps:
+            self._steps[sizes] = _Steps.of(self.boxes, sizes)
+        return self._steps[sizes]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """Boxes in few steps of each column: codes that are in the same boxes are one step.
+
+    Attributes:
+        places: For each column, the step of each code, shape (codes,).
+        inside: Which combinations of steps are in a box.
+    """
+
+    places: tuple[NDArray[np.intp], ...]
+    inside: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, boxes: Sequence[Rule], sizes: tuple[int, ...]) -> _Steps:
+        """Return the steps of boxes over columns of some sizes."""
+        places, firsts = [], []
+        for axis, size in enumerate(sizes):
+            among = np.zeros((size, len(boxes)), dtype=bool)
+            for number, box in enumerate(boxes):
+                among[list(box.codes[axis]), number] = True
+            _, first, place = np.unique(
+                np.packbits(among, axis=1), axis=0, return_index=True, return_inverse=True
+            )
+            places.append(place.reshape(-1))
+            firsts.append(among[first])
+        inside = np.zeros([len(first) for first in firsts], dtype=bool)
+        for number in range(len(boxes)):
+            inside[np.ix_(*[np.flatnonzero(first[:, number]) for first in firsts])] = True
+        return cls(tuple(places), inside)
 
 
 @dataclass(frozen=True, slots=True)

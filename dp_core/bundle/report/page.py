@@ -150,6 +150,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
             *(rule.text for rule in published.schema.zeros.rules if not rule.derived),
             *(rule.text for rule in published.schema.rules if rule.key == "impossible"),
         ],
+        ruled=published.ruled,
         between=[rule.text for rule in published.schema.rules if rule.key == "rules"],
         fine=100 * FINE,
         care=100 * CARE,

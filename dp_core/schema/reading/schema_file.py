@@ -173,6 +173,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         between = (*between, *read_column_rules(stated, schema, identifiers))
     schema = replace(schema, zeros=zeros, rules=between)
     schema = replace(schema, zeros=with_excluded_boxes(schema, between)) if between else schema
+    _check_weight(keys, schema)
     margins = read_margins(keys["calibrate"], schema, folder) if "calibrate" in keys else ()
     survey = read_survey(keys.get("survey"), schema, definitions, replicates)
     own = keys.get("expectations")
@@ -196,6 +197,19 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
             expectations=() if own is None else own.items(),
         ),
     )
+
+
+def _check_weight(keys: Mapping[str, Node], schema: Schema) -> None:
+    """Refuse rules about a weight that is calibrated, because calibration changes its values."""
+    weight = schema.weight
+    if weight is None or "calibrate" not in keys:
+        return
+    for rule in schema.rules:
+        if weight.name in rule.columns:
+            raise keys["rules" if rule.key == "rules" else "impossible"].error(
+                f"`{rule.text}` names the weight {shown(weight.name)}, whose values `calibrate`"
+                " changes after the rules were obeyed; remove the rule, or `calibrate`."
+            )
 
 
 def check_version(node: Node, version: int) -> None:

@@ -125,6 +125,12 @@ class Range:
 class Bins:
     """The units of each code of the columns of a block.
 
+    Attributes:
+        block: The block.
+        bounds: Units of each code of a variable.
+        sizes: Number of codes of each column without the one for missing.
+        missing_codes: Code of missing, for each column that has one.
+
     Args:
         schema: The schema; its numbers may be on a grid.
         block: One of its blocks.
@@ -135,6 +141,7 @@ class Bins:
         self.bounds: Mapping[str, UnitBounds] = {
             each.column: unit_bounds(schema.column(each.column), each) for each in block.units
         }
+        self.sizes = {name: schema.column(name).bins for name in block.columns}
         self.missing_codes = {
             name: code
             for name in block.columns

@@ -90,7 +90,6 @@ def _obeyed(
     # A position that is narrower than a unit may have a value between two units.
     units = np.clip(units, within.low, within.high)
     left = np.flatnonzero(broken(block, bins.seen(codes, units)))
-    changed = left
     for attempt in range(_ROUNDS):
         if not left.size:
             break
@@ -113,7 +112,7 @@ def _obeyed(
         left = left[~good]
     if left.size:
         raise ValueError("No values of a record's codes obey the rules between columns.")
-    return _changed(schema, block, bins, codes, values, units, changed)
+    return _changed(schema, block, bins, codes, values, units)
 
 
 def _changed(
@@ -123,19 +122,20 @@ def _changed(
     codes: Mapping[str, Array],
     values: Mapping[str, Array],
     units: Ints,
-    rows: Array,
 ) -> dict[str, Array]:
-    """Return the values of the columns in which the given rows have other units than before."""
+    """Return the values of the columns in which a row has another value than before.
+
+    A value between two units, which a part of a bin without a whole unit has, changes too.
+    """
     found: dict[str, Array] = {}
     for place, each in enumerate(block.units):
-        name, old = each.column, values[each.column]
-        moved = rows[units[place, rows] != each.of(old[rows])]
-        if name in bins.missing_codes:
-            moved = moved[codes[name][moved] != bins.missing_codes[name]]
-        if moved.size and not each.edges:
-            new = old.copy()
-            column = schema.column(name)
-            new[moved] = values_of(column, each, units[place, moved], codes[name][moved])
+        if each.edges:
+            continue
+        name, new = each.column, values[each.column].copy()
+        present = np.flatnonzero(codes[name] != bins.missing_codes.get(name, -1))
+        own = codes[name][present]
+        new[present] = values_of(schema.column(name), each, units[place, present], own)
+        if not np.array_equal(new, values[name]):
             found[name] = new
     return found
 

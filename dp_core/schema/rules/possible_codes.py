@@ -7,7 +7,8 @@ search for values, and repaired.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -49,25 +50,25 @@ def with_possible_values(schema: Schema, data: Dataset, *, rng: np.random.Genera
     """
     if not schema.rules:
         return data
-    blocks = blocks_of(schema)
-    bad: list[Flags] = [~possible(schema, block, data) for block in blocks]
+    blocks = [Bins(schema, block) for block in blocks_of(schema)]
+    bad: list[Flags] = [~possible(bins, data) for bins in blocks]
     if not any(rows.any() for rows in bad):
         return data
     mended = Dataset(data.domain, data.codes.copy())
-    for block, these in zip(blocks, bad, strict=True):
+    for bins, these in zip(blocks, bad, strict=True):
         if these.any():
-            _with_one_code_changed(schema, block, mended, np.flatnonzero(these), rng)
+            _with_one_code_changed(schema, bins, mended, np.flatnonzero(these), rng)
     left = _impossible(schema, blocks, mended)
     donors = np.flatnonzero(~left)
     if left.any() and not donors.size:
         record = possible_record(schema, rng=rng)
         mended.codes[:, np.flatnonzero(left)] = record[:, None]
         return mended
-    for block in blocks:
+    for bins in blocks:
         rows = np.flatnonzero(left)
         if not rows.size:
             return mended
-        chosen, axes = rng.choice(donors, size=rows.size), data.domain.axes(block.columns)
+        chosen, axes = rng.choice(donors, size=rows.size), data.domain.axes(bins.block.columns)
         for axis in axes:
             mended.codes[axis, rows] = mended.codes[axis, chosen]
         left = _impossible(schema, blocks, mended)
@@ -76,17 +77,17 @@ def with_possible_values(schema: Schema, data: Dataset, *, rng: np.random.Genera
     return mended
 
 
-def possible(schema: Schema, block: Block, data: Dataset) -> Flags:
+def possible(bins: Bins, data: Dataset) -> Flags:
     """Return for which records values that obey the rules of a block are found, shape (rows,)."""
-    codes = _codes(data, block)
-    domain = data.domain.project(block.columns)
+    codes = _codes(data, bins.block)
+    domain = data.domain.project(bins.block.columns)
     if domain.size() < _MOST_KEYS:
         keys = np.ravel_multi_index([codes[name] for name in domain.columns], domain.sizes)
         _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     else:
         together = np.stack([codes[name] for name in domain.columns])
         _, first, place = np.unique(together, axis=1, return_index=True, return_inverse=True)
-    found, _ = witnesses(Bins(schema, block), {name: each[first] for name, each in codes.items()})
+    found, _ = witnesses(bins, {name: each[first] for name, each in codes.items()})
     return np.asarray(found[place.reshape(-1)])
 
 
@@ -100,11 +101,11 @@ def possible_record(schema: Schema, *, rng: np.random.Generator) -> Array:
     Raises:
         BadInput: if the rules leave no record possible, or none is found in many tries.
     """
-    domain, blocks = schema.domain, blocks_of(schema)
+    domain, blocks = schema.domain, [Bins(schema, block) for block in blocks_of(schema)]
     for start in _starts(domain, rng):
         found = schema.zeros.possible_record(domain, start, rng=rng)
         alone = Dataset(domain, found[:, None])
-        if all(possible(schema, block, alone)[0] for block in blocks):
+        if all(possible(bins, alone)[0] for bins in blocks):
             return found
     texts = "; ".join(f"`{rule.text}`" for rule in schema.rules[:5])
     raise BadInput(
@@ -122,88 +123,85 @@ def _starts(domain: Domain, rng: np.random.Generator) -> Iterator[Array]:
         yield rng.integers(sizes).astype(np.uint16)
 
 
-def _impossible(schema: Schema, blocks: tuple[Block, ...], data: Dataset) -> Flags:
+def _impossible(schema: Schema, blocks: Sequence[Bins], data: Dataset) -> Flags:
     found = schema.zeros.violations(data)
-    for block in blocks:
-        found = found | ~possible(schema, block, data)
+    for bins in blocks:
+        found = found | ~possible(bins, data)
     return found
 
 
 def _with_one_code_changed(
-    schema: Schema, block: Block, data: Dataset, rows: Array, rng: np.random.Generator
+    schema: Schema, bins: Bins, data: Dataset, rows: Array, rng: np.random.Generator
 ) -> None:
     """Change one code of each of the rows so that values exist, where that is possible; in place.
 
     On a grid, several codes change if they stay within the schema's own bins.
     """
-    bins = Bins(schema, block)
-    for widened in _ways(schema, block, rng):
+    block = bins.block
+    coarse = None if schema.coarse is None else Bins(schema.coarse, block)
+    for widened in _ways(bins, coarse, rng):
         if not rows.size:
             return
         own = {name: each[rows] for name, each in _codes(data, block).items()}
-        within = widened.of(bins, own)
+        within = widened.of(own)
         found, units = drawn_values(bins, own, within, tries=_TRIES, rng=rng)
         changed = Dataset(data.domain, data.codes[:, rows])
         for number, name in enumerate(block.names):
             axis = data.domain.axes((name,))[0]
-            ends = bins.bounds[name].high[: schema.column(name).bins]
+            ends = bins.bounds[name].high[: bins.sizes[name]]
             codes = np.searchsorted(ends, units[number]).astype(np.uint16)
             present = own[name] != bins.missing_codes.get(name, -1)
             moves = found & present & (name in widened.names)
             changed.codes[axis] = np.where(moves, codes, changed.codes[axis])
-        kept = found & possible(schema, block, changed) & ~schema.zeros.violations(changed)
+        kept = found & possible(bins, changed) & ~schema.zeros.violations(changed)
         data.codes[:, rows[kept]] = changed.codes[:, kept]
         rows = rows[~kept]
 
 
+@dataclass(frozen=True, slots=True)
 class _Widened:
-    """Bounds of the variables if some of them may leave their bins.
+    """Bounds of the variables if some of them may leave their codes.
 
     Attributes:
-        names: Variables that may.
+        bins: Units of the codes.
+        names: Variables that may leave their codes.
+        coarse: Units of the schema's own bins, in which they stay; None if they may have any value.
     """
 
-    def __init__(self, schema: Schema, names: tuple[str, ...], *, own_bins: bool) -> None:
-        """Prepare the bounds.
+    bins: Bins
+    names: tuple[str, ...]
+    coarse: Bins | None
 
-        Args:
-            schema: The schema.
-            names: Variables that may leave their bins.
-            own_bins: Whether they stay in the schema's own bins, of which the codes are positions.
-        """
-        self._schema, self.names, self._own_bins = schema, names, own_bins
-
-    def of(self, bins: Bins, codes: Mapping[str, Array]) -> Range:
+    def of(self, codes: Mapping[str, Array]) -> Range:
         """Return the bounds in rows with some codes."""
-        within = bins.range_of(codes)
+        within = self.bins.range_of(codes)
         low, high = within.low.copy(), within.high.copy()
-        for place, name in enumerate(bins.block.names):
+        for place, name in enumerate(self.bins.block.names):
             if name not in self.names:
                 continue
-            bounds, end = bins.bounds[name], self._schema.column(name).bins
-            if not self._own_bins:
-                low[place], high[place] = bounds.low[0], bounds.high[end - 1]
+            if self.coarse is None:
+                bounds = self.bins.bounds[name]
+                low[place], high[place] = bounds.low[0], bounds.high[self.bins.sizes[name] - 1]
                 continue
-            assert self._schema.coarse is not None
-            coarse = Bins(self._schema.coarse, bins.block).bounds[name]
-            # The bin in which most of the position lies.
+            bounds, size = self.coarse.bounds[name], self.coarse.sizes[name]
+            # The bin in which the middle of the position lies.
             middle = (low[place] + high[place]) // 2
-            last = self._schema.coarse.column(name).bins
-            code = np.minimum(np.searchsorted(coarse.high[:last], middle), last - 1)
-            low[place], high[place] = coarse.low[code], coarse.high[code]
+            code = np.minimum(np.searchsorted(bounds.high[:size], middle), size - 1)
+            low[place], high[place] = bounds.low[code], bounds.high[code]
         return Range(low, high)
 
 
-def _ways(schema: Schema, block: Block, rng: np.random.Generator) -> Iterator[_Widened]:
+def _ways(bins: Bins, coarse: Bins | None, rng: np.random.Generator) -> Iterator[_Widened]:
+    """Yield which variables may leave their codes, in the order in which it is tried."""
     # A number without `decimals` is compared by its bin, which cannot become another one here.
-    free = [each.column for each in block.units if not each.edges]
+    free = [each.column for each in bins.block.units if not each.edges]
     order = [free[place] for place in rng.permutation(len(free))]
-    if schema.coarse is not None:
+    if coarse is not None:
         for name in order:
-            yield _Widened(schema, (name,), own_bins=True)
-        yield _Widened(schema, tuple(order), own_bins=True)
+            yield _Widened(bins, (name,), coarse)
+        yield _Widened(bins, tuple(order), coarse)
     for name in order:
-        yield _Widened(schema, (name,), own_bins=False)
+        yield _Widened(bins, (name,), None)
 
 
 def _codes(data: Dataset, block: Block) -> dict[str, Array]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from math import ceil, floor
 
 import numpy as np
@@ -40,7 +39,7 @@ def unit_bounds(column: Column, units: Units) -> UnitBounds:
         column: The column in any codes: the schema's own, on a grid, or as stored.
         units: Its units.
     """
-    bins = [_units_of_bin(column, units, code) for code in range(column.bins)]
+    bins = _units_of_bins(column, units)
     if column.unknown:
         bins = [(bins[0][0], bins[-1][1])] * len(bins)
     if column.missing_code is not None:
@@ -49,21 +48,23 @@ def unit_bounds(column: Column, units: Units) -> UnitBounds:
     return UnitBounds(np.array(low, dtype=np.int64), np.array(high, dtype=np.int64))
 
 
-def _units_of_bin(column: Column, units: Units, code: int) -> tuple[int, int]:
-    low, high = column.edges[code], column.edges[code + 1]
+def _units_of_bins(column: Column, units: Units) -> list[tuple[int, int]]:
+    """Return the least and the greatest unit of each bin."""
     if units.edges:
-        first = bisect_right(units.edges, low) - 1
-        return first, max(first, bisect_left(units.edges, high) - 1)
-    last = column.kind == "number" and code == column.bins - 1
-    scale = Fraction(10) ** units.decimals
-    first = ceil(low * scale)
-    final = floor(high * scale) if last else ceil(high * scale) - 1
-    if column.kind != "number":
-        if column.minimum is not None:
-            first = max(first, ceil(column.minimum))
-        if column.maximum is not None:
-            final = min(final, floor(column.maximum))
-    return first, final
+        firsts = [bisect_right(units.edges, edge) - 1 for edge in column.edges[:-1]]
+        lasts = [bisect_left(units.edges, edge) - 1 for edge in column.edges[1:]]
+        return [(low, max(low, high)) for low, high in zip(firsts, lasts, strict=True)]
+    scale = 10**units.decimals
+    # Quotients of whole numbers, rounded up: a grid has thousands of edges.
+    starts = [-(-edge.numerator * scale // edge.denominator) for edge in column.edges]
+    lasts = [start - 1 for start in starts[1:]]
+    if column.kind == "number":
+        lasts[-1] = floor(column.edges[-1] * scale)
+        return list(zip(starts[:-1], lasts, strict=True))
+    least = starts[0] if column.minimum is None else ceil(column.minimum)
+    most = lasts[-1] if column.maximum is None else floor(column.maximum)
+    pairs = zip(starts[:-1], lasts, strict=True)
+    return [(max(low, least), min(high, most)) for low, high in pairs]
 
 
 def values_of(column: Column, units: Units, whole: NDArray[np.int64], codes: Array) -> Array:
