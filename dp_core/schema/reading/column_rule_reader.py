@@ -320,14 +320,14 @@ class _Reader:
 
     def _level(self, name: str, column: Column) -> _Said:
         sign = self._sign()
+        if sign in ("+", "-"):
+            raise self._node.error(
+                f"{name!r} is a {column.kind}; only numbers, whole numbers and dates add up."
+            )
         if sign not in ("==", "!=") and column.kind == "category":
             raise self._node.error(
                 f"{name!r} is a category, whose levels have no order; compare it with == or !=, or"
                 " make it an ordinal."
-            )
-        if sign in ("+", "-"):
-            raise self._node.error(
-                f"{name!r} is a {column.kind}; only numbers, whole numbers and dates add up."
             )
         code = self._level_code(name, column)
         codes = {
@@ -526,6 +526,9 @@ class _Reader:
         )
 
     def _sign(self) -> str:
+        if match := re.match(r"=\s*[<>]|[<>!]\s+=", self._rest):
+            sign = re.sub(r"[\s=]", "", match[0]) + "="
+            raise self._node.error(f"write {sign} instead of {match[0]}.")
         for sign in _SIGNS:
             if self._symbol(sign):
                 return _SAME.get(sign, sign)

@@ -356,7 +356,12 @@ def _narrow(low: Ints, high: Ints, inequalities: Sequence[_Inequality]) -> None:
     for one in inequalities:
         involved |= one.rows
     rows = np.flatnonzero(involved)
-    for _ in range(_PASSES):
+    # Bounds of differences are shortest paths: they are final after as many passes as there are
+    # variables, unless no values exist (Bellman, R. (1958). On a routing problem. Quarterly of
+    # Applied Mathematics 16, 87-90).
+    differences = all(_is_difference(one) for one in inequalities)
+    passes = len(low) + 2 if differences else _PASSES
+    for _ in range(passes):
         if not rows.size:
             return
         own_low, own_high = low[:, rows], high[:, rows]
@@ -382,3 +387,10 @@ def _narrow(low: Ints, high: Ints, inequalities: Sequence[_Inequality]) -> None:
         low[:, rows], high[:, rows] = own_low, own_high
         # Empty bounds would move on and on.
         rows = rows[changed & (own_low <= own_high).all(axis=0)]
+    if differences:
+        low[:, rows] = high[:, rows] + 1
+
+
+def _is_difference(one: _Inequality) -> bool:
+    factors = sorted(factor for _, factor in one.terms)
+    return len(factors) == 1 or factors == [-1, 1]

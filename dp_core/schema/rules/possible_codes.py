@@ -28,7 +28,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 
 _TRIES = 4
-_STARTS = 64
+_STARTS = 32
 """Random records from which a possible record is searched."""
 _MOST_KEYS = 2**62
 
@@ -102,8 +102,12 @@ def possible_record(schema: Schema, *, rng: np.random.Generator) -> Array:
         BadInput: if the rules leave no record possible, or none is found in many tries.
     """
     domain, blocks = schema.domain, [Bins(schema, block) for block in blocks_of(schema)]
+    tried = set()
     for start in _starts(domain, rng):
         found = schema.zeros.possible_record(domain, start, rng=rng)
+        if found.tobytes() in tried:
+            continue
+        tried.add(found.tobytes())
         alone = Dataset(domain, found[:, None])
         if all(possible(bins, alone)[0] for bins in blocks):
             return found
