@@ -47,6 +47,7 @@ class Stated:
 
     text: str
     obeyed: Judge
+    columns: tuple[str, ...] = ()
 
 
 def schema_of(*rules: str, **columns: Any) -> Schema:
@@ -104,13 +105,20 @@ def comparisons(draw: st.DrawFn) -> Stated:
         right = f"{shift} {'-' if factor > 0 else '+'} {last}"
     else:
         right = f"{shift}"
-    return Stated(f"{left} {sign} {right}".replace("+ -", "- "), _compared(sign, names, value))
+    return Stated(
+        f"{left} {sign} {right}".replace("+ -", "- "), _compared(sign, names, value), tuple(names)
+    )
 
 
 @st.composite
 def conditions(draw: st.DrawFn) -> tuple[str, Judge, Judge]:
     """Draw a condition: its text, whether a row meets it, and whether a row breaks it."""
-    kind = draw(st.sampled_from(["missing", "level", "levels", "number", "numbers"]))
+    kind = draw(st.sampled_from(["missing", "level", "levels", "number", "numbers", "sum"]))
+    if kind == "sum":
+        said = draw(comparisons())
+        return said.text, *_both(
+            said.obeyed, lambda row: all(row[name] is not None for name in said.columns)
+        )
     if kind == "missing":
         name, missing = draw(st.sampled_from("bcd")), draw(st.booleans())
         text = f"{name} is {'' if missing else 'not '}missing"
