@@ -75,7 +75,10 @@ def _boxes(
     if not joint:
         return [plain]
     names = list(dict.fromkeys(name for each in joint for name, _ in each.terms))
-    groups = _groups([_present(columns[name], fixed.get(name)) for name in names])
+    present = [_present(columns[name], fixed.get(name)) for name in names]
+    if not all(codes.size for codes in present):  # a column would have to be missing, and compared
+        return []
+    groups = _groups(present)
     impossible = np.ones([len(group) for group in groups], dtype=bool)
     for condition in joint:
         most = np.zeros([1] * len(names), dtype=np.int64)
