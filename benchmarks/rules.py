@@ -6,7 +6,7 @@ A generated survey (dates that follow each other, a total and its parts, childre
 measured in memory. From the same noisy tables, sets are then made with and without its three rules,
 so that the two differ by the rules alone. Printed for each method:
 
-- *break*: rows of the sets that break a rule, except the sum, which hardly any row obeys without it;
+- *break*: rows of the sets that break a rule; the sum is left out, which few rows obey by chance;
 - *one-way*, *two-way*: mean TVD between sets and file over the columns, and pairs of columns, that
   rules name; *others*: over all other pairs;
 - *moved*: mean TVD between the one-way tables of the sets with and without rules, over the columns
