@@ -54,6 +54,8 @@ class Published:
         version: 1, or one more than the version of the corrected release.
         off: Largest relative deviation of each set's weights from a public total; empty without
             public totals.
+        ruled: Fit of the tables of columns that rules name
+            (`dp_core.bundle.quality.ruled_tables`); None without rules between columns.
         software: Names and versions; by default those in use.
         note: Public facts about the selection.
         checks: Public and charged quality figures, with their receipts.
@@ -88,6 +90,7 @@ class Published:
     revises: str | None = None
     version: int = 1
     off: tuple[float, ...] = ()
+    ruled: Mapping[str, object] | None = None
     software: Mapping[str, str] = field(default_factory=dict)
     note: Mapping[str, object] = field(default_factory=dict)
     checks: Mapping[str, Any] = field(default_factory=lambda: {"public": [], "charged": []})

@@ -11,9 +11,10 @@ unreadable    refused             refused              the missing level      re
 missing       refused, unless missing is a level of the column
 ============  ==================  ===================  =====================  ================
 
-In a row that breaks an `impossible` rule, the last column of the rule that has a missing level and
-`out_of_range: missing` is set to missing. If there is none, or the row is still impossible, the row
-is refused. (A combination has no nearest legal value, so `clip` cannot apply.)
+In a row that breaks an `impossible` rule or a rule between columns, the last column of the rule
+that has a missing level and `out_of_range: missing` is set to missing. If there is none, or the row
+still breaks the rule, the row is refused. (A combination has no nearest legal value, so `clip`
+cannot apply.)
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from dp_core.confidential.raw_values import INT64_MAX, INT64_MIN, Array, Reader,
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.problems import Problem, refused
+from dp_core.schema.rules.column_rules import ColumnRule, RuleRows, rows_that_break
 from dp_core.tables.structural_zeros import Rule
 
 LOOKUP = 1 << 16
@@ -109,6 +111,11 @@ class Encoder:
         low, high = self._bounds(values.data)
         outside: NDArray[np.bool_] = (values.data < low) | (values.data > high)
         return outside
+
+    def clipped(self, values: Values) -> Array:
+        """Return the entries of a numeric column clipped to its bounds."""
+        clipped: Array = np.clip(values.data, *self._bounds(values.data))
+        return clipped
 
     def counted_in_range(self, values: Values) -> dict[Problem, int] | None:
         """Return the rows with each problem; None if a value is out of range or entries are texts.
@@ -216,37 +223,47 @@ def count_problems(problem: NDArray[np.uint8], values: Values) -> dict[Problem, 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BrokenRule:
-    """Rows that broke a structural zero. Confidential.
+    """Rows that broke a structural zero, or a rule between columns. Confidential.
 
     Attributes:
-        rule: The structural zero.
+        rule: The structural zero or the rule.
         refused: Number of rows that stop the release.
         settled: Number of rows in which a column was set to missing.
     """
 
-    rule: Rule
+    rule: Rule | ColumnRule
     refused: int
     settled: int
 
 
-def settle_zeros(schema: Schema, codes: Sequence[Array]) -> list[BrokenRule]:
-    """Set a column to missing in rows that break a structural zero, where the schema says so.
+def settle_zeros(
+    schema: Schema,
+    codes: Sequence[Array],
+    units: Mapping[str, NDArray[np.int64]] | None = None,
+) -> list[BrokenRule]:
+    """Set a column to missing in rows that break a rule, where the schema says so.
+
+    Rules are the structural zeros that the schema states, and its rules between columns.
 
     Args:
         schema: The schema, with its rules.
         codes: Codes of each modelled column, shape (rows,); changed in place.
+        units: Values that rules between columns compare, as `RuleCheck.units` returns them; None
+            (the default) if the schema has no such rules.
 
     Returns:
         The rules that were broken.
     """
-    axes = [schema.domain.axes(rule.columns) for rule in schema.zeros.rules]
-    settled = [0] * len(axes)
-    left = [0] * len(axes)
+    # Boxes that follow from rules between columns are judged by these rules.
+    stated = [rule for rule in schema.zeros.rules if not rule.derived]
+    rules: list[Rule | ColumnRule] = [*stated, *schema.rules]
+    settled = [0] * len(rules)
+    left = [0] * len(rules)
     # Setting a column to missing can break another rule about missing, so there are several passes.
-    for _ in range(len(axes) + 1):
+    for _ in range(len(rules) + 1):
         changed = False
-        for number, rule in enumerate(schema.zeros.rules):
-            broken = np.flatnonzero(_breaks(rule, codes, axes[number]))
+        for number, rule in enumerate(rules):
+            broken = np.flatnonzero(_breaks(rule, schema, codes, units or {}))
             left[number] = broken.size
             axis = _settling_axis(rule, schema)
             if broken.size and axis is not None:
@@ -259,14 +276,21 @@ def settle_zeros(schema: Schema, codes: Sequence[Array]) -> list[BrokenRule]:
             break
     return [
         BrokenRule(rule, left[number], settled[number])
-        for number, rule in enumerate(schema.zeros.rules)
+        for number, rule in enumerate(rules)
         if left[number] or settled[number]
     ]
 
 
-def _breaks(rule: Rule, codes: Sequence[Array], axes: Sequence[int]) -> NDArray[np.bool_]:
+def _breaks(
+    rule: Rule | ColumnRule,
+    schema: Schema,
+    codes: Sequence[Array],
+    units: Mapping[str, NDArray[np.int64]],
+) -> NDArray[np.bool_]:
+    if isinstance(rule, ColumnRule):
+        return rows_that_break(rule, rule_rows(schema, codes, units))
     broken: NDArray[np.bool_] | None = None
-    for axis, impossible in zip(axes, rule.codes, strict=True):
+    for axis, impossible in zip(schema.domain.axes(rule.columns), rule.codes, strict=True):
         among = np.zeros(np.iinfo(codes[axis].dtype).max + 1, dtype=bool)
         among[list(impossible)] = True
         these = among[codes[axis]]
@@ -275,7 +299,26 @@ def _breaks(rule: Rule, codes: Sequence[Array], axes: Sequence[int]) -> NDArray[
     return broken
 
 
-def _settling_axis(rule: Rule, schema: Schema) -> int | None:
+def rule_rows(
+    schema: Schema, codes: Sequence[Array], units: Mapping[str, NDArray[np.int64]]
+) -> RuleRows:
+    """Return rows as rules between columns see them.
+
+    Args:
+        schema: The schema of the codes.
+        codes: Codes of each modelled column, shape (rows,).
+        units: Values that rules compare, as `RuleCheck.units` returns them.
+    """
+    by_name = dict(zip(schema.domain.columns, codes, strict=True))
+    missing = {
+        column.name: by_name[column.name] == column.missing_code
+        for column in schema.columns
+        if column.missing_code is not None
+    }
+    return RuleRows(by_name, missing, units, len(codes[0]))
+
+
+def _settling_axis(rule: Rule | ColumnRule, schema: Schema) -> int | None:
     for axis in reversed(schema.domain.axes(rule.columns)):
         column = schema.columns[axis]
         if column.out_of_range == "missing" and column.missing_code is not None:

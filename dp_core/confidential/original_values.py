@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import Persons, hashes, kept_rows, orders
 from dp_core.confidential.raw_values import Array, Values
@@ -41,6 +42,7 @@ def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> p
         Spends nothing and protects nothing: for the internal folder, never for the bundle.
     """
     encoders = [Encoder(column) for column in schema.columns]
+    check = RuleCheck(schema)
     # The stored codes decide which rows of a person are used; private bins and levels were chosen
     # from them only later.
     finer = [
@@ -58,7 +60,9 @@ def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> p
         if any(found.bad is not None for found in encoded):
             raise ValueError("The file does not fit its schema.")
         codes = [np.array(found.codes) for found in encoded]
-        settle_zeros(schema, codes)
+        compared = {name: values[schema.domain.axes((name,))[0]] for name in check.columns}
+        units = {name: check.units_of(name, typed) for name, typed in compared.items()}
+        settle_zeros(schema, codes, units)
         by_name = dict(zip(schema.domain.columns, codes, strict=True))
         rows = {name: values[schema.domain.axes((name,))[0]] for name in value_sources(schema)}
         derived = derive(schema, by_name, {name: _by_row(typed) for name, typed in rows.items()})

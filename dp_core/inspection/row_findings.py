@@ -10,14 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.dependency_check import DependencyCheck
-from dp_core.confidential.encoding import Encoded, settle_zeros
+from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
+from dp_core.confidential.encoding import Encoded, rule_rows, settle_zeros
 from dp_core.confidential.person_rows import Persons, hashes
 from dp_core.errors import BadInput
 from dp_core.inspection.findings import Example, Finding
 from dp_core.schema.definition import Schema
+from dp_core.schema.rules.column_rules import rows_that_break
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros, breaks
+from dp_core.tables.structural_zeros import StructuralZeros
 
 ROW_EXAMPLES = 4
 """Most rows that are shown for a rule."""
@@ -37,17 +38,23 @@ class RowChecks:
     def __init__(self, schema: Schema, present: Sequence[str]) -> None:
         columns = tuple(column for column in schema.columns if column.name in present)
         names = {column.name for column in columns}
-        zeros = StructuralZeros(
-            tuple(rule for rule in schema.zeros.rules if names.issuperset(rule.columns))
-        )
+        stated = [rule for rule in schema.zeros.rules if not rule.derived]
+        zeros = StructuralZeros(tuple(rule for rule in stated if names.issuperset(rule.columns)))
+        rules = tuple(rule for rule in schema.rules if names.issuperset(rule.columns))
         dependents = []
         for dependent in schema.dependents:
             if dependent.source in names and dependent.column.name in present:
                 dependents.append(dependent)
                 names.add(dependent.column.name)
         self.schema = replace(
-            schema, columns=columns, zeros=zeros, dependents=tuple(dependents), stored_zeros=None
+            schema,
+            columns=columns,
+            zeros=zeros,
+            rules=rules,
+            dependents=tuple(dependents),
+            stored_zeros=None,
         )
+        self._rules = RuleCheck(self.schema)
         self._dependencies = DependencyCheck(self.schema)
         self._broken: Counter[str] = Counter()
         self._settled: Counter[str] = Counter()
@@ -61,7 +68,8 @@ class RowChecks:
             records: The rows, under the schema's names.
             encoded: Codes of each column that the file has.
         """
-        if self.schema.columns and (self.schema.zeros or self.schema.dependents):
+        schema = self.schema
+        if schema.columns and (schema.zeros or schema.rules or schema.dependents):
             self._check(records, encoded)
         self._rows += records.num_rows
 
@@ -71,12 +79,17 @@ class RowChecks:
         for name, wrong in self._dependencies.disagreeing(records, codes).items():
             source = next(d.source for d in self.schema.dependents if d.column.name == name)
             self._note(name, wrong & _good(encoded, (name, source)), records, (source, name))
-        for settled in settle_zeros(self.schema, codes):
+        units = self._rules.units(records)
+        for settled in settle_zeros(self.schema, codes, units):
             self._settled[settled.rule.text] += settled.settled
         data = Dataset(domain, np.stack(codes))
         for rule in self.schema.zeros.rules:
-            broken = breaks(rule, data) & _good(encoded, rule.columns)
+            broken = rule.breaks(data) & _good(encoded, rule.columns)
             self._note(rule.text, broken, records, rule.columns)
+        rows = rule_rows(self.schema, codes, units)
+        for between in self.schema.rules:
+            broken = rows_that_break(between, rows) & _good(encoded, between.columns)
+            self._note(between.text, broken, records, between.columns)
 
     def _note(
         self,
@@ -111,14 +124,17 @@ class RowChecks:
                         tuple(self._examples[name]),
                     )
                 )
-        for text in dict.fromkeys(rule.text for rule in self.schema.zeros.rules):
+        keys = {rule.text: "impossible" for rule in self.schema.zeros.rules}
+        keys |= {rule.text: rule.key for rule in self.schema.rules}
+        for text, key in keys.items():
+            named = f"`impossible` rule {{{text}}}" if key == "impossible" else f"rule `{text}`"
             if rows := self._broken[text]:
                 found.append(
                     Finding(
                         "refusal",
-                        "impossible",
+                        key,
                         "",
-                        f"{rows:,} rows break the `impossible` rule {{{text}}}.",
+                        f"{rows:,} rows break the {named}.",
                         "Correct the file or the rule, or give the rule's last column"
                         " `missing: level` and `out_of_range: missing`.",
                         rows,
@@ -129,9 +145,9 @@ class RowChecks:
                 found.append(
                     Finding(
                         "settled",
-                        "impossible",
+                        key,
                         "",
-                        f"{rows:,} rows break the `impossible` rule {{{text}}}.",
+                        f"{rows:,} rows break the {named}.",
                         "A release sets a column of the rule to missing in these rows.",
                         rows,
                     )

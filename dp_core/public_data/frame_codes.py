@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.dependency_check import DependencyCheck
+from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import RowLimit, hashes
 from dp_core.errors import BadInput
@@ -102,7 +102,8 @@ def _codes(table: pa.Table, schema: Schema) -> NDArray[np.uint16] | None:
         codes.append(np.ascontiguousarray(encoded.codes))
     if any(DependencyCheck(schema).refused(records, codes).values()):
         return None
-    if any(broken.refused for broken in settle_zeros(schema, codes)):
+    units = RuleCheck(schema).units(records)
+    if any(broken.refused for broken in settle_zeros(schema, codes, units)):
         return None
     whole, unit = np.stack(codes), schema.unit
     if unit.column is None:

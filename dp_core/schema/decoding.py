@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -27,6 +28,8 @@ EPOCH = datetime.date(1970, 1, 1).toordinal()
 def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Table:
     """Return synthetic codes as values in the schema's own labels and units.
 
+    A schema with rules between columns needs `dp_core.schema.rules.obedient_decoding.decode`.
+
     Categories and ordinals become dictionaries of labels (ordered for an ordinal), which pandas
     reads as categoricals and R as factors. A piece of the bin is drawn by its weight, where bins
     have pieces (`Column.within`). Integers (`int64`) and dates (`date32`) are uniform over the
@@ -42,11 +45,30 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
     Returns:
         One column per released column of the schema, in its order; dependent columns are derived
         from the row's value of their source.
+
+    Raises:
+        ValueError: if the schema has rules between columns and there are records.
     """
+    if schema.rules and data.rows:
+        raise ValueError("These values would not obey the rules between columns.")
     codes = {column.name: data.column(column.name) for column in schema.columns}
-    arrays = {column.name: _decoded(column, codes[column.name], rng) for column in schema.columns}
+    arrays = {name: drawn(schema.column(name), own, rng=rng) for name, own in codes.items()}
+    return assembled(schema, codes, arrays)
+
+
+def assembled(
+    schema: Schema, codes: Mapping[str, NDArray[np.uint16]], arrays: Mapping[str, pa.Array]
+) -> pa.Table:
+    """Return decoded columns with the dependent columns, in the schema's order.
+
+    Args:
+        schema: The schema.
+        codes: Codes of each column of the domain.
+        arrays: The decoded columns of the domain.
+    """
+    arrays = dict(arrays)
     if schema.dependents:
-        values = {name: _values(arrays[name]) for name in value_sources(schema)}
+        values = {name: values_in(arrays[name]) for name in value_sources(schema)}
         derived = derive(schema, codes, values)
         for dependent in schema.dependents:
             column = dependent.column
@@ -54,15 +76,16 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
     return pa.table([arrays[name] for name in schema.names], names=list(schema.names))
 
 
-def _values(array: pa.Array) -> NDArray[Any]:
+def values_in(array: pa.Array) -> NDArray[Any]:
     """Return decoded numbers, whole numbers or dates (day ordinals); 0 where missing."""
     if pa.types.is_date(array.type):
-        return _values(array.cast(pa.int32())).astype(np.int64) + EPOCH
+        return values_in(array.cast(pa.int32())).astype(np.int64) + EPOCH
     filled: NDArray[Any] = array.fill_null(0).to_numpy(zero_copy_only=False)
     return filled
 
 
-def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator) -> pa.Array:
+def drawn(column: Column, codes: NDArray[np.uint16], *, rng: np.random.Generator) -> pa.Array:
+    """Return the codes of one column as drawn values or labels; see `decode`."""
     _check_chosen(column)
     missing = None if column.missing_code is None else codes == column.missing_code
     if column.levels:
@@ -71,12 +94,26 @@ def _decoded(column: Column, codes: NDArray[np.uint16], rng: np.random.Generator
     if (within := column.within) is not None:
         column, bins = _by_piece(column, within, bins, rng)
     if column.kind == "number":
-        return pa.array(_uniform_numbers(column, bins, rng), pa.float64(), mask=missing)
+        return stored_values(column, _uniform_numbers(column, bins, rng), missing)
     low, high = whole_bounds(column)
-    whole = rng.integers(low[bins], high[bins], endpoint=True)
+    return stored_values(column, rng.integers(low[bins], high[bins], endpoint=True), missing)
+
+
+def stored_values(
+    column: Column, values: NDArray[Any], missing: NDArray[np.bool_] | None
+) -> pa.Array:
+    """Return numbers, whole numbers or dates (day ordinals) as `decode` stores them.
+
+    Args:
+        column: The column.
+        values: The values, shape (rows,).
+        missing: Which of them are missing, shape (rows,); None if none can be.
+    """
+    if column.kind == "number":
+        return pa.array(values, pa.float64(), mask=missing)
     if column.kind == "integer":
-        return pa.array(whole, pa.int64(), mask=missing)
-    return pa.array((whole - EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+        return pa.array(values, pa.int64(), mask=missing)
+    return pa.array((values - EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
 
 
 def _by_piece(
@@ -126,7 +163,7 @@ def codes_of(column: Column, values: pa.Array) -> NDArray[np.uint16]:
     expected = {"integer": pa.int64(), "number": pa.float64(), "date": pa.date32()}[column.kind]
     if values.type != expected:
         raise ValueError(f"Column {column.name!r} of a synthetic set is not stored as {expected}.")
-    found = _values(values)
+    found = values_in(values)
     # A number is compared with its bounds as `decode` writes them, rounded to binary64.
     low, high = map(float if column.kind == "number" else int, legal_range(column))
     missing = values.is_null().to_numpy(zero_copy_only=False)
@@ -155,7 +192,7 @@ def stored_codes(
         return codes
     if column.levels:
         raise ValueError(f"The levels of {column.name!r} are chosen privately.")
-    return codes_of(column.stored, _decoded(column, codes, rng))
+    return codes_of(column.stored, drawn(column, codes, rng=rng))
 
 
 def _codes_of_labels(column: Column, values: pa.Array) -> NDArray[np.uint16]:

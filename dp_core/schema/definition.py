@@ -18,6 +18,7 @@ from dp_core.schema.code_list import CodeList, Grouping
 from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.privacy import UnitWord
 from dp_core.schema.publication import UNSTATED, Publication
+from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.survey.survey_design import NO_SURVEY, Survey
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -291,7 +292,7 @@ class Schema:
         rows_about: Public estimate of the number of rows; None if unknown, so that noise is stated
             in counts only.
         ignore: Columns of the file that are neither read nor released.
-        zeros: Structural zeros, in codes.
+        zeros: Structural zeros, in codes: those that are stated, and those that follow from rules.
         document: The schema as plain values, for the statement and the hash.
         description: Description for the report.
         unit: Unit of privacy.
@@ -303,6 +304,7 @@ class Schema:
         expectations: The team's own expectations about the file.
         survey: What is stated about the sample design, besides the roles of columns.
         stored_zeros: `zeros` in the codes of `stored`; None if they are the same.
+        rules: Rules between columns, which are judged by values, not by codes.
     """
 
     title: str
@@ -321,6 +323,7 @@ class Schema:
     expectations: tuple[Expectation, ...] = ()
     survey: Survey = NO_SURVEY
     stored_zeros: StructuralZeros | None = None
+    rules: tuple[ColumnRule, ...] = ()
 
     def __repr__(self) -> str:
         return f"Schema({self.title!r}: {', '.join(self.names)})"
@@ -395,14 +398,15 @@ class Schema:
     def stored(self) -> Schema:
         """The schema with the codes in which the file is stored; itself if they are its own.
 
-        Columns with a private choice are in no structural zero.
+        Its structural zeros are those that are stated, in which no column has a private choice.
         """
         if not self.recoded:
             return self
+        zeros = self.zeros if self.stored_zeros is None else self.stored_zeros
         return dataclasses.replace(
             self,
             columns=tuple(column.stored for column in self.columns),
-            zeros=self.zeros if self.stored_zeros is None else self.stored_zeros,
+            zeros=StructuralZeros(tuple(rule for rule in zeros.rules if not rule.derived)),
             stored_zeros=None,
         )
 

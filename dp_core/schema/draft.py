@@ -53,6 +53,8 @@ _UNTYPED = "Column names only; fill in each type."
 _TAIL = """\
 # impossible:            # combinations that cannot occur, by a public rule
 #   - {age: "<15", marital: [married, widowed]}
+# rules:                 # rules between columns, which hold in every synthetic row
+#   - start_date <= end_date
 """
 _TYPE_TODO = "    type:      # category, ordinal, integer, number or date; then its other keys\n"
 _BY_KIND = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 from itertools import pairwise
@@ -49,9 +49,25 @@ def on_grid(schema: Schema, positions: int) -> Schema:
         raise BadInput(
             f"A grid has 2 to {MOST_POSITIONS:,} positions, not {positions:,}; change the number."
         )
-    columns = tuple(_fine(column, positions) for column in schema.columns)
-    rules = tuple(_on_positions(rule, schema, columns) for rule in schema.zeros.rules)
-    return dataclasses.replace(schema, columns=columns, zeros=StructuralZeros(rules), coarse=schema)
+    compared = {each.column for rule in schema.rules for each in rule.units if not each.edges}
+    columns = tuple(
+        _fine(column, _most_positions(column, positions) if column.name in compared else positions)
+        for column in schema.columns
+    )
+    fine = dataclasses.replace(schema, columns=columns, coarse=schema)
+    return dataclasses.replace(fine, zeros=zeros_on_grid(fine))
+
+
+def zeros_on_grid(schema: Schema) -> StructuralZeros:
+    """Return the structural zeros of a schema on a grid, from those of the schema as written.
+
+    Raises:
+        BadInput: if a structural zero that is stated has a bin whose edges are not positions.
+    """
+    coarse = schema.coarse
+    assert coarse is not None
+    found = [_on_positions(rule, coarse, schema.columns) for rule in coarse.zeros.rules]
+    return StructuralZeros(tuple(rule for rule in found if all(rule.codes)))
 
 
 def stored_variable(column: Column) -> Variable:
@@ -114,6 +130,14 @@ class Coarsening(Recoding):
         super().__init__(schema.coarse.domain, tables)
 
 
+def _most_positions(column: Column, positions: int) -> int:
+    """Return a number of positions, each of which contains a number with the column's decimals."""
+    if column.kind != "number" or column.decimals is None:
+        return positions
+    units = (column.edges[-1] - column.edges[0]) * 10**column.decimals
+    return max(2, min(positions, int(units)))
+
+
 def _fine(column: Column, positions: int) -> Column:
     if column.levels:
         return column
@@ -167,7 +191,8 @@ def with_values(schema: Schema, names: Collection[str], positions: int = POSITIO
         for column in schema.columns
     )
     fine = tuple(column.grid or column for column in columns)
-    rules = tuple(_on_positions(rule, schema, fine) for rule in schema.zeros.rules)
+    stated = [rule for rule in schema.zeros.rules if not rule.derived]
+    rules = tuple(_on_positions(rule, schema, fine) for rule in stated)
     return dataclasses.replace(schema, columns=columns, stored_zeros=StructuralZeros(rules))
 
 
@@ -255,7 +280,10 @@ def _variable(fine: Column, coarse: Column) -> Variable:
 
 
 def _on_positions(rule: Rule, schema: Schema, columns: tuple[Column, ...]) -> Rule:
-    """Return a structural zero in positions."""
+    """Return a structural zero in positions.
+
+    A bin of a rule between columns whose edges are not positions gets the positions inside it.
+    """
     found = []
     for name, codes in zip(rule.columns, rule.codes, strict=True):
         coarse = schema.column(name)
@@ -270,6 +298,10 @@ def _on_positions(rule: Rule, schema: Schema, columns: tuple[Column, ...]) -> Ru
                 positions.append(fine.bins)
                 continue
             edges = coarse.edges[code], coarse.edges[code + 1]
+            if rule.derived:
+                first, end = bisect_left(fine.edges, edges[0]), bisect_right(fine.edges, edges[1])
+                positions += range(first, end - 1)
+                continue
             if not set(edges) <= set(exact):
                 raise BadInput(
                     f"The `impossible` rule {{{rule.text}}} has a bin of {name!r} whose edges are"
@@ -278,4 +310,4 @@ def _on_positions(rule: Rule, schema: Schema, columns: tuple[Column, ...]) -> Ru
                 )
             positions += range(exact[edges[0]], exact[edges[1]])
         found.append(tuple(sorted(positions)))
-    return Rule(rule.columns, tuple(found), rule.text)
+    return dataclasses.replace(rule, codes=tuple(found))

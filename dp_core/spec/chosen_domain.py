@@ -18,8 +18,9 @@ from dp_core.methods.private_domain.questions import questions
 from dp_core.schema.bin_edges import value_text
 from dp_core.schema.bin_pieces import Pieces
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.grid import Recoding, variables
+from dp_core.schema.grid import Recoding, variables, zeros_on_grid
 from dp_core.schema.reading.private_domain_reader import bins_of, levels_of
+from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
 from dp_core.wall.released import Released, Totals
 
 if TYPE_CHECKING:
@@ -95,7 +96,12 @@ def resolved(schema: Schema, choices: Choices) -> Schema:
         column if column.choice is None else _chosen(column, choices[column.name])
         for column in schema.columns
     )
-    return replace(schema, columns=columns, coarse=coarse)
+    made = replace(schema, columns=columns, coarse=coarse)
+    if not schema.rules:
+        return made
+    # The boxes of rules follow from the edges.
+    zeros = with_excluded_boxes(made, made.rules) if coarse is None else zeros_on_grid(made)
+    return replace(made, zeros=zeros)
 
 
 def resolved_plan(plan: Plan, choices: Choices) -> Plan:

@@ -18,6 +18,7 @@ from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
 from dp_core.methods.selection.budget.allocation import shares as allocate
 from dp_core.methods.selection.selector import Selection, Terms
 from dp_core.schema.privacy import PAYING_STAGES, Noise, Stage
+from dp_core.schema.rules.possible_codes import possible_record
 from dp_core.spec.currency_choice import check_bounds, currency_of, interaction_of
 from dp_core.spec.earlier_release import EarlierRelease
 from dp_core.spec.fixed_plan import fixed_beforehand
@@ -314,6 +315,9 @@ def _check_rules(spec: ReleaseSpec) -> None:
     Raises:
         BadInput: if no record obeys them all.
     """
+    if spec.schema.rules:
+        possible_record(spec.schema, rng=np.random.default_rng(0))
+        return
     domain = spec.schema.domain
     first = np.zeros(len(domain), dtype=np.uint16)
     spec.schema.zeros.possible_record(domain, first, rng=np.random.default_rng(0))

@@ -24,6 +24,7 @@ from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
 from dp_core.schema.privacy import Stage
+from dp_core.schema.rules.possible_codes import with_possible_values
 from dp_core.spec.chosen_domain import choose, recoding, resolved_plan
 from dp_core.spec.plan import Plan
 from dp_core.spec.steps.declared_measurement import measure_analyses
@@ -136,7 +137,9 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
 
 
 class SetDrawing:
-    """A synthetic set to be drawn; no record violates the structural zeros.
+    """A synthetic set to be drawn; no record violates the structural zeros or has no values.
+
+    For every record there are values that obey the rules between columns.
 
     A set that is too large to be drawn at once is drawn in pieces. Pieces whose positions differ by
     less than `LANES` may be drawn in parallel; otherwise the earlier one must be drawn first.
@@ -165,7 +168,8 @@ class SetDrawing:
         rng = generator(self._plan.spec.seed, f"sample {position}", self._number)
         lane = self._lanes[position % len(self._lanes)]
         piece = lane.sample(self.sizes[position], rng=rng)
-        return self._plan.spec.schema.zeros.repair(piece, rng=rng)
+        schema = self._plan.spec.schema
+        return with_possible_values(schema, schema.zeros.repair(piece, rng=rng), rng=rng)
 
 
 def piece_sizes(plan: Plan, models: Mapping[int, Model], number: int) -> tuple[int, ...]:
@@ -198,7 +202,7 @@ def decoded(plan: Plan, piece: Dataset, number: int, position: int) -> pa.Table:
         number: Number of the set, from 1.
         position: Position of the piece in its set, from 0.
     """
-    from dp_core.schema.decoding import decode
+    from dp_core.schema.rules.obedient_decoding import decode
 
     rng = generator(plan.spec.seed, f"decode {position}", number)
     return decode(plan.spec.schema, piece, rng=rng)

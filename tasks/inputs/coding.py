@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.code_store import CodeStore, StoreWriter
-from dp_core.confidential.dependency_check import DependencyCheck
 from dp_core.confidential.encoding import Encoded, Encoder, settle_zeros
 from dp_core.confidential.person_rows import RowLimit, hashes, without_identifier
 from dp_core.confidential.source import Source
@@ -92,6 +92,7 @@ class Coding:
     def __init__(self, schema: Schema, folder: Path) -> None:
         self._schema, self._folder = schema, folder
         self._dependencies = DependencyCheck(schema)
+        self._rules = RuleCheck(schema)
         self._misfits: dict[str, int] = {}
         self._broken: dict[str, int] = {}
         self._disobeyed: dict[str, int] = {}
@@ -136,7 +137,7 @@ class Coding:
         if not self._misfits:
             for name, rows in self._dependencies.refused(records, codes).items():
                 _count(self._disobeyed, name, rows)
-            for rule in settle_zeros(self._schema, codes):
+            for rule in settle_zeros(self._schema, codes, self._rules.units(records)):
                 _count(self._broken, rule.rule.text, rule.refused)
         # After the first violation the pass continues only to count all violations.
         if not self._misfits and not self._broken and not self._disobeyed:
@@ -155,7 +156,7 @@ class Coding:
 
     @property
     def between(self) -> dict[str, int]:
-        """Rows so far that break each rule between columns: dependent columns and zeros.
+        """Rows so far that break each rule between columns: dependent columns, zeros and rules.
 
         They are counted up to the first row whose values are not in the schema.
         """
@@ -215,7 +216,7 @@ def between_message(schema: Schema, disobeyed: Sequence[str], broken: Sequence[s
     Args:
         schema: The schema.
         disobeyed: Dependent columns that do not follow from their source; they are named first.
-        broken: Texts of the `impossible` rules that rows break.
+        broken: Texts of the `impossible` rules, and of the rules between columns, that rows break.
     """
     if disobeyed:
         sources = {one.column.name: one.source for one in schema.dependents}
@@ -227,10 +228,14 @@ def between_message(schema: Schema, disobeyed: Sequence[str], broken: Sequence[s
             f"{said[0].upper()}{said[1:]}; correct the file or the schema's map, or give the column"
             " `out_of_range: missing`, by which the value that follows replaces the file's."
         )
-    texts = "; ".join(f"{{{text}}}" for text in broken[:SHOWN_RULES])
+    between = {rule.text for rule in schema.rules if rule.key == "rules"}
+    named = [
+        f"rule `{text}`" if text in between else f"`impossible` rule {{{text}}}" for text in broken
+    ]
+    texts = "; the ".join(named[:SHOWN_RULES])
     more = f" and {len(broken) - SHOWN_RULES} more" if len(broken) > SHOWN_RULES else ""
     return (
-        f"The file has rows that break the `impossible` rule {texts}{more}; correct the file"
+        f"The file has rows that break the {texts}{more}; correct the file"
         " or the rule, or give the rule's last column `missing: level` and"
         " `out_of_range: missing`."
     )

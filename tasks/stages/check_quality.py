@@ -85,6 +85,7 @@ def _public_facts(
     run: Run, tallies: Sequence[Tally], charged: Sequence[Mapping[str, object]]
 ) -> Mapping[str, object]:
     """Return the public facts: they use noisy tables, sets, and figures that were paid for."""
+    from dp_core.bundle.quality.ruled_tables import ruled_tables
     from dp_core.bundle.quality.table_fit import check_fit, fit_facts
     from tasks.validation.synthetic_sets import judge_sets
 
@@ -110,6 +111,7 @@ def _public_facts(
         "mean_tvd_to_noisy": _mean([value for fit in fits for value in fit.set_tvd]),
         "mean_expected_tvd": _mean([value for fit in fits for value in fit.expected_tvd]),
         "fits": fit_facts(fits),
+        "rules": ruled_tables(run.spec.schema, judged),
         "expectations_not_met": judge_sets(schema, files),
     }
 

@@ -67,6 +67,7 @@ def publish(run: Run) -> None:
         sets=spec.sets,
         rows=sizes[0] if sizes else (),
         off=tuple(off),
+        ruled=_ruled(run),
         mode=spec.mode,
         seed=spec.seed,
         records=records(run),
@@ -126,6 +127,12 @@ def _not_met(run: Run) -> tuple[tuple[int, ...], ...] | None:
     """Return the expectations that each set does not meet; None if an older program checked it."""
     found = (run.folder.done("check") or {}).get("expectations_not_met")
     return tuple(tuple(numbers) for numbers in found) if isinstance(found, list) else None
+
+
+def _ruled(run: Run) -> dict[str, object] | None:
+    """Return the fit of the tables of columns that rules name; None without rules or sets."""
+    found = (run.folder.done("check") or {}).get("rules")
+    return found if isinstance(found, dict) else None
 
 
 def _must_verify(bundle: Path) -> None:

@@ -153,7 +153,7 @@ def _between(rules: Sequence[Rule], coding: Coding | None, nobody: int) -> dict[
     for rule in rules:
         if rule.kind == "identifier":
             found[rule.about] = nobody
-        elif rule.kind in ("dependency", "impossible"):
+        elif rule.kind in ("dependency", "impossible", "rule"):
             found[rule.about] = None if counts is None else counts.get(rule.about, 0)
     return found
 
@@ -169,7 +169,7 @@ def _message(schema: Schema, broken: Sequence[Rule]) -> str:
         parts.append(without_identifier(str(schema.unit.column)))
     elif len(own) < len(broken):
         disobeyed = [rule.about for rule in broken if rule.kind == "dependency"]
-        impossible = [rule.about for rule in broken if rule.kind == "impossible"]
+        impossible = [rule.about for rule in broken if rule.kind in ("impossible", "rule")]
         parts.append(between_message(schema, disobeyed, impossible))
     if own:
         parts.append(own_message(own))

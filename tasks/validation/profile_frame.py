@@ -63,7 +63,7 @@ class FileProfile:
                 columns[unreadable(column, self._names)] = [wrong]
                 columns[outside(column, self._names)] = [profile.problems[Problem.RANGE]]
         for rule in self._rules:
-            if rule.kind in ("identifier", "dependency", "impossible"):
+            if rule.kind in ("identifier", "dependency", "impossible", "rule"):
                 columns[rule.kwargs["column"]] = [broken.get(rule.about, 0)]
         needed = {rule.kwargs["column"]: columns[rule.kwargs["column"]] for rule in self._rules}
         length = max(map(len, needed.values()), default=0)

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.bundle.files.parquet_file import read_parquet
-from dp_core.confidential.dependency_check import DependencyCheck
+from dp_core.confidential.between_columns import DependencyCheck
 from dp_core.confidential.encoding import settle_zeros
-from dp_core.schema.decoding import codes_of
+from dp_core.schema.decoding import codes_of, values_in
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, rules_of
 from tasks.support.processors import threads
@@ -79,6 +79,8 @@ class _Set:
         self._levels = {column.name: column for column in schema.released if column.levels}
         # Only these have rules. Weights, which were raked, may be outside their bins.
         self._coded = {name for rule in schema.zeros.rules for name in rule.columns}
+        self._coded |= {name for rule in schema.rules for name in rule.columns}
+        self._units = {each.column: each for rule in schema.rules for each in rule.units}
         if any(rule.kind == "dependency" for rule in rules):
             self._coded |= {one.source for one in schema.dependents}
         self._broken: dict[str, int] = {}
@@ -128,7 +130,8 @@ class _Set:
             for column in self._schema.columns
         ]
         counts = dict(self._dependencies.refused(texts, codes))
-        for each in settle_zeros(self._schema, codes):
+        units = {name: each.of(values_in(batch.column(name))) for name, each in self._units.items()}
+        for each in settle_zeros(self._schema, codes, units):
             counts[each.rule.text] = counts.get(each.rule.text, 0) + each.refused + each.settled
         for about, rows in counts.items():
             self._broken[about] = self._broken.get(about, 0) + rows

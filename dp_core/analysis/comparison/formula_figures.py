@@ -21,8 +21,8 @@ from dp_core.inference.combining_rules import rule_of
 from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.metrics.inference_agreement import Agreement
 from dp_core.metrics.significance import Outcome, shares
-from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Schema
+from dp_core.schema.rules.obedient_decoding import decode
 from dp_core.spec.plan import Plan
 from dp_core.spec.procedure import generator, sample
 

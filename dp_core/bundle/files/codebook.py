@@ -1,7 +1,7 @@
 """`datapackage.json`: the codebook, as a Frictionless Data Package (version 1).
 
 Standard keys are used where the standard has them (types, constraints, missing values); `bins`,
-`levels` and `codeLists` are additional keys.
+`levels`, `codeLists` and `rules` are additional keys.
 """
 
 from __future__ import annotations
@@ -122,6 +122,7 @@ def package(
         "version": str(version),
         "created": created,
         **_code_lists(schema.released),
+        **_rules(schema),
         "keywords": [
             "synthetic data" if sets else "noisy tables",
             "differential privacy",
@@ -191,6 +192,11 @@ def _code_lists(columns: Sequence[Column]) -> dict[str, Any]:
             for code in column.codes.codes
         ]
     return {"codeLists": found} if found else {}
+
+
+def _rules(schema: Schema) -> dict[str, Any]:
+    """Return the rules between columns, which hold in every row of the sets."""
+    return {"rules": [rule.text for rule in schema.rules]} if schema.rules else {}
 
 
 def _terms(stated: Publication) -> dict[str, Any]:

@@ -146,7 +146,12 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         thresholds=any(isinstance(item, SparseTable) for item in published.released),
         rows=rows,
         uneven=len(set(published.set_rows)) > 1,
-        rules=[rule.text for rule in published.schema.zeros.rules],
+        rules=[
+            *(rule.text for rule in published.schema.zeros.rules if not rule.derived),
+            *(rule.text for rule in published.schema.rules if rule.key == "impossible"),
+        ],
+        ruled=published.ruled,
+        between=[rule.text for rule in published.schema.rules if rule.key == "rules"],
         fine=100 * FINE,
         care=100 * CARE,
         expected=published.not_met and expectations_in_words(published.written, published.not_met),

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dp_core.bundle.published import Published
+from dp_core.bundle.quality.ruled_tables import rules_statement
 from dp_core.bundle.statement.citation import suggested
 from dp_core.bundle.statement.decision import decision_statement
 from dp_core.bundle.statement.declared_analyses import analyses_statement
@@ -101,6 +102,7 @@ def statement(
     """
     privacy, weights = published.privacy, weights_statement(published.schema, published.off)
     analyses = analyses_statement(published.plan)
+    rules = rules_statement(published.schema, published.ruled) if published.sets else None
     document: dict[str, Any] = {
         "format": {"name": FORMAT_NAME, "version": FORMAT_VERSION},
         "release": {
@@ -155,6 +157,7 @@ def statement(
                 "how": "public" if published.records_public else "estimated from noisy tables",
             },
             **({} if weights is None else {"weights": weights}),
+            **({} if rules is None else {"rules": rules}),
         },
         "inference": inference_statement(
             published.mode, published.sets, origin=origin_of(published.plan)

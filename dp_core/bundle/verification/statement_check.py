@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dp_core.bundle.quality.ruled_tables import rules_statement
 from dp_core.bundle.statement.citation import suggested
 from dp_core.bundle.statement.declared_analyses import analyses_statement
 from dp_core.bundle.statement.measurements import MEASUREMENTS
@@ -46,7 +47,7 @@ _SECTIONS: Mapping[str, frozenset[str]] = {
     ),
     "method": frozenset({"name", "plan", "plan_sha256", "schema", "schema_sha256", "selection"}),
     "ledger": frozenset({"id", "account", "currency", "receipts", "head", "place", "totals"}),
-    "sets": frozenset({"m", "rows", "mode", "seed", "records", "weights"}),
+    "sets": frozenset({"m", "rows", "mode", "seed", "records", "weights", "rules"}),
 }
 _OTHERS = (
     "accounting",
@@ -204,3 +205,11 @@ def _remade(
         # `check_sets` compares the deviations with the sets.
         off = document["sets"]["weights"]["largest_deviation"]
         yield ("sets", "weights"), weights_statement(claims.schema, off)
+    if (claims.schema.rules and claims.sets) or "rules" in document["sets"]:
+        # `check_rules` compares the figures with tables and sets.
+        figures = {
+            name: value
+            for name, value in document["sets"]["rules"].items()
+            if name in ("tables", "mean_tvd_to_noisy", "mean_expected_tvd")
+        }
+        yield ("sets", "rules"), rules_statement(claims.schema, figures)

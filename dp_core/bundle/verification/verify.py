@@ -35,6 +35,7 @@ from dp_core.bundle.verification.files_check import (
 )
 from dp_core.bundle.verification.guarantee_check import check_guarantee
 from dp_core.bundle.verification.measurements_check import check_measurements
+from dp_core.bundle.verification.rules_check import check_rules
 from dp_core.bundle.verification.statement_check import check_statement
 from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.display.answer import Answer
@@ -212,6 +213,8 @@ def verify(
     checks.append(_guard("checks", lambda: check_figures(folder, document, claims)))
     checks.append(_guard("decision", lambda: check_decision(document, claims)))
     checks.append(_guard("sets", lambda: check_sets(folder, claims)))
+    if claims.schema.rules or claims.schema.zeros:
+        checks.append(_guard("rules", lambda: check_rules(folder, document, claims)))
     checks.append(
         _guard("expectations", lambda: check_expectations(folder, document["files"], claims))
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -24,7 +24,7 @@ from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Table, Totals, tables_of
 from dp_core.wall.statistics.binned_counts import MOST_CELLS, BinnedCounts
 
@@ -277,7 +277,7 @@ def _by_bins(zeros: StructuralZeros, domain: Domain, edges: Edges) -> Structural
                 tuple(bin for bin, (low, high) in bins if inside.issuperset(range(low, high)))
             )
         if all(codes):
-            rules.append(Rule(rule.columns, tuple(codes), rule.text))
+            rules.append(replace(rule, codes=tuple(codes)))
     return StructuralZeros(tuple(rules))
 
 

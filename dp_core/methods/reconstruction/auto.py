@@ -101,7 +101,7 @@ class AutoReconstruction:
         zeros: StructuralZeros = StructuralZeros(),  # noqa: B008 (empty, and never changed)
     ) -> Reconstructor:
         """Return the method to use for tables of these columns; counts do not influence it."""
-        cells = JunctionTree.of(domain, [*cliques, *(rule.columns for rule in zeros.rules)]).cells
+        cells = JunctionTree.of(domain, [*cliques, *zeros.cliques]).cells
         if cells <= self.most_cells and cells * len(cliques) <= _MOST_VISITS:
             name, own = (
                 "pgm",

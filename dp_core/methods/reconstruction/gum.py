@@ -86,7 +86,7 @@ class GumModel(FittedTables):
             larger += rule_tables(data, apart, self.tables, self.zeros)
         self._move(data, larger, self.options.rounds, rng=rng)
         if rows and self.options.implied and self.options.sweeps:
-            held = [*(table.clique for table in larger), *(r.columns for r in self.zeros.rules)]
+            held = [*(table.clique for table in larger), *self.zeros.cliques]
             pairs = unmeasured(self.domain, held)
             larger += implied_tables(data, pairs, self.tables[: len(self.domain)])
         self._mend(data, larger, rng=rng)
@@ -275,7 +275,7 @@ def rule_cliques(
     Rules that share columns are joined into one clique if it has few cells. A rule over more than
     `MOST_CELLS` cells is left out; drawn records that break it are repaired.
     """
-    rules = [rule.columns for rule in zeros.rules if domain.size(rule.columns) <= MOST_CELLS]
+    rules = [clique for clique in zeros.cliques if domain.size(clique) <= MOST_CELLS]
     held = [set(table.clique) for table in tables]
     apart = [columns for columns in rules if not any(set(columns) <= clique for clique in held)]
     found: list[Clique] = []

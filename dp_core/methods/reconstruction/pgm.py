@@ -326,7 +326,7 @@ def within_rules(
     domain: Domain, cliques: Sequence[Clique], zeros: StructuralZeros, *, most_cells: int
 ) -> list[Clique]:
     """Return the cliques, and those of rules for impossible cells as far as `most_cells` allows."""
-    rules = sorted((rule.columns for rule in zeros.rules), key=domain.size)
+    rules = sorted(zeros.cliques, key=domain.size)
     return within(domain, [*cliques, *rules], most_cells=most_cells)
 
 

@@ -3,8 +3,8 @@
 Its expectations are about columns of two kinds. A column of the file is judged by its distinct
 values or its bounds, collected over all partitions: an expectation that is true of these is true of
 every row. A `counted` column has one value, the number of rows with a problem that no single value
-shows: texts that cannot be read, impossible combinations, columns that do not follow from another,
-rows without an identifier. That number must be 0.
+shows: texts that cannot be read, impossible combinations, broken rules between columns, columns
+that do not follow from another, rows without an identifier. That number must be 0.
 
 The same suite judges the synthetic sets, with labels translated to the texts of the file.
 """
@@ -23,7 +23,7 @@ from dp_core.schema.problems import Problem, applies, refused
 
 Seen = Literal["profile", "rows", "table"]
 """The frame on which an expectation is judged."""
-Kind = Literal["value", "identifier", "dependency", "impossible", "own"]
+Kind = Literal["value", "identifier", "dependency", "impossible", "rule", "own"]
 """Kind of an expectation: about values, about a rule of the schema, or a team's own."""
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
@@ -35,7 +35,8 @@ class Rule:
 
     Attributes:
         kind: What it says.
-        about: Column, text of the `impossible` rule, or name of the team's expectation.
+        about: Column, text of the `impossible` rule or rule between columns, or name of the team's
+            expectation.
         problem: Problem that values must not have, if it is about a value.
         seen: The frame on which it is judged.
         type: Name in Great Expectations.
@@ -85,8 +86,13 @@ def rules_of(schema: Schema, *, sets: bool = False) -> tuple[Rule, ...]:
         if dependent.column.out_of_range == "reject":
             what = counted(f"{name}: rows that do not follow from {dependent.source}", names)
             found.append(_none("dependency", name, None, what))
-    for text in dict.fromkeys(rule.text for rule in schema.zeros.rules):
+    # Boxes that follow from rules between columns are judged by these rules.
+    impossible = [rule.text for rule in schema.zeros.rules if not rule.derived]
+    impossible += [rule.text for rule in schema.rules if rule.key == "impossible"]
+    for text in dict.fromkeys(impossible):
         found.append(_none("impossible", text, None, counted(f"impossible: {text}", names)))
+    for text in dict.fromkeys(rule.text for rule in schema.rules if rule.key == "rules"):
+        found.append(_none("rule", text, None, counted(f"rule: {text}", names)))
     dates = frozenset(column.name for column in schema.released if column.kind == "date")
     own = [one for one in schema.expectations if not (sets and one.file_only)]
     return (*found, *(_own(one, dates) for one in own))

@@ -10,6 +10,10 @@ A rule maps columns to conditions; a row that meets all of them cannot occur. A 
 - a list of conditions: any of them.
 
 A rule may name a dependent column like any other; its box of codes is then one of the source.
+
+A rule that names a column whose bins or levels are chosen privately is no box of codes before the
+choice. It becomes a rule between columns (`dp_core.schema.rules`), which is judged by values; its
+thresholds need not be bin edges, and of private levels it can name the missing level only.
 """
 
 from __future__ import annotations
@@ -24,6 +28,14 @@ from dp_core.errors import nearest
 from dp_core.schema.bin_edges import Scale, read_value, value_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin, scale_of
+from dp_core.schema.reading.column_rule_reader import (
+    Alternatives,
+    checked,
+    compared,
+    joined,
+    of_codes,
+    units_of,
+)
 from dp_core.schema.reading.level_reader import (
     MISSING_WORDS,
     check_public,
@@ -31,14 +43,15 @@ from dp_core.schema.reading.level_reader import (
     missing_code,
     read_level,
 )
+from dp_core.schema.rules.column_rules import ColumnRule, Missing
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 _COMPARISON = re.compile(r"(<=|>=|<|>)\s*(.+)", re.DOTALL)
 _INTERVAL = re.compile(r"(.+?)\s*\.\.\s*(.+)", re.DOTALL)
 
 
-def read_rules(node: Node, schema: Schema) -> StructuralZeros:
-    """Return the structural zeros of a schema.
+def read_rules(node: Node, schema: Schema) -> tuple[StructuralZeros, tuple[ColumnRule, ...]]:
+    """Return the structural zeros of a schema, and the rules about private bins and levels.
 
     Args:
         node: List of rules.
@@ -51,8 +64,12 @@ def read_rules(node: Node, schema: Schema) -> StructuralZeros:
     example = '- {age: "<15", marital: [married, widowed]}'
     known = {column.name: column for column in schema.released}
     rules: list[Rule] = []
+    between: list[ColumnRule] = []
     dead: dict[str, set[int]] = {}
     for item in node.items(example=example):
+        if _names_private(item, schema, known, example):
+            between.append(_by_values(item, schema, known, example))
+            continue
         rule = _read_rule(item, schema, known, example)
         rules.append(rule)
         # A condition that every value meets has no effect; a rule for one column bans its codes.
@@ -71,7 +88,107 @@ def read_rules(node: Node, schema: Schema) -> StructuralZeros:
                     f"leaves column {name!r} without any possible value, together with the rules"
                     " before it; remove one of them."
                 )
-    return StructuralZeros(tuple(rules))
+    return StructuralZeros(tuple(rules)), tuple(between)
+
+
+def _names_private(node: Node, schema: Schema, known: Mapping[str, Column], example: str) -> bool:
+    names = [name for name in node.ordered_entries(example=example) if name in known]
+    return any(
+        each.choice is not None
+        for name in names
+        for each in (known[name], schema.column(origin(schema, name)[0]))
+    )
+
+
+def _by_values(node: Node, schema: Schema, known: Mapping[str, Column], example: str) -> ColumnRule:
+    """Return a rule that names a column with private bins or levels as a rule about values."""
+    entries = node.ordered_entries(example=example)
+    parts: list[Alternatives] = []
+    columns: list[str] = []
+    for name, condition in entries.items():
+        if name not in known:
+            raise node.error(
+                f"there is no column {shown(name)} in the schema.{nearest(name, known)}"
+            )
+        source, becomes = origin(schema, name)
+        if known[name].choice is not None:
+            parts.append(_met(condition, known[name]))
+        else:
+            check_public(node, schema.column(source), "no rule can name columns that follow them")
+            wanted = _codes(condition, known[name])
+            met = {code for code, own in enumerate(becomes.tolist()) if own in wanted}
+            parts.append(of_codes(schema.column(source), met))
+        if not parts[-1]:
+            raise condition.error(
+                f"no value of column {name!r} meets {_text(condition)}; correct or remove it."
+            )
+        columns.append(source)
+    numeric = [schema.column(name) for name in dict.fromkeys(columns)]
+    rule = ColumnRule(
+        text=_rule_text(entries),
+        key="impossible",
+        columns=tuple(dict.fromkeys(columns)),
+        clauses=tuple(joined(node, parts)),
+        units=tuple(units_of(column) for column in numeric if not column.levels),
+    )
+    return checked(node, rule, schema)
+
+
+def _met(node: Node, column: Column) -> Alternatives:
+    """Return when a condition on a column with private bins or levels is met."""
+    if isinstance(node.content, tuple):
+        if not node.content:
+            raise node.error("the list is empty; give at least one value.")
+        return tuple(clause for item in node.content for clause in _met(item, column))
+    if isinstance(node.content, Mapping):
+        inner = node.fields(("not",), required=("not",), example="{not: [a, b]}")["not"]
+        items = inner.content if isinstance(inner.content, tuple) else (inner,)
+        present: Alternatives = ((Missing(column.name, False),),)
+        return tuple(joined(node, [present, *(_not_met(item, column) for item in items)]))
+    text = node.text(example='"<15"')
+    if text in MISSING_WORDS:
+        missing_code(node, column)
+        return ((Missing(column.name, True),),)
+    return _within(node, text, column)[0]
+
+
+def _not_met(node: Node, column: Column) -> Alternatives:
+    """Return when a value that is not missing does not meet a condition."""
+    if isinstance(node.content, Mapping):
+        raise node.error("is a `not` within a `not`; write the condition itself.")
+    text = node.text(example='"<15"')
+    if text in MISSING_WORDS:
+        missing_code(node, column)
+        return ((),)
+    return _within(node, text, column)[1]
+
+
+def _within(node: Node, text: str, column: Column) -> tuple[Alternatives, Alternatives]:
+    """Return when a value is in the range that a text states, and when it is not."""
+    if column.levels:
+        check_public(node, column, "no rule can name them")
+    scale = scale_of(column)
+    if column.kind == "number" and column.decimals is None:
+        raise node.error(
+            f"names values of {column.name!r}, whose bins are chosen privately; state its"
+            " `decimals`, so that the comparison is exact."
+        )
+    text = text.strip().replace("≤", "<=").replace("≥", ">=")
+
+    def against(sign: str, value: Fraction) -> tuple[Alternatives, Alternatives]:
+        said = compared(node, text, (column,), ((column.name, 1),), sign, value)
+        return said.met, said.broken
+
+    if match := _COMPARISON.fullmatch(text):
+        return against(match[1], _value(node, match[2], scale))
+    if match := _INTERVAL.fullmatch(text):
+        low, high = _value(node, match[1], scale), _value(node, match[2], scale)
+        if high < low:
+            raise node.error(f"{shown(text)} is reversed; write the smaller value first.")
+        # A range of numbers contains its lower end and not its upper one.
+        from_low, to_high = against(">=", low), against("<" if scale == "number" else "<=", high)
+        return tuple(joined(node, [from_low[0], to_high[0]])), (*from_low[1], *to_high[1])
+    return against("==", _value(node, text, scale))
 
 
 def _read_rule(node: Node, schema: Schema, known: Mapping[str, Column], example: str) -> Rule:
@@ -105,8 +222,11 @@ def _read_rule(node: Node, schema: Schema, known: Mapping[str, Column], example:
                     " follow it; remove the rule."
                 )
         boxes[source] = tuple(sorted(met))
-    text = ", ".join(f"{name}: {_text(condition)}" for name, condition in entries.items())
-    return Rule(tuple(boxes), tuple(boxes.values()), text)
+    return Rule(tuple(boxes), tuple(boxes.values()), _rule_text(entries))
+
+
+def _rule_text(entries: Mapping[str, Node]) -> str:
+    return ", ".join(f"{name}: {_text(condition)}" for name, condition in entries.items())
 
 
 def _codes(node: Node, column: Column) -> set[int]:

@@ -14,6 +14,7 @@ from dp_core.schema.bin_edges import Scale, value_text
 from dp_core.schema.definition import Column, OutOfRange, Schema
 from dp_core.schema.reading.calibration_reader import margins_document
 from dp_core.schema.reading.code_list_reader import code_list_document
+from dp_core.schema.reading.column_rule_reader import rule_text
 from dp_core.schema.reading.dependency_reader import dependent_document
 from dp_core.schema.reading.private_domain_reader import document as private_document
 from dp_core.schema.reading.survey_reader import survey_document
@@ -28,7 +29,8 @@ def schema_document(
     missing_values: Sequence[str],
     out_of_range: OutOfRange,
     columns: Mapping[str, Node],
-    rules: Sequence[Node],
+    impossible: Sequence[Node],
+    rules: Sequence[Node] = (),
     expectations: Sequence[Node] = (),
 ) -> dict[str, object]:
     """Return `Schema.document` of a schema that is otherwise complete.
@@ -38,7 +40,8 @@ def schema_document(
         missing_values: The file's texts for missing, for columns that state none.
         out_of_range: The file's policy, for columns that state none.
         columns: Definition of each column, by name.
-        rules: Rules under `impossible`.
+        impossible: Rules under `impossible`.
+        rules: Rules between columns, under `rules`; none by default.
         expectations: The team's own expectations; none by default.
     """
     unit, published = schema.unit, schema.publication.document()
@@ -62,7 +65,8 @@ def schema_document(
             for column in schema.released
         ],
         "ignore": [one for one in schema.ignore if one not in schema.survey.replicate_weights],
-        "impossible": [_rule_document(rule) for rule in rules],
+        "impossible": [_rule_document(rule) for rule in impossible],
+        **({"rules": [rule_text(rule) for rule in rules]} if rules else {}),
         **({"calibrate": margins} if margins else {}),
         **({"survey": survey} if (survey := survey_document(schema.survey)) else {}),
         **({"expectations": [_plain(one) for one in expectations]} if expectations else {}),

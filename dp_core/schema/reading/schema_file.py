@@ -31,11 +31,13 @@ from dp_core.schema.reading.column_reader import (
     UNREAD,
     read_column,
 )
+from dp_core.schema.reading.column_rule_reader import read_column_rules
 from dp_core.schema.reading.dependency_reader import follows, in_order, read_dependent, without_rule
 from dp_core.schema.reading.expectation_reader import read_expectations
 from dp_core.schema.reading.rule_reader import read_rules
 from dp_core.schema.reading.schema_document import VERSION, schema_document
 from dp_core.schema.reading.survey_reader import check_roles, read_survey
+from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
 from dp_core.tables.structural_zeros import StructuralZeros
 
 _KEYS = (
@@ -51,6 +53,7 @@ _KEYS = (
     "columns",
     "ignore",
     "impossible",
+    "rules",
     "calibrate",
     "survey",
     "expectations",
@@ -164,8 +167,13 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         dependents=dependents,
         order=tuple(name for name in definitions if name not in (*identifiers, *replicates)),
     )
-    zeros = read_rules(rules, schema) if rules is not None else StructuralZeros()
-    schema = replace(schema, zeros=zeros)
+    zeros, between = (StructuralZeros(), ()) if rules is None else read_rules(rules, schema)
+    stated = keys.get("rules")
+    if stated is not None:
+        between = (*between, *read_column_rules(stated, schema, identifiers))
+    schema = replace(schema, zeros=zeros, rules=between)
+    schema = replace(schema, zeros=with_excluded_boxes(schema, between)) if between else schema
+    _check_weight(keys, schema)
     margins = read_margins(keys["calibrate"], schema, folder) if "calibrate" in keys else ()
     survey = read_survey(keys.get("survey"), schema, definitions, replicates)
     own = keys.get("expectations")
@@ -184,10 +192,24 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
             missing_values=missing_values,
             out_of_range=out_of_range,
             columns=definitions,
-            rules=() if rules is None else rules.items(),
+            impossible=() if rules is None else rules.items(),
+            rules=() if stated is None else stated.items(),
             expectations=() if own is None else own.items(),
         ),
     )
+
+
+def _check_weight(keys: Mapping[str, Node], schema: Schema) -> None:
+    """Refuse rules about a weight that is calibrated, because calibration changes its values."""
+    weight = schema.weight
+    if weight is None or "calibrate" not in keys:
+        return
+    for rule in schema.rules:
+        if weight.name in rule.columns:
+            raise keys["rules" if rule.key == "rules" else "impossible"].error(
+                f"`{rule.text}` names the weight {shown(weight.name)}, whose values `calibrate`"
+                " changes after the rules were obeyed; remove the rule, or `calibrate`."
+            )
 
 
 def check_version(node: Node, version: int) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dp_core.bundle.report.pictures.column_picture import picture
-from dp_core.confidential.dependency_check import DependencyCheck
+from dp_core.confidential.between_columns import DependencyCheck
 from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
 from dp_core.documents.canonical import canonical_json

@@ -1,0 +1,50 @@
+"""How near the sets are to the noisy tables of columns that rules between columns name. Public."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from dp_core.bundle.quality.table_fit import TableFit
+from dp_core.schema.definition import Schema
+
+
+def ruled_tables(schema: Schema, fits: Sequence[TableFit]) -> dict[str, object] | None:
+    """Return the fit of the tables that have a column of a rule; None without such rules.
+
+    If a noisy table contradicts a rule, the sets differ from it by more than noise explains.
+
+    Args:
+        schema: The schema.
+        fits: Distances of the sets from the noisy tables.
+
+    Returns:
+        `tables`, their number; `mean_tvd_to_noisy`, the mean TVD between a set and a noisy table;
+        and `mean_expected_tvd`, the TVD expected from noise and the drawing of rows alone. The
+        means are rounded to 6 digits, and null without such tables.
+    """
+    if not schema.rules:
+        return None
+    named = {name for rule in schema.rules for name in rule.columns}
+    ruled = [fit for fit in fits if not named.isdisjoint(fit.clique)]
+    return {
+        "tables": len(ruled),
+        "mean_tvd_to_noisy": _mean([value for fit in ruled for value in fit.set_tvd]),
+        "mean_expected_tvd": _mean([value for fit in ruled for value in fit.expected_tvd]),
+    }
+
+
+def rules_statement(schema: Schema, found: Mapping[str, object] | None) -> dict[str, object] | None:
+    """Return what a statement says about rules between columns; None if there are none or no sets.
+
+    Args:
+        schema: The schema of the release.
+        found: Result of `ruled_tables`.
+    """
+    if not schema.rules or found is None:
+        return None
+    return {"hold_in_every_row": [rule.text for rule in schema.rules], **found}
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(math.fsum(values) / len(values), 6) if values else None

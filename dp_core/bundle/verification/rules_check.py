@@ -1,0 +1,112 @@
+"""Check that every row of the sets obeys the rules that the schema states between columns.
+
+These are the combinations that the schema calls impossible, and its rules between columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
+from dp_core.bundle.files.marginals_file import read_marginals
+from dp_core.bundle.files.parquet_file import read_parquet
+from dp_core.bundle.quality.ruled_tables import ruled_tables
+from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
+from dp_core.bundle.verification.claims import Claims
+from dp_core.bundle.verification.figures_check import counts_of_sets
+from dp_core.schema.decoding import codes_of, values_in
+from dp_core.schema.definition import Schema
+from dp_core.schema.rules.column_rules import RuleRows, Units, rows_that_break
+from dp_core.spec.quality_checks import countable
+from dp_core.tables.dataset import Dataset
+
+_SAME = 2e-6
+"""Largest difference between the results of two machines in a figure of six digits."""
+
+
+def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
+    """Return that all rows obey the rules and that the statement says so, or what is wrong.
+
+    Args:
+        folder: The bundle.
+        document: The statement.
+        claims: Its claims.
+    """
+    schema = claims.schema.coarse or claims.schema
+    rules = [*dict.fromkeys(rule.text for rule in schema.zeros.rules if not rule.derived)]
+    rules += [rule.text for rule in schema.rules]
+    if not rules:
+        return "The schema states no rules between columns."
+    wrong = []
+    for number in range(1, claims.sets + 1):
+        path = synthetic_path(number)
+        try:
+            broken = _broken(folder / path, schema)
+        except (OSError, pa.ArrowException, ValueError, LookupError):
+            wrong.append(f"{path} cannot be compared with the rules of its schema.")
+            continue
+        wrong += [f"{path} has rows that break the rule {text:.80}." for text in broken]
+    if not wrong and claims.sets and schema.rules:
+        wrong += _fit(
+            folder,
+            document["sets"]["rules"],
+            claims,
+            int(document["sets"]["records"]["value"]),
+        )
+    if wrong:
+        return tuple(wrong)
+    which = f"{len(rules)} rules" if len(rules) > 1 else "rule"
+    return f"Every row of the sets obeys the {which} of the schema."
+
+
+def _broken(path: Path, schema: Schema) -> list[str]:
+    """Return the rules that rows of a set break."""
+    zeros = [rule for rule in schema.zeros.rules if not rule.derived]
+    named = {name for rule in zeros for name in rule.columns}
+    named |= {name for rule in schema.rules for name in rule.columns}
+    columns = [column for column in schema.columns if column.name in named]
+    units: dict[str, Units] = {each.column: each for rule in schema.rules for each in rule.units}
+    domain = schema.domain.project(tuple(column.name for column in columns))
+    found: dict[str, None] = {}
+    for batch in read_parquet(path, domain.columns):
+        arrays = {column.name: batch.column(column.name) for column in columns}
+        codes = {column.name: codes_of(column, arrays[column.name]) for column in columns}
+        data = Dataset(domain, np.stack([codes[name] for name in domain.columns]))
+        rows = RuleRows(
+            codes,
+            {
+                column.name: codes[column.name] == column.missing_code
+                for column in columns
+                if column.missing_code is not None
+            },
+            {name: each.of(values_in(arrays[name])) for name, each in units.items()},
+            batch.num_rows,
+        )
+        found |= {rule.text: None for rule in zeros if rule.breaks(data).any()}
+        found |= {rule.text: None for rule in schema.rules if rows_that_break(rule, rows).any()}
+    return list(found)
+
+
+def _fit(folder: Path, stated: Any, claims: Claims, records: int) -> list[str]:
+    """Return what is wrong with the stated distance of the sets from the tables of the rules."""
+    domain = countable(claims.schema)
+    measured = comparable(read_marginals(folder / MARGINALS, claims.schema), domain)
+    cliques = [columns_of(item) for item in measured] or [domain.columns[:1]]
+    tallies = counts_of_sets(folder, claims.schema, claims.sets, cliques)
+    redrawn = claims.plan["spec"]["synthesize"]["mode"] == "noise-aware"
+    fits = check_fit(measured, tallies, records=records, redrawn=redrawn)
+    made = ruled_tables(claims.schema, fits)
+    assert made is not None
+    for name, value in made.items():
+        said = stated[name]
+        same = said == value or (
+            isinstance(value, float) and type(said) in (int, float) and abs(said - value) <= _SAME
+        )
+        if not same:
+            return [f"'sets.rules.{name}' of the statement does not follow from tables and sets."]
+    return []

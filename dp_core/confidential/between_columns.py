@@ -1,0 +1,139 @@
+"""Checks which rows of the file break what the schema says between columns. Confidential side.
+
+Dependent columns are compared with the values that their rules derive. Rules between columns are
+judged by the values that a release would use: after `out_of_range` is applied, so a clipped value
+is the bound, and a value that a policy sets to missing is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_core.confidential.encoding import Encoder, rule_rows
+from dp_core.confidential.raw_values import Array, Reader, Values
+from dp_core.schema.definition import Schema
+from dp_core.schema.dependencies import derive, value_sources
+from dp_core.schema.rules.column_rules import Units, rows_that_break
+
+
+class DependencyCheck:
+    """Compares the file's values of dependent columns with the values that the rules derive."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._readers = {name: Reader(schema.column(name)) for name in value_sources(schema)}
+        self._encoders = {
+            dependent.column.name: Encoder(dependent.column)
+            for dependent in schema.dependents
+            if dependent.column.out_of_range == "reject"
+        }
+
+    def refused(self, records: pa.RecordBatch, codes: Sequence[Array]) -> Mapping[str, int]:
+        """Return for each dependent column the number of rows that disagree with its rule.
+
+        Args:
+            records: A batch of the file.
+            codes: Codes of the columns of the domain, in its order; all rows fit the schema.
+
+        Privacy:
+            Exact counts, for the internal folder.
+        """
+        found = self.disagreeing(records, codes)
+        return {name: int(np.count_nonzero(wrong)) for name, wrong in found.items()}
+
+    def disagreeing(
+        self, records: pa.RecordBatch, codes: Sequence[Array]
+    ) -> Mapping[str, NDArray[np.bool_]]:
+        """Return for each dependent column which rows disagree with its rule, shape (rows,).
+
+        Only columns with `out_of_range: reject` are checked; the values of the others are replaced.
+
+        Args:
+            records: A batch of the file.
+            codes: Codes of the columns of the domain, in its order.
+        """
+        if not self._encoders:
+            return {}
+        values = {}
+        for name, reader in self._readers.items():
+            typed = reader.read(records.column(name))
+            values[name] = typed.data if typed.index is None else typed.data[typed.index]
+        by_name = dict(zip(self._schema.domain.columns, codes, strict=True))
+        derived = derive(self._schema, by_name, values)
+        found = {}
+        for name, encoder in self._encoders.items():
+            own = encoder.encode(records.column(name))
+            wrong: NDArray[np.bool_] = own.codes != derived[name]
+            if own.bad is not None:
+                wrong |= own.bad
+            found[name] = wrong
+        return found
+
+
+class RuleCheck:
+    """Reads the values that rules compare.
+
+    Attributes:
+        columns: Names of the columns whose values are compared.
+
+    Args:
+        schema: The schema as written, or as the file is stored.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        units = {each.column: each for rule in schema.rules for each in rule.units}
+        self.columns = tuple(units)
+        self._read: dict[str, tuple[Units, Encoder]] = {
+            name: (each, Encoder(schema.column(name))) for name, each in units.items()
+        }
+
+    def units(self, records: pa.RecordBatch) -> Mapping[str, NDArray[np.int64]]:
+        """Return the values that rules compare in whole units, each of shape (rows,).
+
+        Args:
+            records: A batch of the file.
+        """
+        return {
+            name: self.units_of(name, encoder.reader.read(records.column(name)))
+            for name, (_, encoder) in self._read.items()
+        }
+
+    def units_of(self, name: str, values: Values) -> NDArray[np.int64]:
+        """Return typed values of a compared column in whole units, shape (rows,)."""
+        units, encoder = self._read[name]
+        found = units.of(encoder.clipped(values))
+        return found if values.index is None else found[values.index]
+
+
+def broken_rules(schema: Schema, records: pa.RecordBatch) -> Mapping[str, NDArray[np.bool_]]:
+    """Return which rows of a batch break each rule between columns, by the rule's text.
+
+    Nothing is settled: a row counts also where `out_of_range` would set a column to missing. A row
+    with a value that the schema refuses in a column of the rule does not count.
+
+    Args:
+        schema: The schema as written, or as the file is stored.
+        records: A batch of the file.
+
+    Privacy:
+        Exact answers about rows: for the terminal of who may see the data.
+    """
+    encoded = [Encoder(column).encode(records.column(column.name)) for column in schema.columns]
+    rows = rule_rows(schema, [each.codes for each in encoded], RuleCheck(schema).units(records))
+    bad = {
+        column.name: each.bad
+        for column, each in zip(schema.columns, encoded, strict=True)
+        if each.bad is not None
+    }
+    found = {}
+    for rule in schema.rules:
+        broken = rows_that_break(rule, rows)
+        for name in rule.columns:
+            if name in bad:
+                broken = broken & ~bad[name]
+        found[rule.text] = broken
+    return found

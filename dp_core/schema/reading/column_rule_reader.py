@@ -1,0 +1,692 @@
+"""Reads `rules`: comparisons, sums and implications between columns, written as texts.
+
+A rule is a comparison, such as `start <= end` or `total = wages + transfers`, or an implication,
+`if CONDITIONS then CONDITIONS`. Conditions are joined by `and`. A condition is a comparison, or
+
+- `COLUMN == LEVEL`, `COLUMN != LEVEL`, `COLUMN in [A, B]`, `COLUMN not in [A, B]`;
+- `COLUMN is missing`, `COLUMN is not missing`.
+
+A comparison has sums and differences of columns and constants on its sides; dates differ by days.
+A condition about a value is neither met nor broken by a missing value. A name or level that
+contains spaces or signs may stand in backquotes or double quotes; without them, the longest name of
+a column that fits is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from math import ceil, floor
+from typing import TypeAlias
+
+from dp_core.documents.node import Node
+from dp_core.documents.typed_text import parse_fraction, shown
+from dp_core.errors import nearest
+from dp_core.schema.bin_edges import value_text
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.dependencies import origin, scale_of
+from dp_core.schema.reading.level_reader import (
+    MISSING_WORDS,
+    check_public,
+    level_names,
+    missing_code,
+    read_level,
+)
+from dp_core.schema.rules.column_rules import (
+    Among,
+    AtMost,
+    Clause,
+    ColumnRule,
+    Condition,
+    Equality,
+    Missing,
+    Units,
+)
+from dp_core.schema.rules.unit_bounds import MOST_UNITS, unit_bounds
+
+EXAMPLE = "- start_date <= end_date"
+_SIGNS = ("<=", ">=", "==", "!=", "<", ">", "=", "≤", "≥", "≠")
+_SAME = {"=": "==", "≤": "<=", "≥": ">=", "≠": "!="}
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
+_NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z_0-9])")
+_WORD = re.compile(r"[^\s<>=!+\[\],≤≥≠*/]+")
+_MOST_CLAUSES = 200
+
+Alternatives: TypeAlias = tuple[Clause, ...]
+"""A condition as alternatives: it is met if all parts of one of them are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A sum of columns, a constant, and how many dates it adds up."""
+
+    terms: tuple[tuple[str, int], ...]
+    constant: Fraction
+    dates: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A condition that was read: when it is met, when it is broken, and what it states."""
+
+    met: Alternatives
+    broken: Alternatives
+    columns: tuple[str, ...]
+    units: tuple[Units, ...] = ()
+    equality: tuple[tuple[tuple[str, int], ...], int] | None = None
+
+
+def read_column_rules(node: Node, schema: Schema, identifiers: Sequence[str]) -> list[ColumnRule]:
+    """Return the rules between columns of a schema.
+
+    Args:
+        node: List of rules.
+        schema: The schema, with all columns.
+        identifiers: Columns that identify persons, which are not released.
+
+    Raises:
+        BadInput: for a rule that cannot be read, an unknown column or level, a comparison of types
+            that cannot be compared, and a rule that every record obeys, or none.
+    """
+    return [_read(item, schema, identifiers) for item in node.items(example=EXAMPLE)]
+
+
+def rule_text(node: Node) -> str:
+    """Return a rule as its document has it: as written, with single spaces."""
+    return " ".join(node.text(example="start_date <= end_date").split())
+
+
+def _read(node: Node, schema: Schema, identifiers: Sequence[str]) -> ColumnRule:
+    if not isinstance(node.content, str):
+        raise node.error(
+            "a rule is one text, such as start_date <= end_date or if status == child then income"
+            " is missing; quote it if it contains `: `, and write combinations that cannot occur"
+            " under `impossible`."
+        )
+    text = rule_text(node)
+    reader = _Reader(node, text, schema, identifiers)
+    if_said, then_said = reader.whole()
+    when = tuple(joined(node, [said.met for said in if_said]))
+    clauses = [clause for said in then_said for clause in joined(node, [when, said.broken])]
+    every = (*if_said, *then_said)
+    rule = ColumnRule(
+        text=text,
+        key="rules",
+        columns=tuple(dict.fromkeys(name for said in every for name in said.columns)),
+        clauses=tuple(dict.fromkeys(clauses)),
+        units=tuple(dict.fromkeys(each for said in every for each in said.units)),
+        equalities=tuple(
+            Equality(when, *said.equality) for said in then_said if said.equality is not None
+        ),
+    )
+    return checked(node, rule, schema)
+
+
+def checked(node: Node, rule: ColumnRule, schema: Schema) -> ColumnRule:
+    """Return a rule that some records of the schema obey and others do not.
+
+    Raises:
+        BadInput: if every record obeys it, or none, or its numbers are too large to be compared.
+    """
+    columns = {name: schema.column(name) for name in rule.columns}
+    bounds = {each.column: _ends(columns[each.column], each) for each in rule.units}
+    for clause in rule.clauses:
+        for condition in clause:
+            if isinstance(condition, AtMost):
+                sizes = [abs(f) * max(map(abs, bounds[name])) for name, f in condition.terms]
+                if max([sum(sizes), abs(condition.bound)]) > MOST_UNITS:
+                    raise node.error(
+                        "compares numbers that are too large for their decimals; state fewer"
+                        " decimals, or narrower bounds."
+                    )
+    verdicts = [[_verdict(each, columns, bounds) for each in clause] for clause in rule.clauses]
+    if any(all(verdict is True for verdict in clause) for clause in verdicts):
+        raise node.error("no record that the schema allows obeys this rule; correct or remove it.")
+    open_clauses = [
+        clause
+        for clause, verdict in zip(rule.clauses, verdicts, strict=True)
+        if False not in verdict and not _contradicts(clause, columns)
+    ]
+    if not open_clauses:
+        raise node.error(
+            "every record that the schema allows obeys this rule, so it says nothing; correct or"
+            " remove it."
+        )
+    return rule
+
+
+def _ends(column: Column, units: Units) -> tuple[int, int]:
+    bounds = unit_bounds(column, units)
+    return int(bounds.low[0]), int(bounds.high[column.bins - 1])
+
+
+def _verdict(
+    condition: Condition, columns: Mapping[str, Column], bounds: Mapping[str, tuple[int, int]]
+) -> bool | None:
+    """Return whether a condition holds for every record (true), for none (false), or neither."""
+    if isinstance(condition, Missing):
+        if columns[condition.column].missing_code is None:
+            return not condition.missing
+        return None
+    if isinstance(condition, Among):
+        column = columns[condition.column]
+        if not condition.codes:
+            return False
+        return True if len(condition.codes) == column.size else None
+    least = sum(factor * bounds[name][factor < 0] for name, factor in condition.terms)
+    most = sum(factor * bounds[name][factor > 0] for name, factor in condition.terms)
+    if least > condition.bound:
+        return False
+    present = all(columns[name].missing_code is None for name, _ in condition.terms)
+    return True if most <= condition.bound and present else None
+
+
+def _contradicts(clause: Clause, columns: Mapping[str, Column]) -> bool:
+    """Return whether conditions of a clause about levels and missing values exclude each other."""
+    left: dict[str, set[int]] = {}
+    for condition in clause:
+        codes: Iterable[int]
+        if isinstance(condition, Among):
+            names, codes = [condition.column], condition.codes
+        elif isinstance(condition, Missing) and condition.missing:
+            names, codes = [condition.column], [columns[condition.column].bins]
+        else:
+            found = (
+                [condition.column]
+                if isinstance(condition, Missing)
+                else [name for name, _ in condition.terms]
+            )
+            for name in found:
+                left.setdefault(name, set(range(columns[name].size)))
+                left[name] &= set(range(columns[name].bins))
+            continue
+        for name in names:
+            left.setdefault(name, set(range(columns[name].size)))
+            left[name] &= set(codes)
+    return not all(left.values())
+
+
+def joined(node: Node, parts: Sequence[Alternatives]) -> list[Clause]:
+    """Return the alternatives of conditions that are all met."""
+    number = 1
+    for part in parts:
+        number *= max(len(part), 1)
+    if number > _MOST_CLAUSES:
+        raise node.error("has too many alternatives; write it as several rules.")
+    return [
+        tuple(dict.fromkeys(each for clause in chosen for each in clause))
+        for chosen in product(*parts)
+    ]
+
+
+class _Reader:
+    """Reads the text of one rule from left to right."""
+
+    def __init__(self, node: Node, text: str, schema: Schema, identifiers: Sequence[str]) -> None:
+        self._node, self._text, self._schema = node, text, schema
+        self._known = {column.name: column for column in schema.released}
+        self._by_length = sorted(self._known, key=len, reverse=True)
+        self._unread = {name: "ignore" for name in schema.ignore} | {
+            name: "unit" for name in identifiers
+        }
+        self._at = 0
+
+    def whole(self) -> tuple[list[_Said], list[_Said]]:
+        """Return the conditions of the rule, and what must then hold."""
+        if not self._text:
+            raise self._node.error(f"is empty; write a rule, such as {EXAMPLE[2:]}.")
+        when: list[_Said] = []
+        if self._word("if"):
+            when = self._conditions()
+            if not self._word("then"):
+                raise self._error("expected `then` or `and`")
+        then = self._conditions()
+        if self._at < len(self._text):
+            if not when and self._peek("then"):
+                raise self._error("`then` needs `if` at the beginning of the rule")
+            if self._peek("or"):
+                raise self._node.error(
+                    "`or` is not supported; write `in [a, b]` for levels, or several rules."
+                )
+            sign = next((sign for sign in _SIGNS if self._rest.startswith(sign)), None)
+            if sign is not None:
+                raise self._node.error(
+                    "compares more than two sides; write two rules, one for each sign."
+                )
+            if self._rest[:1] in ("*", "/"):
+                raise self._node.error("has a product; a rule has sums and differences only.")
+            raise self._error("expected the end of the rule")
+        return when, then
+
+    def _conditions(self) -> list[_Said]:
+        found = [self._condition()]
+        while self._word("and"):
+            found.append(self._condition())
+        return found
+
+    def _condition(self) -> _Said:
+        start = self._at
+        name = self._column(required=False)
+        if name is not None:
+            column = self._known[name]
+            if self._word("is"):
+                negated = self._word("not")
+                if not self._word("missing"):
+                    raise self._error("expected `missing` after `is`")
+                return self._missing(name, column, negated)
+            negated = self._peek("not in") and self._word("not")
+            if self._word("in"):
+                return self._among(name, column, negated)
+            if column.levels:
+                return self._level(name, column)
+        self._at = start
+        return self._comparison()
+
+    def _missing(self, name: str, column: Column, negated: bool) -> _Said:
+        missing_code(self._node, column)
+        source, becomes = origin(self._schema, name)
+        if source == name:
+            met = Missing(name, not negated)
+            return _Said(((met,),), ((Missing(name, negated),),), (name,))
+        codes = {code for code, own in enumerate(becomes.tolist()) if own == column.missing_code}
+        return self._of_source(source, codes, negated=negated, missing_counts=True)
+
+    def _among(self, name: str, column: Column, negated: bool) -> _Said:
+        if not self._symbol("["):
+            raise self._error("expected a list after `in`, such as [a, b]")
+        if not column.levels:
+            said = [self._value_of(name, column, "==")]
+            while self._symbol(","):
+                said.append(self._value_of(name, column, "=="))
+            self._closed()
+            met = tuple(clause for each in said for clause in each.met)
+            broken = tuple(joined(self._node, [each.broken for each in said]))
+            both = (broken, met) if negated else (met, broken)
+            return _Said(*both, (name,), said[0].units)
+        codes = {self._level_code(name, column)}
+        while self._symbol(","):
+            codes.add(self._level_code(name, column))
+        self._closed()
+        return self._levels(name, column, codes, negated)
+
+    def _closed(self) -> None:
+        if not self._symbol("]"):
+            raise self._error("expected `,` or `]`")
+
+    def _level(self, name: str, column: Column) -> _Said:
+        sign = self._sign()
+        if sign in ("+", "-"):
+            raise self._node.error(
+                f"{name!r} is a {column.kind}; only numbers, whole numbers and dates add up."
+            )
+        if sign not in ("==", "!=") and column.kind == "category":
+            raise self._node.error(
+                f"{name!r} is a category, whose levels have no order; compare it with == or !=, or"
+                " make it an ordinal."
+            )
+        code = self._level_code(name, column)
+        codes = {
+            "==": {code},
+            "!=": {code},
+            "<": set(range(code)),
+            "<=": set(range(code + 1)),
+            ">": set(range(code + 1, column.bins)),
+            ">=": set(range(code, column.bins)),
+        }[sign]
+        return self._levels(name, column, codes, sign == "!=")
+
+    def _levels(self, name: str, column: Column, codes: set[int], negated: bool) -> _Said:
+        """Return the condition that a category or ordinal has one of some levels, or none."""
+        check_public(self._node, column, "no rule can name them")
+        if column.missing_code in codes:
+            raise self._node.error(f"write {name} is missing, instead of naming a level.")
+        source, becomes = origin(self._schema, name)
+        if source == name:
+            inside = tuple(sorted(codes))
+            outside = tuple(code for code in range(column.bins) if code not in codes)
+            met, broken = ((Among(name, inside),),), ((Among(name, outside),),)
+            return _Said(*((broken, met) if negated else (met, broken)), (name,))
+        own = becomes.tolist()
+        present = {code for code, its in enumerate(own) if its != column.missing_code}
+        inside_source = {code for code in present if own[code] in codes}
+        if negated:
+            inside_source = present - inside_source
+        return self._of_source(source, inside_source, outside=present - inside_source)
+
+    def _of_source(
+        self,
+        source: str,
+        codes: set[int],
+        *,
+        outside: set[int] | None = None,
+        negated: bool = False,
+        missing_counts: bool = False,
+    ) -> _Said:
+        """Return a condition about a dependent column as one about codes of its source."""
+        column = self._schema.column(source)
+        if missing_counts:
+            outside = set(range(column.size)) - codes
+        assert outside is not None
+        met, broken = (of_codes(column, each) for each in (codes, outside))
+        units = () if column.levels else (units_of(column),)
+        return _Said(*((broken, met) if negated else (met, broken)), (source,), units)
+
+    def _comparison(self) -> _Said:
+        left = self._sum()
+        sign = self._sign()
+        if sign in ("+", "-"):
+            raise self._error("expected a comparison, such as <=")
+        right = self._sum()
+        terms = [*left.terms, *((name, -factor) for name, factor in right.terms)]
+        names = [name for name, _ in terms]
+        for name in names:
+            if names.count(name) > 1:
+                raise self._node.error(f"names {name!r} twice in one comparison; name it once.")
+        if not terms:
+            raise self._error("compares constants; name a column")
+        whole = _Sum(tuple(terms), left.constant - right.constant, left.dates - right.dates)
+        return self._compared(whole, sign)
+
+    def _compared(self, whole: _Sum, sign: str) -> _Said:
+        columns = [self._known[name] for name, _ in whole.terms]
+        if whole.dates:
+            what = "dates with dates, or with a date such as 2020-01-31"
+            raise self._node.error(
+                f"compares dates with something else; compare {what}. A number of days may be"
+                " added to a date, and the difference of two dates is a number of days."
+            )
+        dated = any(column.kind == "date" for column in columns)
+        numbers = [column for column in columns if column.kind == "number"]
+        if dated and (numbers or whole.constant.denominator != 1):
+            raise self._node.error(
+                "adds a number to a date; add whole days (a whole number or an integer column)."
+            )
+        if len(columns) == 1 and numbers and numbers[0].decimals is None:
+            ((_, factor),) = whole.terms
+            side = sign if factor > 0 else _MIRRORED[sign]
+            return self._by_bin(numbers[0], side, -whole.constant / factor)
+        for column in numbers:
+            if column.decimals is None:
+                raise self._node.error(
+                    f"compares {column.name!r}, a number without `decimals`; state its decimals, so"
+                    " that the comparison is exact."
+                )
+        return compared(self._node, self._text, tuple(columns), whole.terms, sign, -whole.constant)
+
+    def _by_bin(self, column: Column, sign: str, value: Fraction) -> _Said:
+        return by_bin(self._node, column, sign, value)
+
+    def _sum(self) -> _Sum:
+        terms: list[tuple[str, int]] = []
+        constant, dates, sign = Fraction(0), 0, 1
+        if self._symbol("-"):
+            sign = -1
+        while True:
+            name = self._column(required=False)
+            if name is not None:
+                column = self._known[name]
+                if column.levels:
+                    raise self._node.error(
+                        f"{name!r} is a {column.kind}; it can be compared with its levels only, on"
+                        " the right of the sign, and does not add up."
+                    )
+                terms.append((name, sign))
+                dates += sign * (column.kind == "date")
+            else:
+                value, is_date = self._constant()
+                constant += sign * value
+                dates += sign * is_date
+            if self._symbol("+"):
+                sign = 1
+            elif self._symbol("-"):
+                sign = -1
+            else:
+                return _Sum(tuple(terms), constant, dates)
+
+    def _constant(self) -> tuple[Fraction, bool]:
+        if match := _DATE.match(self._rest):
+            self._skip(match.end())
+            node = self._node
+            place = Node(match[0], node.source, node.line, node.key)
+            return Fraction(place.date().toordinal()), True
+        if match := _NUMBER.match(self._rest):
+            self._skip(match.end())
+            try:
+                return parse_fraction(match[0]), False
+            except ValueError as error:
+                raise self._node.error(str(error)) from None
+        self._column(required=True)
+        raise AssertionError("a column was read")
+
+    def _value_of(self, name: str, column: Column, sign: str) -> _Said:
+        negative = self._symbol("-")
+        value, is_date = self._constant()
+        factor = -1 if negative else 1
+        dates = (column.kind == "date") - is_date
+        return self._compared(_Sum(((name, 1),), -factor * value, dates), sign)
+
+    def _level_code(self, name: str, column: Column) -> int:
+        check_public(self._node, column, "no rule can name them")
+        names = level_names(column)
+        quoted = self._quoted()
+        if quoted is None:
+            known = sorted({each for codes in names for each in codes}, key=len, reverse=True)
+            quoted = next((each for each in known if self._starts_with(each)), None)
+            if quoted is None:
+                stop = re.search(r"\s+(?:and|then)\b|[\],]|$", self._rest)
+                assert stop is not None
+                quoted = self._rest[: stop.start()].strip()
+                if quoted in self._known:
+                    raise self._node.error(
+                        f"compares {name!r} with the column {quoted!r}; a {column.kind} can be"
+                        " compared with its own levels only."
+                    )
+            else:
+                self._skip(len(quoted))
+                return read_level(self._node, quoted, column, names)
+            self._skip(len(quoted))
+        if quoted in MISSING_WORDS:
+            raise self._node.error(f"write {name} is missing, instead of comparing with missing.")
+        return read_level(self._node, quoted, column, names)
+
+    def _column(self, *, required: bool) -> str | None:
+        """Return the column that is named next; None if there is none and it is not required."""
+        start = self._at
+        name = self._quoted()
+        if name is None:
+            name = next((each for each in self._by_length if self._starts_with(each)), None)
+            if name is not None:
+                self._skip(len(name))
+                return name
+            if not required and (_DATE.match(self._rest) or _NUMBER.match(self._rest)):
+                return None
+            match = _WORD.match(self._rest)
+            if match is None:
+                raise self._error("expected a column or a number")
+            name = match[0]
+            longest = sorted(self._unread, key=len, reverse=True)
+            name = next((each for each in longest if self._starts_with(each)), name)
+        if name in self._known:
+            return name
+        if name in self._unread:
+            why = (
+                "is under `ignore` or has `role: id`, so it is neither read nor released"
+                if self._unread[name] == "ignore"
+                else "identifies persons and is not released"
+            )
+            raise self._node.error(f"column {shown(name)} {why}; no rule can name it.")
+        self._at = start
+        raise self._node.error(
+            f"there is no column {shown(name)} in the schema.{nearest(name, self._known)}"
+        )
+
+    def _sign(self) -> str:
+        if match := re.match(r"=\s*[<>]|[<>!]\s+=", self._rest):
+            sign = re.sub(r"[\s=]", "", match[0]) + "="
+            raise self._node.error(f"write {sign} instead of {match[0]}.")
+        for sign in _SIGNS:
+            if self._symbol(sign):
+                return _SAME.get(sign, sign)
+        for sign in ("+", "-"):
+            if self._rest.startswith(sign):
+                return sign
+        if self._rest[:1] in ("*", "/"):
+            raise self._node.error("has a product; a rule has sums and differences only.")
+        raise self._error("expected a comparison, such as <= or ==")
+
+    @property
+    def _rest(self) -> str:
+        return self._text[self._at :]
+
+    def _skip(self, length: int) -> None:
+        self._at += length
+        while self._rest.startswith(" "):
+            self._at += 1
+
+    def _symbol(self, symbol: str) -> bool:
+        if not self._rest.startswith(symbol):
+            return False
+        self._skip(len(symbol))
+        return True
+
+    def _peek(self, word: str) -> bool:
+        return re.match(rf"{word}\b", self._rest, re.IGNORECASE) is not None
+
+    def _word(self, word: str) -> bool:
+        # A column may be called so.
+        if not self._peek(word) or (word in self._known and not self._rest.startswith(f"{word} ")):
+            return False
+        self._skip(len(word))
+        return True
+
+    def _quoted(self) -> str | None:
+        sign = self._rest[:1]
+        if sign not in ("`", '"', "'") or not sign:
+            return None
+        end = self._rest.find(sign, 1)
+        if end < 0:
+            raise self._error(f"the closing {sign} is missing")
+        text = self._rest[1:end]
+        self._skip(end + 1)
+        return text
+
+    def _starts_with(self, name: str) -> bool:
+        rest = self._rest
+        if not name or not rest.startswith(name):
+            return False
+        after = rest[len(name) : len(name) + 1]
+        return not (after.isalnum() or after == "_")
+
+    def _error(self, message: str) -> Exception:
+        rest = self._rest
+        place = f"at {shown(rest[:40])}" if rest else "at the end"
+        return self._node.error(f"{message}, {place}.")
+
+
+def compared(
+    node: Node,
+    text: str,
+    columns: Sequence[Column],
+    terms: tuple[tuple[str, int], ...],
+    sign: str,
+    value: Fraction,
+) -> _Said:
+    """Return a comparison of a sum with a constant, in whole units.
+
+    Args:
+        node: Where it is written, for messages.
+        text: The rule, for messages.
+        columns: The columns of the sum.
+        terms: Their names and factors, 1 or -1.
+        sign: The comparison.
+        value: The constant.
+    """
+    units = tuple(units_of(column) for column in columns)
+    decimals = max(each.decimals for each in units)
+    scaled = tuple(
+        (name, factor * 10 ** (decimals - each.decimals))
+        for (name, factor), each in zip(terms, units, strict=True)
+    )
+    value *= 10**decimals
+    names = tuple(name for name, _ in terms)
+    least = AtMost(scaled, ceil(value) - 1).opposite  # at least the value
+    most = AtMost(scaled, floor(value))
+    above, below = most.opposite, least.opposite
+    exact = value.denominator == 1
+    if sign in ("==", "!=") and not exact:
+        raise node.error(
+            f"compares with a number that has more decimals than the columns of `{text}`; correct"
+            " it."
+        )
+    met: dict[str, Alternatives] = {
+        "<": ((below,),),
+        "<=": ((most,),),
+        ">": ((above,),),
+        ">=": ((least,),),
+        "==": ((most, least),),
+        "!=": ((below,), (above,)),
+    }
+    equality = (scaled, int(value)) if sign == "==" and len(terms) > 1 else None
+    return _Said(met[sign], met[_NEGATED[sign]], names, units, equality)
+
+
+def by_bin(node: Node, column: Column, sign: str, value: Fraction) -> _Said:
+    """Return a comparison of a number without `decimals` with a bin edge."""
+    check_public(node, column, "a number without `decimals` has no threshold among them")
+    words = {"<=": "<", ">": ">="}
+    if sign not in ("<", ">="):
+        other = f"write {words[sign]} instead of {sign}" if sign in words else "compare by < or >="
+        raise node.error(
+            f"column {column.name!r} is a number without `decimals`, whose bins contain their lower"
+            f" edge and not their upper one; {other}, or state its decimals."
+        )
+    if value not in column.edges:
+        scale = scale_of(column)
+        below = [edge for edge in column.edges if edge < value]
+        above = [edge for edge in column.edges if edge > value]
+        near = [value_text(edge, scale) for edge in (*below[-1:], *above[:1])]
+        raise node.error(
+            f"needs a bin edge of column {column.name!r} at {value_text(value, scale)}, because it"
+            f" is a number without `decimals`; the nearest edges are {' and '.join(near)}. Or state"
+            " its decimals."
+        )
+    cut = column.edges.index(value)
+    below_it = AtMost(((column.name, 1),), cut - 1)
+    met, broken = ((below_it,),), ((below_it.opposite,),)
+    both = (met, broken) if sign == "<" else (broken, met)
+    return _Said(*both, (column.name,), (units_of(column),))
+
+
+def of_codes(column: Column, codes: set[int]) -> Alternatives:
+    """Return the condition that a column of the domain has one of some codes."""
+    found: list[Clause] = []
+    if column.missing_code in codes:
+        found.append((Missing(column.name, True),))
+    own = sorted(code for code in codes if code < column.bins)
+    if column.levels:
+        return (*found, (Among(column.name, tuple(own)),)) if own else tuple(found)
+    bounds = unit_bounds(column, units_of(column))
+    starts = [code for code in own if code - 1 not in codes]
+    for first in starts:
+        last = first
+        while last + 1 in codes and last + 1 < column.bins:
+            last += 1
+        low, high = int(bounds.low[first]), int(bounds.high[last])
+        found.append(_between(column.name, low, high))
+    return tuple(found)
+
+
+def units_of(column: Column) -> Units:
+    """Return the units in which rules compare an integer, number or date column."""
+    if column.kind == "number" and column.decimals is None:
+        return Units(column.name, edges=column.edges)
+    return Units(column.name, decimals=column.decimals or 0)
+
+
+def _between(name: str, low: int, high: int) -> Clause:
+    return (AtMost(((name, 1),), high), AtMost(((name, -1),), -low))

@@ -1,0 +1,189 @@
+"""What a rule between columns says, and which rows break it.
+
+A rule is a list of clauses. A clause is a list of conditions that must not all hold, so a row
+breaks a rule if all conditions of one of its clauses hold. `start <= end` is one clause with the
+condition `end - start <= -1`; `if age < 15 then income is missing` is one with the conditions
+`age <= 14` and `income is not missing`.
+
+Numbers, whole numbers and dates are compared in whole units (`dp_core.schema.rules.unit_bounds`),
+so that every comparison is exact. A condition about values is false if one of them is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The whole units in which a rule compares an integer, number or date column.
+
+    Attributes:
+        column: Name of the column.
+        decimals: Number: a unit is 10^-decimals. Integer and date: 0; a unit is 1 or a day.
+        edges: Number without `decimals`: its public bin edges; its unit is then the number of its
+            bin. Empty otherwise.
+    """
+
+    column: str
+    decimals: int = 0
+    edges: tuple[Fraction, ...] = ()
+
+    def of(self, values: Array) -> NDArray[np.int64]:
+        """Return values (dates: day ordinals) in whole units.
+
+        A number with more digits than `decimals` is rounded to the nearest unit, ties to even. A
+        number with at most `decimals` digits, read as binary64, gives exactly its decimal.
+        """
+        if self.edges:
+            cuts = np.array([float(edge) for edge in self.edges[1:-1]]).astype(values.dtype)
+            return np.searchsorted(cuts, values, side="right").astype(np.int64)
+        if values.dtype.kind in "iu":
+            return values.astype(np.int64, copy=False)
+        scaled = values.astype(np.float64) * 10.0**self.decimals
+        # Values outside the schema are clipped by their bins; this keeps them within 64 bits.
+        return np.rint(np.clip(np.nan_to_num(scaled), -(2.0**62), 2.0**62)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """The condition that a category or ordinal has one of some levels.
+
+    Attributes:
+        column: Name of a column of the domain.
+        codes: Codes of the levels, ascending.
+    """
+
+    column: str
+    codes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The condition that a value is missing, or is not missing.
+
+    Attributes:
+        column: Name of a column of the domain.
+        missing: Whether it must be missing.
+    """
+
+    column: str
+    missing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """The condition that a sum is at most a bound; false if a column of the sum is missing.
+
+    Attributes:
+        terms: Columns of the domain and their factors, which are not 0.
+        bound: The bound, in whole units.
+    """
+
+    terms: tuple[tuple[str, int], ...]
+    bound: int
+
+    @property
+    def opposite(self) -> AtMost:
+        """The condition that the sum is above the bound."""
+        return AtMost(tuple((name, -factor) for name, factor in self.terms), -self.bound - 1)
+
+
+Condition: TypeAlias = Among | Missing | AtMost
+Clause: TypeAlias = tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """A sum that has a value, in rows that meet some conditions.
+
+    Attributes:
+        when: The equality applies if all conditions of one of these hold.
+        terms: Columns and factors of the sum.
+        value: Its value.
+    """
+
+    when: tuple[Clause, ...]
+    terms: tuple[tuple[str, int], ...]
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnRule:
+    """A rule between columns.
+
+    Attributes:
+        text: The rule as written in the schema.
+        key: Key of the schema under which it is written.
+        columns: Columns of the domain that it is about, in the order in which it names them.
+        clauses: A row breaks the rule if all conditions of one of them hold.
+        units: Units of the columns that it compares.
+        equalities: Equalities that the clauses state, which determine one of their columns.
+    """
+
+    text: str
+    key: Literal["rules", "impossible"]
+    columns: tuple[str, ...]
+    clauses: tuple[Clause, ...]
+    units: tuple[Units, ...] = ()
+    equalities: tuple[Equality, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRows:
+    """Rows as rules see them.
+
+    Attributes:
+        codes: Codes of each category or ordinal of the rules, shape (rows,).
+        missing: Which rows have no value, for each column that may have none, shape (rows,).
+        units: Values of each compared column in its units, shape (rows,); arbitrary where missing.
+        rows: Number of rows.
+    """
+
+    codes: Mapping[str, Array]
+    missing: Mapping[str, NDArray[np.bool_]]
+    units: Mapping[str, NDArray[np.int64]]
+    rows: int
+
+
+def rows_that_break(rule: ColumnRule, rows: RuleRows) -> NDArray[np.bool_]:
+    """Return which rows break a rule, shape (rows,)."""
+    broken = np.zeros(rows.rows, dtype=bool)
+    for clause in rule.clauses:
+        broken |= all_hold(clause, rows)
+    return broken
+
+
+def all_hold(clause: Clause, rows: RuleRows) -> NDArray[np.bool_]:
+    """Return in which rows all conditions of a clause hold, shape (rows,)."""
+    held = np.ones(rows.rows, dtype=bool)
+    for condition in clause:
+        held &= holds(condition, rows)
+    return held
+
+
+def holds(condition: Condition, rows: RuleRows) -> NDArray[np.bool_]:
+    """Return in which rows a condition holds, shape (rows,)."""
+    if isinstance(condition, Among):
+        return np.isin(rows.codes[condition.column], condition.codes)
+    if isinstance(condition, Missing):
+        missing = rows.missing.get(condition.column)
+        if missing is None:
+            return np.full(rows.rows, not condition.missing)
+        return missing if condition.missing else ~missing
+    total = np.zeros(rows.rows, dtype=np.int64)
+    for name, factor in condition.terms:
+        total += factor * rows.units[name]
+    held = np.asarray(total <= condition.bound)
+    for name, _ in condition.terms:
+        if name in rows.missing:
+            held = held & ~rows.missing[name]
+    return held

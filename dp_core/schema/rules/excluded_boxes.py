@@ -1,0 +1,156 @@
+"""Combinations of codes in which no values obey a rule, as structural zeros.
+
+A clause excludes a combination of bins if all its conditions hold for all values in these bins. The
+combinations form a staircase, which is written as few boxes: every box is as large as possible, and
+a column whose codes are all in the box is left out. So methods that handle structural zeros handle
+rules, also where a table has only some columns of a rule.
+
+A rule that compares columns with very many combinations is coarsened: neighbouring bins are joined,
+which excludes fewer combinations and never too many. The repair of synthetic codes
+(`dp_core.schema.rules.possible_codes`) finds the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.rules.column_rules import Among, AtMost, Clause, ColumnRule, Missing
+from dp_core.schema.rules.unit_bounds import UnitBounds, unit_bounds, units_by_column
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+
+MOST_CELLS = 40_000
+"""Most combinations of bins, or of joined bins, that are examined for a clause."""
+MOST_BOXES = 1_000
+"""Most boxes of a clause; the smallest ones are left out."""
+
+
+def with_excluded_boxes(schema: Schema, rules: tuple[ColumnRule, ...]) -> StructuralZeros:
+    """Return the structural zeros of a schema: those it states, and those that follow from rules.
+
+    Args:
+        schema: The schema as written; its bins may be chosen or not. Boxes of earlier rules are
+            replaced.
+        rules: All its rules between columns.
+    """
+    stated = tuple(rule for rule in schema.zeros.rules if not rule.derived)
+    return StructuralZeros((*stated, *(box for rule in rules for box in excluded(rule, schema))))
+
+
+def excluded(rule: ColumnRule, schema: Schema) -> tuple[Rule, ...]:
+    """Return the boxes of codes in which every row breaks a rule."""
+    columns = {name: schema.column(name) for name in rule.columns}
+    bounds = {
+        name: unit_bounds(columns[name], units)
+        for name, units in units_by_column(rule.units).items()
+    }
+    found: dict[tuple[tuple[str, ...], tuple[tuple[int, ...], ...]], None] = {}
+    for clause in rule.clauses:
+        for box in _boxes(clause, columns, bounds):
+            kept = {name: codes for name, codes in box.items() if len(codes) < columns[name].size}
+            if kept:
+                found[tuple(kept), tuple(kept.values())] = None
+    return tuple(Rule(names, codes, rule.text, derived=True) for names, codes in found)
+
+
+def _boxes(
+    clause: Clause, columns: Mapping[str, Column], bounds: Mapping[str, UnitBounds]
+) -> list[dict[str, tuple[int, ...]]]:
+    """Return boxes whose rows all meet all conditions; codes by column."""
+    fixed: dict[str, NDArray[np.bool_]] = {}
+    joint: list[AtMost] = []
+    for condition in clause:
+        if isinstance(condition, AtMost) and len(condition.terms) > 1:
+            joint.append(condition)
+            continue
+        name = condition.terms[0][0] if isinstance(condition, AtMost) else condition.column
+        held = _codes_that_hold(condition, columns[name], bounds)
+        fixed[name] = fixed.get(name, np.ones(columns[name].size, bool)) & held
+    if not all(held.any() for held in fixed.values()):
+        return []
+    plain = {name: tuple(np.flatnonzero(held).tolist()) for name, held in fixed.items()}
+    if not joint:
+        return [plain]
+    names = list(dict.fromkeys(name for each in joint for name, _ in each.terms))
+    present = [_present(columns[name], fixed.get(name)) for name in names]
+    if not all(codes.size for codes in present):  # a column would have to be missing, and compared
+        return []
+    groups = _groups(present)
+    impossible = np.ones([len(group) for group in groups], dtype=bool)
+    for condition in joint:
+        most = np.zeros([1] * len(names), dtype=np.int64)
+        for name, factor in condition.terms:
+            axis = names.index(name)
+            ends = bounds[name].high if factor > 0 else bounds[name].low
+            outer = np.max if factor > 0 else np.min
+            largest = np.array([factor * outer(ends[group]) for group in groups[axis]])
+            most = most + largest.reshape([-1 if at == axis else 1 for at in range(len(names))])
+        impossible &= most <= condition.bound
+    boxes = _decomposed(impossible)
+    boxes.sort(key=lambda box: -np.prod([float(part.size) for part in box]))
+    return [
+        {
+            name: tuple(np.sort(np.concatenate([group[place] for place in part])).tolist())
+            for name, group, part in zip(names, groups, box, strict=True)
+        }
+        | {name: codes for name, codes in plain.items() if name not in names}
+        for box in boxes[:MOST_BOXES]
+    ]
+
+
+def _codes_that_hold(
+    condition: Among | Missing | AtMost, column: Column, bounds: Mapping[str, UnitBounds]
+) -> NDArray[np.bool_]:
+    """Return the codes for which a condition about one column holds, whatever the value."""
+    held = np.zeros(column.size, dtype=bool)
+    if isinstance(condition, Among):
+        held[list(condition.codes)] = True
+    elif isinstance(condition, Missing):
+        if condition.missing and column.missing_code is not None:
+            held[column.missing_code] = True
+        elif not condition.missing:
+            held[: column.bins] = True
+    else:
+        ((name, factor),) = condition.terms
+        ends = bounds[name].high if factor > 0 else bounds[name].low
+        held[: column.bins] = (factor * ends <= condition.bound)[: column.bins]
+    return held
+
+
+def _present(column: Column, kept: NDArray[np.bool_] | None) -> NDArray[np.intp]:
+    codes = np.arange(column.bins)
+    return codes if kept is None else codes[kept[: column.bins]]
+
+
+def _groups(codes: list[NDArray[np.intp]]) -> list[list[NDArray[np.intp]]]:
+    """Return the codes of each column in groups, which are joined if there are too many cells."""
+    sizes = [each.size for each in codes]
+    while np.prod([float(size) for size in sizes]) > MOST_CELLS:
+        largest = int(np.argmax(sizes))
+        sizes[largest] = sizes[largest] * 3 // 4
+    return [np.array_split(each, size) for each, size in zip(codes, sizes, strict=True)]
+
+
+def _decomposed(impossible: NDArray[np.bool_]) -> list[tuple[NDArray[np.intp], ...]]:
+    """Return boxes that cover exactly the impossible cells, as indices along each axis.
+
+    Boxes may overlap; each extends along every axis as far as all its cells are impossible.
+    """
+    if impossible.ndim == 1:
+        codes = np.flatnonzero(impossible)
+        return [(codes,)] if codes.size else []
+    found: dict[bytes, tuple[NDArray[np.intp], ...]] = {}
+    before: NDArray[np.bool_] | None = None
+    for part in impossible:
+        if before is not None and np.array_equal(part, before):
+            continue
+        before = part
+        for box in _decomposed(part):
+            others = np.ix_(np.arange(len(impossible)), *box)
+            along = impossible[others].reshape(len(impossible), -1).all(axis=1)
+            whole = (np.flatnonzero(along), *box)
+            found[b"|".join(each.tobytes() for each in whole)] = whole
+    return list(found.values())

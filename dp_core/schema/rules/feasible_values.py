@@ -1,0 +1,396 @@
+"""Values within bins that obey all rules: bounds narrowed by the rules, one draw after another.
+
+The columns that rules compare are variables of whole units, between the bounds of their bins. In a
+row, a clause whose other conditions hold leaves one or more comparisons, one of which must fail:
+a linear inequality. Bounds of the variables are narrowed by all inequalities until nothing changes
+(bounds consistency: Apt, K. R. (2003). Principles of Constraint Programming, Chapter 6). Then a
+variable is drawn between its bounds, and the others are narrowed again. For differences of two
+columns, and for a single sum, this never fails if values exist. Otherwise a row may need several
+tries; `witnesses` makes a fixed sequence of tries, whose result depends on the row's codes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.schema.definition import Schema
+from dp_core.schema.rules.column_rules import (
+    Array,
+    AtMost,
+    Clause,
+    Equality,
+    RuleRows,
+    Units,
+    all_hold,
+    holds,
+)
+from dp_core.schema.rules.unit_bounds import UnitBounds, unit_bounds, units_by_column
+
+_PASSES = 64
+"""Most times that all bounds are narrowed by all inequalities."""
+_TRIES = 48
+"""Tries of `witnesses`."""
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Clauses that are connected by the values that they compare.
+
+    Levels and missing values connect nothing, because the codes of a row fix them.
+
+    Attributes:
+        clauses: The clauses.
+        equalities: The equalities that they state.
+        columns: Columns of the domain that they are about, in the schema's order.
+        units: Units of the columns that they compare, in the schema's order: the variables.
+    """
+
+    clauses: tuple[Clause, ...]
+    equalities: tuple[Equality, ...]
+    columns: tuple[str, ...]
+    units: tuple[Units, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the variables."""
+        return tuple(each.column for each in self.units)
+
+
+def blocks_of(schema: Schema) -> tuple[Block, ...]:
+    """Return the clauses of a schema's rules that compare values, in blocks.
+
+    No two blocks compare the same column. Structural zeros express the other clauses exactly.
+    """
+    clauses = [clause for rule in schema.rules for clause in rule.clauses if _compared(clause)]
+    found: list[tuple[list[Clause], set[str]]] = []
+    for clause in clauses:
+        names = _compared(clause)
+        touching = [block for block in found if not block[1].isdisjoint(names)]
+        joined = [*(one for block in touching for one in block[0]), clause]
+        names = names.union(*(block[1] for block in touching))
+        found = [block for block in found if block not in touching] + [(joined, names)]
+    units = units_by_column(each for rule in schema.rules for each in rule.units)
+    equalities = [each for rule in schema.rules for each in rule.equalities]
+    made = []
+    for own, names in found:
+        about = {
+            condition.column
+            for clause in own
+            for condition in clause
+            if not isinstance(condition, AtMost)
+        }
+        ordered = [name for name in schema.domain.columns if name in names | about]
+        made.append(
+            Block(
+                tuple(dict.fromkeys(own)),
+                tuple(each for each in equalities if each.terms[0][0] in names),
+                tuple(ordered),
+                tuple(units[name] for name in ordered if name in names),
+            )
+        )
+    return tuple(made)
+
+
+def _compared(clause: Clause) -> set[str]:
+    """Return the columns whose values a clause compares."""
+    return {
+        name for condition in clause if isinstance(condition, AtMost) for name, _ in condition.terms
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bounds of the variables of a block in each row.
+
+    Attributes:
+        low: Least units, shape (variables, rows).
+        high: Greatest units, shape (variables, rows).
+    """
+
+    low: Ints
+    high: Ints
+
+    def rows(self, chosen: Array) -> Range:
+        """Return the bounds of some rows."""
+        return Range(self.low[:, chosen], self.high[:, chosen])
+
+
+class Bins:
+    """The units of each code of the columns of a block.
+
+    Attributes:
+        block: The block.
+        bounds: Units of each code of a variable.
+        sizes: Number of codes of each column without the one for missing.
+        missing_codes: Code of missing, for each column that has one.
+
+    Args:
+        schema: The schema; its numbers may be on a grid.
+        block: One of its blocks.
+    """
+
+    def __init__(self, schema: Schema, block: Block) -> None:
+        self.block = block
+        self.bounds: Mapping[str, UnitBounds] = {
+            each.column: unit_bounds(schema.column(each.column), each) for each in block.units
+        }
+        self.sizes = {name: schema.column(name).bins for name in block.columns}
+        self.missing_codes = {
+            name: code
+            for name in block.columns
+            if (code := schema.column(name).missing_code) is not None
+        }
+
+    def range_of(self, codes: Mapping[str, Array]) -> Range:
+        """Return the bounds of the variables in rows with some codes."""
+        low = [self.bounds[name].low[codes[name]] for name in self.block.names]
+        high = [self.bounds[name].high[codes[name]] for name in self.block.names]
+        rows = next(iter(codes.values())).size
+        empty = np.zeros((0, rows), np.int64)
+        return Range(np.stack(low), np.stack(high)) if low else Range(empty, empty)
+
+    def seen(self, codes: Mapping[str, Array], units: Ints | None = None) -> RuleRows:
+        """Return rows as rules see them.
+
+        Args:
+            codes: Codes of the columns of the block, each of shape (rows,).
+            units: Values of the variables, shape (variables, rows); None if no value matters.
+        """
+        missing = {name: codes[name] == code for name, code in self.missing_codes.items()}
+        rows = next(iter(codes.values())).size
+        values = {} if units is None else dict(zip(self.block.names, units, strict=True))
+        return RuleRows(codes, missing, values, rows)
+
+
+def broken(block: Block, rows: RuleRows) -> Flags:
+    """Return which rows break a rule of a block, shape (rows,)."""
+    found = np.zeros(rows.rows, dtype=bool)
+    for clause in block.clauses:
+        found |= all_hold(clause, rows)
+    return found
+
+
+def witnesses(bins: Bins, codes: Mapping[str, Array]) -> tuple[Flags, Ints]:
+    """Return for which rows values that obey all rules are found, and these values.
+
+    The answer for a row depends on its codes alone.
+
+    Args:
+        bins: Units of the codes.
+        codes: Codes of the columns of the block, each of shape (rows,).
+
+    Returns:
+        Which rows have values, shape (rows,), and the values in units, shape (variables, rows).
+    """
+    rows = next(iter(codes.values())).size
+    found, values = np.zeros(rows, dtype=bool), np.zeros((len(bins.block.units), rows), np.int64)
+    left = np.arange(rows)
+    for attempt in range(_TRIES):
+        own = {name: each[left] for name, each in codes.items()}
+        rng = np.random.default_rng(attempt)
+        fractions = np.full(len(bins.block.units), (0.5, 0.0, 1.0 - 1e-12)[min(attempt, 2)])
+        if attempt > 2:
+            fractions = rng.random(len(bins.block.units))
+        drawn, hopeless = _tried(bins, own, bins.range_of(own), fractions[:, None], rng, each=False)
+        fits = ~broken(bins.block, bins.seen(own, drawn)) & ~hopeless
+        found[left[fits]] = True
+        values[:, left[fits]] = drawn[:, fits]
+        left = left[~fits & ~hopeless]
+        if not left.size:
+            break
+    return found, values
+
+
+def drawn_values(
+    bins: Bins,
+    codes: Mapping[str, Array],
+    within: Range,
+    *,
+    tries: int,
+    rng: np.random.Generator,
+) -> tuple[Flags, Ints]:
+    """Return values drawn between bounds that obey all rules, for as many rows as possible.
+
+    Args:
+        bins: Units of the codes.
+        codes: Codes of the columns of the block, each of shape (rows,). Only levels and missing
+            values matter.
+        within: Bounds of the variables.
+        tries: Number of tries.
+        rng: Generator for post-processing.
+
+    Returns:
+        Which rows have values, shape (rows,), and the values in units, shape (variables, rows).
+    """
+    rows = next(iter(codes.values())).size
+    found, values = np.zeros(rows, dtype=bool), np.zeros((len(bins.block.units), rows), np.int64)
+    left = np.arange(rows)
+    for _ in range(tries):
+        if not left.size:
+            break
+        own = {name: each[left] for name, each in codes.items()}
+        fractions = rng.random((len(bins.block.units), left.size))
+        drawn, hopeless = _tried(bins, own, within.rows(left), fractions, rng, each=True)
+        fits = ~broken(bins.block, bins.seen(own, drawn)) & ~hopeless
+        found[left[fits]] = True
+        values[:, left[fits]] = drawn[:, fits]
+        left = left[~fits & ~hopeless]
+    return found, values
+
+
+@dataclass(frozen=True, slots=True)
+class _Inequality:
+    """A sum of variables that must be at most a bound, in some rows."""
+
+    terms: tuple[tuple[int, int], ...]
+    bound: int
+    rows: Flags
+
+
+def _tried(
+    bins: Bins,
+    codes: Mapping[str, Array],
+    within: Range,
+    fractions: NDArray[np.float64],
+    rng: np.random.Generator,
+    *,
+    each: bool,
+) -> tuple[Ints, Flags]:
+    """Return values of one try, and the rows that no values can obey.
+
+    Args:
+        bins: Units of the codes.
+        codes: Codes of the columns of the block.
+        within: Bounds of the variables.
+        fractions: Place of each draw between its bounds, from 0 to below 1.
+        rng: Decides the order of the variables, and which of several comparisons must fail.
+        each: Whether each row has its own choice of comparisons.
+    """
+    low, high = within.low.copy(), within.high.copy()
+    sure, chosen, impossible = _inequalities(bins, codes, within, rng, each=each)
+    _narrow(low, high, sure)
+    hopeless = impossible | (low > high).any(axis=0)
+    inequalities = [*sure, *chosen]
+    if chosen:
+        _narrow(low, high, inequalities)
+    order = rng.permutation(len(low))
+    for number, place in enumerate(order):
+        width = np.maximum(high[place] - low[place] + 1, 1)
+        value = low[place] + np.minimum((fractions[place] * width).astype(np.int64), width - 1)
+        low[place] = high[place] = value
+        if number + 1 < len(order):
+            _narrow(low, high, inequalities)
+    return low, hopeless
+
+
+def _inequalities(
+    bins: Bins, codes: Mapping[str, Array], within: Range, rng: np.random.Generator, *, each: bool
+) -> tuple[list[_Inequality], list[_Inequality], Flags]:
+    """Return the inequalities that must hold, those chosen among several, and hopeless rows."""
+    rows = within.low.shape[1]
+    place = {name: number for number, name in enumerate(bins.block.names)}
+    seen = bins.seen(codes)
+    sure: list[_Inequality] = []
+    chosen: list[_Inequality] = []
+    impossible = np.zeros(rows, dtype=bool)
+    for clause in bins.block.clauses:
+        alive, comparisons = _left(clause, bins, seen, within, place)
+        # Drawn whatever the rows are, so that a row's result does not depend on other rows.
+        pick = rng.integers(1 << 30, size=rows if each else 1)
+        if not alive.any():
+            continue
+        open_ones = [(condition.opposite, ~always) for condition, always in comparisons]
+        several = np.zeros(rows, dtype=np.int64)
+        for _, able in open_ones:
+            several += able
+        impossible |= alive & (several == 0)
+        pick = pick % np.maximum(several, 1)
+        before = np.zeros(rows, dtype=np.int64)
+        for condition, able in open_ones:
+            terms = tuple((place[name], factor) for name, factor in condition.terms)
+            forced = alive & able & (several == 1)
+            if forced.any():
+                sure.append(_Inequality(terms, condition.bound, forced))
+            taken = alive & able & (several > 1) & (before == pick)
+            if taken.any():
+                chosen.append(_Inequality(terms, condition.bound, taken))
+            before = before + able
+    return sure, chosen, impossible
+
+
+def _left(
+    clause: Clause, bins: Bins, seen: RuleRows, within: Range, place: Mapping[str, int]
+) -> tuple[Flags, list[tuple[AtMost, Flags]]]:
+    """Return the rows in which a clause can still hold, and where each comparison always does."""
+    alive = np.ones(seen.rows, dtype=bool)
+    comparisons: list[tuple[AtMost, Flags]] = []
+    for condition in clause:
+        if not isinstance(condition, AtMost):
+            alive &= holds(condition, seen)
+            continue
+        least = np.zeros(seen.rows, dtype=np.int64)
+        most = np.zeros(seen.rows, dtype=np.int64)
+        for name, factor in condition.terms:
+            ends = within.low[place[name]], within.high[place[name]]
+            least += factor * ends[factor < 0]
+            most += factor * ends[factor > 0]
+            if name in bins.missing_codes:
+                alive &= ~seen.missing[name]
+        alive &= least <= condition.bound
+        comparisons.append((condition, most <= condition.bound))
+    return alive, comparisons
+
+
+def _narrow(low: Ints, high: Ints, inequalities: Sequence[_Inequality]) -> None:
+    """Narrow bounds by inequalities until nothing changes, in place; empty where low > high."""
+    if not inequalities:
+        return
+    involved = np.zeros(low.shape[1], dtype=bool)
+    for one in inequalities:
+        involved |= one.rows
+    rows = np.flatnonzero(involved)
+    # Bounds of differences are shortest paths: they are final after as many passes as there are
+    # variables, unless no values exist (Bellman, R. (1958). On a routing problem. Quarterly of
+    # Applied Mathematics 16, 87-90).
+    differences = all(_is_difference(one) for one in inequalities)
+    passes = len(low) + 2 if differences else _PASSES
+    for _ in range(passes):
+        if not rows.size:
+            return
+        own_low, own_high = low[:, rows], high[:, rows]
+        changed = np.zeros(rows.size, dtype=bool)
+        for one in inequalities:
+            applies = one.rows[rows]
+            least = np.zeros(rows.size, dtype=np.int64)
+            for place, factor in one.terms:
+                least += factor * (own_low[place] if factor > 0 else own_high[place])
+            for place, factor in one.terms:
+                end = own_low[place] if factor > 0 else own_high[place]
+                room = one.bound - least + factor * end
+                if factor > 0:
+                    new = np.minimum(own_high[place], room // factor)
+                    new = np.where(applies, new, own_high[place])
+                    changed |= new != own_high[place]
+                    own_high[place] = new
+                else:
+                    new = np.maximum(own_low[place], -(room // -factor))
+                    new = np.where(applies, new, own_low[place])
+                    changed |= new != own_low[place]
+                    own_low[place] = new
+        low[:, rows], high[:, rows] = own_low, own_high
+        # Empty bounds would move on and on.
+        rows = rows[changed & (own_low <= own_high).all(axis=0)]
+    if differences:
+        low[:, rows] = high[:, rows] + 1
+
+
+def _is_difference(one: _Inequality) -> bool:
+    factors = sorted(factor for _, factor in one.terms)
+    return len(factors) == 1 or factors == [-1, 1]

@@ -1,0 +1,91 @@
+"""Numbers, whole numbers and dates in the whole units of a rule, and the units of each bin."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil, floor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.schema.definition import Column
+from dp_core.schema.rules.column_rules import Array, Units
+
+MOST_UNITS = 2**51
+"""Largest size of a value in units; up to it, binary64 gives back every decimal."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitBounds:
+    """The least and greatest unit of each code of a column.
+
+    Attributes:
+        low: Least unit of each code, shape (codes,).
+        high: Greatest unit of each code, shape (codes,). Both are 0 for the code of missing.
+    """
+
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+
+
+def unit_bounds(column: Column, units: Units) -> UnitBounds:
+    """Return the units that a value with each code of a column can have.
+
+    Every code of a column whose bins are not chosen yet has the units of the whole column.
+
+    Args:
+        column: The column in any codes: the schema's own, on a grid, or as stored.
+        units: Its units.
+    """
+    bins = _units_of_bins(column, units)
+    if column.unknown:
+        bins = [(bins[0][0], bins[-1][1])] * len(bins)
+    if column.missing_code is not None:
+        bins.append((0, 0))
+    low, high = zip(*bins, strict=True)
+    return UnitBounds(np.array(low, dtype=np.int64), np.array(high, dtype=np.int64))
+
+
+def _units_of_bins(column: Column, units: Units) -> list[tuple[int, int]]:
+    """Return the least and the greatest unit of each bin."""
+    if units.edges:
+        firsts = [bisect_right(units.edges, edge) - 1 for edge in column.edges[:-1]]
+        lasts = [bisect_left(units.edges, edge) - 1 for edge in column.edges[1:]]
+        return [(low, max(low, high)) for low, high in zip(firsts, lasts, strict=True)]
+    scale = 10**units.decimals
+    # Quotients of whole numbers, rounded up: a grid has thousands of edges.
+    starts = [-(-edge.numerator * scale // edge.denominator) for edge in column.edges]
+    lasts = [start - 1 for start in starts[1:]]
+    if column.kind == "number":
+        lasts[-1] = floor(column.edges[-1] * scale)
+        return list(zip(starts[:-1], lasts, strict=True))
+    least = starts[0] if column.minimum is None else ceil(column.minimum)
+    most = lasts[-1] if column.maximum is None else floor(column.maximum)
+    pairs = zip(starts[:-1], lasts, strict=True)
+    return [(max(low, least), min(high, most)) for low, high in pairs]
+
+
+def values_of(column: Column, units: Units, whole: NDArray[np.int64], codes: Array) -> Array:
+    """Return the values of units that lie in the bins of some codes (dates: day ordinals).
+
+    Args:
+        column: The column, in the codes given.
+        units: Its units; not those of a number without `decimals`.
+        whole: Values in units, shape (rows,).
+        codes: Their codes, none of them missing, shape (rows,).
+    """
+    if column.kind != "number":
+        return whole
+    low = np.array([float(edge) for edge in column.edges[:-1]])
+    high = np.array([float(edge) for edge in column.edges[1:]])
+    last = np.nextafter(high, -np.inf)
+    last[-1] = high[-1]
+    # Both numbers are exact, so their quotient is the float nearest to the decimal.
+    return np.asarray(np.clip(whole / 10.0**units.decimals, low[codes], last[codes]))
+
+
+def units_by_column(units: Iterable[Units]) -> dict[str, Units]:
+    """Return the units of each column that rules compare."""
+    return {each.column: each for each in units}
