@@ -328,11 +328,10 @@ def samples(made: Sequence[Truth]) -> tuple[list[Sample], list[Sample]]:
         if ends is None:
             continue
         kind, columns = (selection, truth.case.mode), len(truth.sizes)
-        pure, file = plan.currency.kind == "pure", truth.case.file
         for place, error in enumerate(truth.errors[1:]):
             least, most = ((each.two, each.three)[place] for each in ends)
             if min(least, error) > 0:
-                found[place].append(Sample(file, kind, columns, pure, (least, most), error))
+                found[place].append(Sample(truth.case.file, kind, columns, (least, most), error))
     return found
 
 
@@ -352,7 +351,7 @@ def report(made: Sequence[Truth], every: Sequence[str], kept: Path) -> None:
     print(f"# python {' '.join(sys.argv)}")
     print(f"# {platform.platform()}, Python {platform.python_version()}, NumPy {np.__version__}")
     print(f"# {len(made)} releases of {len({t.case.file for t in made})} files in {kept.name};")
-    print("# half A has the constants, half B checks them; delta 1e-9, add-remove, 5 sets")
+    print("# half A has the constants, half B checks them; add-remove, 5 sets")
     print()
     head = ("preset", "mode", "A: two-way", "B: two-way", "B: three-way", "median high/low", "")
     print("{:22}{:12}{:>12}{:>12}{:>14}{:>17}".format(*head))
@@ -383,8 +382,9 @@ def report(made: Sequence[Truth], every: Sequence[str], kept: Path) -> None:
         for ways in (2, 3)
     ]
     print(f"\nall: {'; '.join(parts)}; median high/low {np.median(ratios):.2f}\n")
-    line = "{:5}{:18}{:22}{:12}{:>6}{:>5}  {:17} {:6} {}"
-    print(line.format("half", "file", "preset", "mode", "rows", "eps", "promised", "truth", ""))
+    line = "{:5}{:18}{:22}{:12}{:>6}{:>5} {:>5}  {:17} {:6} {}"
+    head = ("half", "file", "preset", "mode", "rows", "eps", "delta", "promised", "truth", "")
+    print(line.format(*head).rstrip())
     for own in (found[kind] for kind in sorted(found)):
         for truth, promised in sorted(own, key=lambda each: each[0].case.file):
             case, said, end = truth.case, "no forecast", ""
@@ -393,7 +393,8 @@ def report(made: Sequence[Truth], every: Sequence[str], kept: Path) -> None:
                 said = f"{low:.4f} to {high:.4f}"
                 end = "hit" if _hit(promised.two_way, truth.errors[1]) else "MISS"
             where = half(case.file, every), case.file, case.preset, case.mode, case.rows
-            print(line.format(*where, case.epsilon, said, f"{truth.errors[1]:.4f}", end))
+            ends = said, f"{truth.errors[1]:.4f}", end
+            print(line.format(*where, case.epsilon, case.delta, *ends).rstrip())
 
 
 def _hit(promised: tuple[float, float], truth: float) -> bool:

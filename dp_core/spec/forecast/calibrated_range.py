@@ -22,7 +22,6 @@ class Calibration:
         bias: Logarithm of the median ratio of the error to what theory expects.
         level: How much that logarithm grows with the logarithm of the expected error.
         columns: How much it grows with the logarithm of the number of columns.
-        pure: How much larger it is if the release pays in pure epsilon.
         width: Half of the range's width on the logarithmic scale, for a known dependence.
         spread: Part of the logarithmic range over typical dependences that each half gets besides;
             at most half of 1 + `level`, so that both ends grow with both ends of the theory.
@@ -31,7 +30,6 @@ class Calibration:
     bias: float
     level: float
     columns: float
-    pure: float
     width: float
     spread: float
 
@@ -40,7 +38,7 @@ class Calibration:
             raise ValueError(f"The width or spread of {self} is out of range.")
 
 
-def calibrated(by: Calibration, ends: Range, columns: int, *, pure: bool = False) -> Range:
+def calibrated(by: Calibration, ends: Range, columns: int) -> Range:
     """Return the range of the error, both at most 1.
 
     Args:
@@ -48,9 +46,8 @@ def calibrated(by: Calibration, ends: Range, columns: int, *, pure: bool = False
         ends: Error that theory expects at the least and at the largest dependence; without any,
             the range is 0.
         columns: Number of columns.
-        pure: Whether the release pays in pure epsilon, with Laplace noise; False by default.
 
-    >>> by = Calibration(bias=0, level=0, columns=0, pure=0, width=0.1, spread=0.5)
+    >>> by = Calibration(bias=0, level=0, columns=0, width=0.1, spread=0.5)
     >>> [round(end, 4) for end in calibrated(by, (0.02, 0.04), 12)]
     [0.0181, 0.0442]
     """
@@ -63,7 +60,6 @@ def calibrated(by: Calibration, ends: Range, columns: int, *, pure: bool = False
         + by.bias
         + by.level * (middle - math.log(USUAL_ERROR))
         + by.columns * math.log(columns / USUAL_COLUMNS)
-        + by.pure * pure
     )
     half = by.width + by.spread * (high - low)
     return min(1.0, math.exp(centre - half)), min(1.0, math.exp(centre + half))

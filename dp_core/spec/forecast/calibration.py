@@ -1,7 +1,7 @@
 """What releases of the files of `benchmarks/promises.py` showed beyond theory.
 
-Printed by `python benchmarks/promises.py calibrate`, from one half of the files; the other
-half checks them (benchmarks/results).
+Printed by `python benchmarks/promises.py calibrate`, from one half of the files; the
+other half checks them (benchmarks/results).
 """
 
 from __future__ import annotations
@@ -12,33 +12,49 @@ from dp_core.spec.forecast.calibrated_range import Calibration
 from dp_core.spec.release_spec import Mode
 
 TWO_WAY: Mapping[tuple[str, Mode], Calibration] = {
-    ("aim", "shared"): Calibration(0.268, 0.077, -0.295, 0.0, 0.48, 0.1),
-    ("auto", "noise-aware"): Calibration(0.397, 0.077, -0.295, 0.0, 0.48, 0.1),
-    ("auto", "posterior"): Calibration(0.333, 0.077, -0.295, 0.0, 0.48, 0.1),
-    ("auto", "shared"): Calibration(0.182, 0.077, -0.295, 0.0, 0.48, 0.1),
-    ("auto", "split"): Calibration(0.27, 0.077, -0.295, 0.0, 0.48, 0.1),
-    ("densemarg", "noise-aware"): Calibration(0.482, 0.077, -0.295, 0.0, 0.48, 0.1),
-    ("densemarg", "posterior"): Calibration(0.29, 0.077, -0.295, 0.0, 0.48, 0.1),
-    ("densemarg", "shared"): Calibration(0.069, 0.077, -0.295, 0.0, 0.48, 0.1),
-    ("densemarg", "split"): Calibration(0.117, 0.077, -0.295, 0.0, 0.48, 0.1),
-    ("mst", "shared"): Calibration(-0.073, 0.1, -0.496, 0.0, 0.711, 0.5),
-    ("one_way", "noise-aware"): Calibration(0.468, -0.102, -0.468, 0.0, 0.758, 0.4),
-    ("one_way", "shared"): Calibration(0.364, -0.102, -0.468, 0.0, 0.758, 0.4),
+    ("aim", "noise-aware"): Calibration(0.419, 0.089, -0.285, 0.448, 0.2),
+    ("aim", "shared"): Calibration(0.195, 0.089, -0.285, 0.448, 0.2),
+    ("auto", "noise-aware"): Calibration(0.365, 0.089, -0.285, 0.448, 0.2),
+    ("auto", "posterior"): Calibration(0.307, 0.089, -0.285, 0.448, 0.2),
+    ("auto", "shared"): Calibration(0.173, 0.089, -0.285, 0.448, 0.2),
+    ("auto", "split"): Calibration(0.268, 0.089, -0.285, 0.448, 0.2),
+    ("densemarg", "noise-aware"): Calibration(0.454, 0.089, -0.285, 0.448, 0.2),
+    ("densemarg", "posterior"): Calibration(0.305, 0.089, -0.285, 0.448, 0.2),
+    ("densemarg", "shared"): Calibration(0.09, 0.089, -0.285, 0.448, 0.2),
+    ("densemarg", "split"): Calibration(0.148, 0.089, -0.285, 0.448, 0.2),
+    ("fixed", "posterior"): Calibration(0.494, 0.071, -0.483, 0.852, 0.5),
+    ("fixed", "shared"): Calibration(-0.202, 0.071, -0.483, 0.852, 0.5),
+    ("fixed", "split"): Calibration(-0.295, 0.071, -0.483, 0.852, 0.5),
+    ("mst", "noise-aware"): Calibration(0.053, 0.165, -0.345, 0.341, 0.5),
+    ("mst", "shared"): Calibration(-0.186, 0.165, -0.345, 0.341, 0.5),
+    ("mst", "split"): Calibration(0.048, 0.165, -0.345, 0.341, 0.5),
+    ("one_way", "noise-aware"): Calibration(0.494, 0.071, -0.483, 0.852, 0.5),
+    ("one_way", "shared"): Calibration(0.235, 0.071, -0.483, 0.852, 0.5),
+    ("one_way", "split"): Calibration(-0.283, 0.071, -0.483, 0.852, 0.5),
+    ("privbayes", "shared"): Calibration(-0.052, 0.165, -0.345, 0.341, 0.5),
 }
 """Errors of tables of two columns, by selection method and mode."""
 
 THREE_WAY: Mapping[tuple[str, Mode], Calibration] = {
-    ("aim", "shared"): Calibration(-0.082, 0.067, -0.17, 0.0, 0.612, 0.4),
-    ("auto", "noise-aware"): Calibration(0.124, 0.067, -0.17, 0.0, 0.612, 0.4),
-    ("auto", "posterior"): Calibration(0.184, 0.067, -0.17, 0.0, 0.612, 0.4),
-    ("auto", "shared"): Calibration(-0.248, 0.067, -0.17, 0.0, 0.612, 0.4),
-    ("auto", "split"): Calibration(-0.0, 0.067, -0.17, 0.0, 0.612, 0.4),
-    ("densemarg", "noise-aware"): Calibration(0.236, 0.067, -0.17, 0.0, 0.612, 0.4),
-    ("densemarg", "posterior"): Calibration(-0.009, 0.067, -0.17, 0.0, 0.612, 0.4),
-    ("densemarg", "shared"): Calibration(-0.172, 0.067, -0.17, 0.0, 0.612, 0.4),
-    ("densemarg", "split"): Calibration(-0.019, 0.067, -0.17, 0.0, 0.612, 0.4),
-    ("mst", "shared"): Calibration(-0.055, -0.035, -0.422, 0.0, 0.71, 0.4),
-    ("one_way", "noise-aware"): Calibration(0.555, -0.227, -0.442, 0.0, 0.904, 0.3),
-    ("one_way", "shared"): Calibration(0.522, -0.227, -0.442, 0.0, 0.904, 0.3),
+    ("aim", "noise-aware"): Calibration(0.115, 0.071, -0.177, 0.619, 0.2),
+    ("aim", "shared"): Calibration(-0.14, 0.071, -0.177, 0.619, 0.2),
+    ("auto", "noise-aware"): Calibration(0.121, 0.071, -0.177, 0.619, 0.2),
+    ("auto", "posterior"): Calibration(0.118, 0.071, -0.177, 0.619, 0.2),
+    ("auto", "shared"): Calibration(-0.225, 0.071, -0.177, 0.619, 0.2),
+    ("auto", "split"): Calibration(0.037, 0.071, -0.177, 0.619, 0.2),
+    ("densemarg", "noise-aware"): Calibration(0.224, 0.071, -0.177, 0.619, 0.2),
+    ("densemarg", "posterior"): Calibration(0.047, 0.071, -0.177, 0.619, 0.2),
+    ("densemarg", "shared"): Calibration(-0.157, 0.071, -0.177, 0.619, 0.2),
+    ("densemarg", "split"): Calibration(0.022, 0.071, -0.177, 0.619, 0.2),
+    ("fixed", "posterior"): Calibration(0.529, -0.058, -0.449, 1.128, 0.4),
+    ("fixed", "shared"): Calibration(-0.136, -0.058, -0.449, 1.128, 0.4),
+    ("fixed", "split"): Calibration(-0.095, -0.058, -0.449, 1.128, 0.4),
+    ("mst", "noise-aware"): Calibration(-0.155, 0.047, -0.295, 0.478, 0.4),
+    ("mst", "shared"): Calibration(-0.216, 0.047, -0.295, 0.478, 0.4),
+    ("mst", "split"): Calibration(0.085, 0.047, -0.295, 0.478, 0.4),
+    ("one_way", "noise-aware"): Calibration(0.474, -0.058, -0.449, 1.128, 0.4),
+    ("one_way", "shared"): Calibration(0.282, -0.058, -0.449, 1.128, 0.4),
+    ("one_way", "split"): Calibration(-0.163, -0.058, -0.449, 1.128, 0.4),
+    ("privbayes", "shared"): Calibration(-0.115, 0.047, -0.295, 0.478, 0.4),
 }
 """Errors of tables of three columns, by selection method and mode."""

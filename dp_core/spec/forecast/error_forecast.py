@@ -10,7 +10,7 @@ from typing import cast
 
 from dp_core.spec.forecast.calibrated_range import Range, calibrated
 from dp_core.spec.forecast.calibration import THREE_WAY, TWO_WAY
-from dp_core.spec.forecast.theory import chance_of, currency_of_tables, ends_of
+from dp_core.spec.forecast.theory import chance_of, ends_of
 from dp_core.spec.plan import Plan
 from dp_core.spec.release_spec import Mode
 
@@ -69,9 +69,9 @@ def forecast_error(plan: Plan, rows: int | None = None) -> ErrorForecast | None:
     if ends is None:
         return None
     least, most = ends
-    columns, pure = len(spec.schema.domain), currency_of_tables(plan).kind == "pure"
-    two = calibrated(TWO_WAY[kind], (least.two, most.two), columns, pure=pure)
-    three = calibrated(THREE_WAY[kind], (least.three, most.three), columns, pure=pure)
+    columns = len(spec.schema.domain)
+    two = calibrated(TWO_WAY[kind], (least.two, most.two), columns)
+    three = calibrated(THREE_WAY[kind], (least.three, most.three), columns)
     if spec.rows and spec.rows < rows:
         # A small set also has sampling errors, of which the calibration knows those of `rows`.
         drawn = chance_of(spec.schema.domain, spec.rows)

@@ -52,19 +52,13 @@ def chance_of(domain: Domain, rows: int) -> Expected:
     return Expected(two / (2 * rows), math.hypot(two, chance.mean_triple) / (2 * rows))
 
 
-def currency_of_tables(plan: Plan) -> Currency:
-    """Return the currency in which the tables of a plan are or were paid."""
-    earlier = plan.spec.measurements
-    return plan.currency if earlier is None else earlier.currency
-
-
 def _as_auto(plan: Plan) -> Ends | None:
     """Return the error if the budget is divided among columns and pairs to minimise the error."""
     spec, domain = plan.spec, plan.spec.schema.domain
     selector = spec.selector
     if not isinstance(selector, Auto):
         selector = Auto(order=2, basis="tables")
-    currency, parts = currency_of_tables(plan), spec.shares
+    currency, parts = _currency(plan), spec.shares
     one_way, measure = parts["one_way"], parts["measure"]
     if not one_way:
         # The method measures columns when it needs them.
@@ -93,7 +87,7 @@ def _of_planned(plan: Plan) -> Ends | None:
 def _of_tree(plan: Plan) -> Ends | None:
     """Return the error if the measuring budget is divided equally among the pairs of a tree."""
     spec, domain = plan.spec, plan.spec.schema.domain
-    currency, relation = currency_of_tables(plan), plan.spec.privacy.relation
+    currency, relation = _currency(plan), plan.spec.privacy.relation
     edges = list(itertools.pairwise(domain.columns))
     cost = spec.shares["measure"] * currency.limit / (plan.replicates * len(edges))
     noise = currency.noise(cost, l1=count_l1(relation), l2_squared=count_l2_squared(relation))
@@ -115,16 +109,19 @@ def _left(plan: Plan, tables: list[KnownTable]) -> Ends | None:
     return least, most
 
 
+def _currency(plan: Plan) -> Currency:
+    """Return the currency in which the tables of a plan are or were paid."""
+    earlier = plan.spec.measurements
+    return plan.currency if earlier is None else earlier.currency
+
+
 _THEORY: Mapping[str, Callable[[Plan], Ends | None]] = {
     "auto": _as_auto,
     "densemarg": _as_auto,
     "aim": _as_auto,
-    "mwem_pgm": _as_auto,
     "mst": _of_tree,
     "privbayes": _of_tree,
     "one_way": _of_planned,
     "fixed": _of_planned,
-    "full": _of_planned,
-    "ways": _of_planned,
 }
 """Theory of a selection by its name in the spec."""

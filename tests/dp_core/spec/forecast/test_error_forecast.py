@@ -30,7 +30,7 @@ THREE = Domain(("a", "b", "c"), (2, 3, 4))
 FIVE = Domain(tuple("abcde"), (2, 3, 4, 2, 6))
 EIGHT = Domain(tuple("abcdefgh"), (2, 3, 4, 2, 5, 3, 6, 2))
 HALF_NORMAL = math.sqrt(2 / math.pi)
-PRESET_OF = {"densemarg": "privsyn", "one_way": "independent", "mwem_pgm": "mwem-pgm"}
+PRESET_OF = {"densemarg": "privsyn", "one_way": "independent"}
 
 
 def plan_for(preset, epsilon="1", rows=5_000, mode="shared", domain=EIGHT, **options):
@@ -96,7 +96,7 @@ def test_what_no_table_tells_is_left_as_dependence_and_sampling():
     columns=st.integers(2, 80),
 )
 def test_a_range_grows_with_both_ends_of_the_theory(bias, level, width, part, ends, columns):
-    by = Calibration(bias, level, -0.2, 0.3, width, part * (1 + level) / 2)
+    by = Calibration(bias, level, -0.2, width, part * (1 + level) / 2)
     low, times, more_low, more_high = ends
     before = calibrated(by, (low, low * times), columns)
     after = calibrated(by, (low * more_low, low * times * more_low * more_high), columns)
@@ -106,18 +106,15 @@ def test_a_range_grows_with_both_ends_of_the_theory(bias, level, width, part, en
 
 
 def test_a_range_without_calibration_is_that_of_the_theory():
-    plain = Calibration(0.0, 0.0, 0.0, 0.0, 0.0, 0.5)
+    plain = Calibration(0.0, 0.0, 0.0, 0.0, 0.5)
     assert calibrated(plain, (0.01, 0.09), 12) == pytest.approx((0.01, 0.09))
-    biased = Calibration(math.log(2), 0.0, 0.0, 0.0, math.log(1.5), 0.0)
+    biased = Calibration(math.log(2), 0.0, 0.0, math.log(1.5), 0.0)
     assert calibrated(biased, (0.01, 0.01), 40) == pytest.approx((0.02 / 1.5, 0.03))
-    level = Calibration(0.0, 0.5, 0.0, 0.0, 0.0, 0.0)
+    level = Calibration(0.0, 0.5, 0.0, 0.0, 0.0)
     assert calibrated(level, (USUAL_ERROR, USUAL_ERROR), 5)[0] == pytest.approx(USUAL_ERROR)
     assert calibrated(plain, (0.0, 0.0), 2) == (0, 0)
-    pure = Calibration(0.0, 0.0, 0.0, math.log(1.2), 0.0, 0.5)
-    assert calibrated(pure, (0.01, 0.09), 12, pure=True) == pytest.approx((0.012, 0.108))
-    assert calibrated(pure, (0.01, 0.09), 12) == pytest.approx((0.01, 0.09))
     with pytest.raises(ValueError, match="spread"):
-        Calibration(0.0, -0.5, 0.0, 0.0, 0.1, 0.4)
+        Calibration(0.0, -0.5, 0.0, 0.1, 0.4)
 
 
 @pytest.mark.parametrize(("name", "mode"), TWO_WAY)
