@@ -1,4 +1,4 @@
-"""The noise of a release: the currency with the smaller expected error, and that error.
+"""The noise of a release: the currency with the smaller expected error.
 
 A plan with pure epsilon has Laplace noise, one with delta may have Gaussian noise. Which is better
 depends on what will be measured, so the choice forecasts it from the spec.
@@ -7,7 +7,7 @@ depends on what will be measured, so the choice forecasts it from the spec.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Literal
 
@@ -21,7 +21,7 @@ from dp_core.methods.private_domain.questions import questions
 from dp_core.methods.selection.budget.wanted_margins import weighted_error
 from dp_core.methods.selection.selector import Expected, Terms
 from dp_core.schema.privacy import Noise
-from dp_core.spec.release_spec import Mode, ReleaseSpec
+from dp_core.spec.release_spec import ReleaseSpec
 from dp_core.tables.domain import Clique
 from dp_core.wall.accounting.covered_choices import covered
 from dp_core.wall.accounting.currency import Currency, choose_currency, threshold_currency
@@ -32,12 +32,6 @@ from dp_core.wall.statistics.interactions import Interaction
 _LIMIT = 1000
 _FEW_COLUMNS = 16
 """Most columns for which Laplace noise can be the smaller; 15 at delta 1e-9 and epsilon 1."""
-_ERROR_OF_MODE: Mapping[Mode, tuple[float, float]] = {
-    "posterior": (1.05, 1.55),
-    "noise-aware": (1.3, 3.5),
-}
-"""Error of a set relative to that of the best single set, which the method's forecast is of: the
-range measured on files of the benchmarks."""
 
 
 def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms]) -> Currency:
@@ -192,7 +186,9 @@ def _wanted_error(spec: ReleaseSpec, terms: Terms) -> float:
 def expected_error(
     spec: ReleaseSpec, currency: Currency, times: int, *, roughly: bool = False
 ) -> tuple[Expected, Expected] | None:
-    """Return the least and the largest error expected for a typical file.
+    """Return the error of the best single set of a typical file, by the method's own forecast.
+
+    It is for comparing currencies. `dp_core.spec.forecast` has the error that a plan promises.
 
     Args:
         spec: Spec of the release.
@@ -206,7 +202,7 @@ def expected_error(
     rows = spec.schema.rows_about
     if not rows or len(spec.schema.domain) < 2:
         return None
-    found = spec.selector.forecast(
+    return spec.selector.forecast(
         spec.schema.domain,
         rows,
         currency,
@@ -214,13 +210,6 @@ def expected_error(
         one_way=spec.shares["one_way"] * currency.limit / times,
         measure=spec.shares["measure"] * currency.limit / times,
         roughly=roughly,
-    )
-    if found is None:
-        return None
-    (least, most), (low, high) = found, _ERROR_OF_MODE.get(spec.mode, (1.0, 1.0))
-    return (
-        Expected(low * least.two, low * least.three),
-        Expected(high * most.two, high * most.three),
     )
 
 

@@ -14,7 +14,7 @@ from dp_core.methods.bin_density.outer_bins import outer_bins
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
-from dp_core.spec.currency_choice import expected_error
+from dp_core.spec.forecast.error_forecast import forecast_error
 from dp_core.spec.plan import (
     Plan,
     PlannedTable,
@@ -36,6 +36,12 @@ from tasks.support.budget_refusals import no_account
 if TYPE_CHECKING:
     from flows.answers.ledger_answers import PlanApproval
     from tasks.ledger.ledger import Ledger
+
+
+SUPPOSED_ROWS = (1_000, 10_000, 100_000)
+"""Numbers of rows for which a plan states its error if the schema has no `rows_about`."""
+MOST_COLUMNS = 32
+"""Most columns for which it does so: each takes some tenths of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +126,19 @@ class PlannedAnalysis(Answer):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedError(Answer):
-    """Ranges of the average TVD that a typical file gets."""
+    """Ranges of the average TVD that nine of ten files get.
 
+    Attributes:
+        rows: Number of rows that the ranges are for.
+        two_way: Of pairs of columns.
+        three_way: Of triples.
+        mostly_noise: Whether noise is likely to hide most relations between columns.
+    """
+
+    rows: int
     two_way: tuple[float, float]
     three_way: tuple[float, float]
+    mostly_noise: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +186,10 @@ class PlanAnswer(Answer):
     """What a release would cost, and how much noise it would have.
 
     Attributes:
+        levels: Number of levels and bins of all columns together.
+        expected_error: Error of a set; None without `rows_about`, without sets, or for a method
+            whose error cannot be forecast.
+        expected_by_rows: The same for several numbers of rows, if the schema has no `rows_about`.
         measurements: The release whose noisy tables it would use at no cost; None if it measures.
     """
 
@@ -189,6 +208,7 @@ class PlanAnswer(Answer):
     rows: int | str
     rows_about: int | None
     columns: int
+    levels: int
     stages: tuple[PlannedStage, ...]
     tables: tuple[TableNoise, ...]
     totals: tuple[TotalNoise, ...]
@@ -202,6 +222,7 @@ class PlanAnswer(Answer):
     bins_unused: list[str]
     score_noise_within: float | None
     expected_error: ExpectedError | None
+    expected_by_rows: tuple[ExpectedError, ...] | None = field(default=None, metadata=OMITTED)
     threshold: Threshold | None
     memory_bytes: int | None
     room: AccountRoom = field(metadata=INLINE)
@@ -240,6 +261,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         rows=spec.rows or "same",
         rows_about=rows,
         columns=len(spec.schema.columns),
+        levels=sum(spec.schema.domain.sizes),
         stages=tuple(
             PlannedStage(
                 stage, spec.shares[stage], plan.costs[stage], _what(plan, stage, threshold)
@@ -268,7 +290,8 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         evenness=_evenness(plan),
         bins_unused=_bins_unused(plan),
         score_noise_within=within(plan.score_noise.half_width) if plan.score_noise else None,
-        expected_error=_expected_error(plan),
+        expected_error=_expected_error(plan, rows) if rows else None,
+        expected_by_rows=None if rows else _expected_by_rows(plan),
         threshold=threshold,
         memory_bytes=plan.memory,
         room=_account_room(plan, ledger),
@@ -327,15 +350,20 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
     )
 
 
-def _expected_error(plan: Plan) -> ExpectedError | None:
-    """Return the average TVD that a typical file gets; None if it is unknown for the method."""
-    earlier = plan.spec.measurements
-    currency = plan.currency if earlier is None else earlier.currency
-    expected = expected_error(plan.spec, currency, plan.replicates)
-    if expected is None:
+def _expected_error(plan: Plan, rows: int) -> ExpectedError | None:
+    """Return the expected error for a number of rows; None if it is unknown for the method."""
+    found = forecast_error(plan, rows)
+    if found is None:
         return None
-    least, most = expected
-    return ExpectedError((least.two, most.two), (least.three, most.three))
+    return ExpectedError(rows, found.two_way, found.three_way, found.mostly_noise)
+
+
+def _expected_by_rows(plan: Plan) -> tuple[ExpectedError, ...] | None:
+    """Return the expected errors for several numbers of rows; None if they are unknown."""
+    if len(plan.spec.schema.domain) > MOST_COLUMNS:
+        return None
+    found = [_expected_error(plan, rows) for rows in SUPPOSED_ROWS]
+    return tuple(each for each in found if each is not None) or None
 
 
 def _threshold(plan: Plan) -> Threshold | None:

@@ -28,6 +28,7 @@ from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import expected_dependence, usual
 from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected
+from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
 from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
 from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.methods.selection.candidates.pairs import (
@@ -215,8 +216,7 @@ class Auto(Selector):
         The forecast assumes that columns have few frequent codes and many rare ones, and that the
         dependence of pairs is between a third and twice that of a typical file.
         """
-        columns = [rows / np.arange(1, size + 1) for size in domain.sizes]
-        columns = [column * (rows / column.sum()) for column in columns]
+        columns = typical_columns(domain.sizes, rows)
         pure = currency.kind == "pure"
         weights = allocate(domain.sizes, "epsilon" if pure else "rho")
         whole = self.basis == "tables"
@@ -231,7 +231,7 @@ class Auto(Selector):
         certain = self.certain(domain, terms)
         wanted = CertainParts.of(certain, domain, terms)
         found = []
-        for times in (1 / 3, 2.0):
+        for times in DEPENDENCES:
             typical = times * usual(rows)
             pairs = dict.fromkeys(self.needs(domain), typical)
             costs = self._costs(terms, certain)

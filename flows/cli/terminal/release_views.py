@@ -23,7 +23,7 @@ from flows.cli.terminal.view_parts import (
 
 if TYPE_CHECKING:
     from flows.answers import release_answers as answers
-    from flows.answers.plan_answers import PlanAnswer
+    from flows.answers.plan_answers import ExpectedError, PlanAnswer
     from flows.answers.wanted_answers import WantedMargin
 
 MOST_TABLES = 40
@@ -123,14 +123,42 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
         )
     if plan.threshold and plan.threshold.rare_lost:
         yield plan.threshold.rare_lost
-    if plan.expected_error is not None:
-        low, high = plan.expected_error.two_way
-        yield f"Expected average two-way TVD for a typical file: {low:.2g} to {high:.2g}."
+    yield from _expected(plan)
     if plan.score_noise_within is not None:
         yield (
             f"95 % error bound on selection scores: ±{plan.score_noise_within:,.6g} records. The"
             " noise of a selected table depends on how many are selected."
         )
+
+
+def _expected(plan: PlanAnswer) -> Iterator[str]:
+    """Yield the expected error of the sets, or why there is none."""
+    if not plan.sets or plan.columns < 2:
+        return
+    said = "Expected average two-way TVD for a typical file:"
+    if (error := plan.expected_error) is not None:
+        yield f"{said} {_range(error)}."
+        if error.mostly_noise:
+            yield (
+                "Most of what the sets show of relations between columns will be noise: the schema"
+                f" has {plan.levels:,} levels and bins in {plan.columns} columns for about"
+                f" {error.rows:,} rows. Merge levels, leave out columns, or raise epsilon."
+            )
+    elif plan.expected_by_rows:
+        ranges = ", ".join(f"{_range(each)} for {each.rows:,}" for each in plan.expected_by_rows)
+        yield f"{said} {ranges} rows. Add rows_about to the schema to see it for your file."
+    elif plan.rows_about is None:
+        yield "Add rows_about to the schema to see the expected error of the sets."
+    else:
+        yield (
+            "There is no forecast of the sets' error for this method and mode; dp-release compare"
+            " measures it on a public file of the same form."
+        )
+
+
+def _range(error: ExpectedError) -> str:
+    low, high = error.two_way
+    return f"{low:.2g} to {high:.2g}"
 
 
 def _account(console: Console, plan: PlanAnswer) -> None:

@@ -209,6 +209,42 @@ def test_plan_opens_no_door_to_a_second_account_under_a_misspelt_name(project, c
     assert "ledger open" not in text
 
 
+def test_plan_promises_an_error_for_the_schemas_number_of_rows(project, command):
+    schema = project.folder / "town.schema.yaml"
+    text = schema.read_text()
+    found = {}
+    for rows in (400, 40_000):
+        schema.write_text(text.replace("rows_about: 400", f"rows_about: {rows}"))
+        found[rows] = command("plan", project.spec, "--json").json["expected_error"]
+        low, high = found[rows]["two_way"]
+        assert 0 < low < high < 1
+        said = f"Expected average two-way TVD for a typical file: {low:.2g} to {high:.2g}."
+        shown = command("plan", project.spec).out
+        assert said in shown
+        assert ("Merge levels" in shown) == found[rows]["mostly_noise"]
+    assert found[40_000]["two_way"][1] < found[400]["two_way"][0]
+    assert not found[40_000]["mostly_noise"]
+
+    schema.write_text(text.replace("rows_about: 400\n", ""))
+    answer = command("plan", project.spec, "--json").json
+    assert answer["expected_error"] is None
+    by_rows = [each["two_way"] for each in answer["expected_by_rows"]]
+    assert by_rows == sorted(by_rows, reverse=True)
+    assert "Add rows_about" in command("plan", project.spec).out
+
+
+def test_plan_says_where_most_will_be_noise_and_where_it_has_no_forecast(project, command):
+    spec = project.write_spec(privacy="{epsilon: 0.05, delta: 1e-6}")
+    assert command("plan", spec, "--json").json["expected_error"]["mostly_noise"]
+    levels = "levels and bins in 5 columns for about 400 rows. Merge levels"
+    assert levels in " ".join(command("plan", spec).out.split())
+    spec = project.write_spec(method="perturbed-histogram")
+    assert command("plan", spec, "--json").json["expected_error"] is None
+    assert "There is no forecast of the sets' error" in command("plan", spec).out
+    spec = project.write_spec("synthesize: {sets: 0}\n")
+    assert "typical file" not in command("plan", spec).out
+
+
 def test_plan_makes_no_ledger(project, command, monkeypatch, tmp_path):
     monkeypatch.setenv("DP_RELEASE_HOME", str(tmp_path / "nowhere"))
     answer = command("plan", project.spec)
