@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 from dp_core.display.page import Fact, Page, Sentence
 from dp_core.errors import ReleaseError
 
-_FLAGS = "naive|weighted|sampling"
+_FLAGS = "naive|weighted|design|sampling"
 _OPTION = re.compile(
     rf"(?<![-\w])--(?:(?P<flag>{_FLAGS})|(?P<name>family) (?P<value>'?[a-z]+'?))(?![-\w])"
 )

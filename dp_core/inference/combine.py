@@ -25,6 +25,7 @@ from dp_core.inference.intervals import (
     degrees_between,
     degrees_joint,
     degrees_joint_small,
+    degrees_of_sum,
     interval,
     small_sample,
     t_test,
@@ -69,6 +70,8 @@ class Combined:
         degrees_of_freedom: Degrees of freedom of every entry; infinite for the normal distribution.
         complete_df: Complete-data degrees of freedom, as given; unused unless the rule is one of
             `IMPUTATIONS`.
+        design_df: Degrees of freedom of a sample design, as given; None if W does not follow from
+            one.
     """
 
     rule: Rule
@@ -79,6 +82,7 @@ class Combined:
     between: Any
     degrees_of_freedom: Any
     complete_df: float | None = None
+    design_df: float | None = None
 
     @property
     def honest(self) -> bool:
@@ -111,15 +115,17 @@ class Combined:
         (1 + r) W: Li, Raghunathan and Rubin (1991, J. Amer. Statist. Assoc. 86) for sets that are
         imputations, r = (1 + 1/m) tr(B W^-1)/k; Reiter (2005, J. Statist. Plann. Inference 131) for
         partially synthetic sets, r = tr(B W^-1)/(m k). For imputations with a finite `complete_df`
-        the denominator has the degrees of freedom of Reiter (2007, Biometrika 94). For one
-        coefficient the statistic is t squared.
+        the denominator has the degrees of freedom of Reiter (2007, Biometrika 94). With a
+        `design_df` the test is the adjusted Wald test (Korn & Graubard 1990, Amer. Statist. 44).
+        For one coefficient the statistic is t squared.
 
         Args:
             which: Positions of the coefficients; all by default.
             null: Values under the hypothesis, one for all or one each; 0 by default.
 
         Raises:
-            ValueError: for posterior-predictive sets, or if W cannot be inverted.
+            ValueError: for posterior-predictive sets, if W cannot be inverted, or if a design has
+                fewer degrees of freedom than there are coefficients.
         """
         if self.rule == "posterior-predictive":
             raise ValueError("No joint test is offered for posterior-predictive sets.")
@@ -137,6 +143,14 @@ class Combined:
                 away[0], np.atleast_1d(self.variances)[place], self._degrees()[place]
             )
             return Wald(float(statistic) ** 2, (1, float(self._degrees()[place])), float(p_value))
+        kept = 1.0
+        if self.design_df is not None:
+            kept = (self.design_df - count + 1) / self.design_df
+            if self.design_df < count:
+                raise ValueError(
+                    f"The design has {self.design_df:.3g} degrees of freedom, too few for a joint"
+                    f" test of {count} coefficients."
+                )
         square = np.ix_(chosen, chosen)
         within, between = np.atleast_2d(self.within)[square], np.atleast_2d(self.between)[square]
         try:
@@ -144,9 +158,12 @@ class Combined:
         except np.linalg.LinAlgError:
             raise ValueError("The variances within the sets cannot be inverted.") from None
         ratio = float(_inflation(self.rule, self.sets) * np.trace(solved[:, 1:]) / count)
-        statistic = float(away @ solved[:, 0]) / (count * (1 + ratio))
+        statistic = kept * float(away @ solved[:, 0]) / (count * (1 + ratio))
         degrees = degrees_joint(count, ratio, self.sets)
-        if self.complete_df is not None and self.rule in IMPUTATIONS:
+        if self.design_df is not None:
+            # As `degrees_of_sum`, with the adjusted degrees of freedom of the design.
+            degrees = 1 / (1 / degrees + 1 / ((1 + ratio) ** 2 * kept * self.design_df))
+        elif self.complete_df is not None and self.rule in IMPUTATIONS:
             degrees = degrees_joint_small(count, ratio, self.sets, self.complete_df)
         if np.isinf(degrees):
             p = float(stats.chi2.sf(count * statistic, count))
@@ -159,7 +176,12 @@ class Combined:
 
 
 def combine(
-    estimates: ArrayLike, variances: ArrayLike, rule: Rule, *, complete_df: float | None = None
+    estimates: ArrayLike,
+    variances: ArrayLike,
+    rule: Rule,
+    *,
+    complete_df: float | None = None,
+    design_df: float | None = None,
 ) -> Combined:
     """Combine the estimates from m sets.
 
@@ -172,6 +194,9 @@ def combine(
             mean, n - 2 for a correlation. Infinite (the default) for shares and for logistic,
             multinomial and Poisson models, whose complete-data reference is the normal
             distribution. Used by the rules of `IMPUTATIONS` (Barnard and Rubin 1999).
+        design_df: Degrees of freedom of the sample design, if the variances follow from one: about
+            clusters minus strata. It takes the place of `complete_df` under every rule, by
+            Satterthwaite's approximation (`degrees_of_sum`). None (the default) without a design.
 
     Raises:
         ValueError: if the shapes do not fit, a number is not finite, a variance is negative, or
@@ -199,7 +224,9 @@ def combine(
         variance = within + inflated
         w, b = np.diag(within), np.diag(inflated)
         degrees = degrees_between(w, b, sets) if sets > 1 else np.full(w.shape, np.inf)
-        if rule in IMPUTATIONS and complete_df is not None:
+        if design_df is not None:
+            degrees = degrees_of_sum(w, b, sets, design_df)
+        elif rule in IMPUTATIONS and complete_df is not None:
             total = w + b
             part = np.divide(b, total, out=np.zeros_like(b), where=total > 0)
             degrees = small_sample(degrees, part, complete_df)
@@ -207,8 +234,8 @@ def combine(
     if single:
         numbers = (mean, variance, within, between, degrees)
         q_, t_, w_, b_, v_ = (float(each.item()) for each in numbers)
-        return Combined(rule, sets, q_, t_, w_, b_, v_, complete_df)
-    return Combined(rule, sets, mean, variance, within, between, degrees, complete_df)
+        return Combined(rule, sets, q_, t_, w_, b_, v_, complete_df, design_df)
+    return Combined(rule, sets, mean, variance, within, between, degrees, complete_df, design_df)
 
 
 def _inflation(rule: Rule, sets: int) -> float:

@@ -86,6 +86,10 @@ WORDING: dict[Rule, Wording] = {
 }
 
 
+BY_DESIGN = "T^2 / (W^2/d + (T - W)^2/(m - 1)), d those of the sample design"
+"""Degrees of freedom of every rule if W follows from a sample design."""
+
+
 NO_SETS = (
     "This release has no sets: it consists of noisy tables, from which `dp-release query` answers"
     " with margins of error."

@@ -18,13 +18,14 @@ from dp_core.schema.code_list import CodeList, Grouping
 from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.privacy import UnitWord
 from dp_core.schema.publication import UNSTATED, Publication
+from dp_core.schema.survey.survey_design import NO_SURVEY, Survey
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 
 Kind = Literal["category", "ordinal", "integer", "number", "date"]
 Missing = Literal["reject", "level"]
 OutOfRange = Literal["reject", "clip", "missing"]
-Role = Literal["", "weight"]
+Role = Literal["", "weight", "stratum", "cluster"]
 DensityWord = Literal["fitted", "uniform"]
 MISSING_LABEL = "(missing)"
 
@@ -86,7 +87,8 @@ class Column:
         codes: Public code list of the levels; None if the levels were listed.
         grouping: Rule that groups the codes into levels; None if each code is a level.
         format: Date: format of the file's texts, such as `%d.%m.%Y`; empty for `%Y-%m-%d`.
-        role: `weight` for the survey weight, which is a number; otherwise empty.
+        role: `weight` for the survey weight, which is a number; `stratum` and `cluster` for the
+            sample design, which are categories or ordinals; otherwise empty.
         choice: Private choice of bins or levels; None if all are public. Before the choice,
             `levels` and `edges` are placeholders of the right length.
         density: Integer, number and date: whether values within public bins follow a density that
@@ -299,6 +301,7 @@ class Schema:
         order: Names of all released columns, in the schema's order; empty if these are `columns`.
         calibration: Public totals to which the weights of every synthetic set are raked.
         expectations: The team's own expectations about the file.
+        survey: What is stated about the sample design, besides the roles of columns.
         stored_zeros: `zeros` in the codes of `stored`; None if they are the same.
     """
 
@@ -316,6 +319,7 @@ class Schema:
     order: tuple[str, ...] = ()
     calibration: tuple[Margin, ...] = ()
     expectations: tuple[Expectation, ...] = ()
+    survey: Survey = NO_SURVEY
     stored_zeros: StructuralZeros | None = None
 
     def __repr__(self) -> str:
@@ -324,7 +328,22 @@ class Schema:
     @property
     def weight(self) -> Column | None:
         """The column of survey weights, if there is one."""
-        return next((column for column in self.columns if column.role == "weight"), None)
+        return self._of_role("weight")
+
+    @property
+    def stratum(self) -> Column | None:
+        """The column of strata, which may be dependent; None if there is none."""
+        return self._of_role("stratum")
+
+    @property
+    def cluster(self) -> Column | None:
+        """The column of clusters, which may be dependent; None if there is none."""
+        return self._of_role("cluster")
+
+    @property
+    def states_design(self) -> bool:
+        """Whether standard errors by the sample design can be computed from a release."""
+        return self.survey.states_design or bool(self.stratum or self.cluster)
 
     @property
     def released(self) -> tuple[Column, ...]:
@@ -407,6 +426,9 @@ class Schema:
             if column.name == name:
                 return column
         raise KeyError(name)
+
+    def _of_role(self, role: Role) -> Column | None:
+        return next((column for column in self._all() if column.role == role), None)
 
     def _all(self) -> tuple[Column, ...]:
         return (*self.columns, *(dependent.column for dependent in self.dependents))

@@ -73,6 +73,7 @@ class OpenRelease(Printed):
         level: float = 0.95,
         naive: bool = False,
         weighted: bool = False,
+        design: bool = False,
     ) -> RegressionAnswer:
         """Return a regression on every set, combined, as `dp-release infer` gives it.
 
@@ -83,6 +84,8 @@ class OpenRelease(Printed):
             level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
             naive: Whether to accept naive intervals if the release has one set; False by default.
             weighted: Whether to use the release's survey weights; False by default.
+            design: Whether standard errors follow from the survey's sample design, with its
+                weights; False by default.
 
         Raises:
             BadInput: if the release has no sets, or the formula cannot be fitted on each set.
@@ -97,7 +100,13 @@ class OpenRelease(Printed):
         _check_text("formula", formula)
         _check_level(level)
         return regression(
-            self._bundle, formula, family=family, level=level, naive=naive, weighted=weighted
+            self._bundle,
+            formula,
+            family=family,
+            level=level,
+            naive=naive,
+            weighted=weighted,
+            by_design=design,
         )
 
 

@@ -23,7 +23,9 @@ _UNUSED = {
 }
 
 
-def notes_of(sources: Sources, asked: Asked, *, unbounded: bool, negative: bool) -> tuple[str, ...]:
+def notes_of(
+    sources: Sources, asked: Asked, *, unbounded: bool, negative: bool, sampling: bool
+) -> tuple[str, ...]:
     """Return the notes on an answer.
 
     Args:
@@ -31,8 +33,15 @@ def notes_of(sources: Sources, asked: Asked, *, unbounded: bool, negative: bool)
         asked: The question on the measured columns.
         unbounded: Whether some group has no bounded interval.
         negative: Whether a count or share was estimated below 0.
+        sampling: Whether the intervals include the error of the file as a simple random sample.
     """
-    return tuple(_notes(sources, asked, unbounded, negative))
+    found = tuple(_notes(sources, asked, unbounded, negative))
+    if sampling and asked.schema.states_design:
+        found += (
+            "The sampling error is that of a simple random sample: the sample design of the schema"
+            " is not used. `infer --design` uses it.",
+        )
+    return found
 
 
 def unused_sentence(sources: Sources) -> str:

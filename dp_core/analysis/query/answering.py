@@ -145,6 +145,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         asked,
         unbounded=not all(cell.determined for cell in cells),
         negative=counted and any((cell.estimate or 0.0) < 0 for cell in cells),
+        sampling=sampling,
     )
     return QueryResult(question, question.groups, cells, level, sampling, notes)
 

@@ -63,15 +63,31 @@ def analyse(
     check_levels(formula, categories)
     design = make_design(formula, frames, schema, family)
     fits = fit_sets(design)
-    combined = None
-    if len(fits) > 1:
-        combined = combine(
-            np.array([fit.coefficients for fit in fits]),
-            size_factor * np.array([fit.covariance for fit in fits]),
-            rule,
-            complete_df=_complete_df(fits, size_factor) if rule in IMPUTATIONS else None,
-        )
-    return Analysis(formula, design, fits, combined)
+    return Analysis(formula, design, fits, combine_fits(fits, rule, size_factor=size_factor))
+
+
+def combine_fits(fits: Sequence[Fit], rule: Rule, *, size_factor: float = 1.0) -> Combined | None:
+    """Return the coefficients of all sets, combined; None for a single set.
+
+    Args:
+        fits: One for each set.
+        rule: Rule by which the sets are combined.
+        size_factor: Factor for W if the sets differ in size from the file; 1 by default.
+    """
+    if len(fits) < 2:
+        return None
+    degrees = _complete_df(fits, size_factor)
+    if fits[0].clustered:
+        # The number of clusters does not depend on the size of a set: a smaller set overstates W.
+        size_factor = max(size_factor, 1.0)
+    by_design = fits[0].simple is not None
+    return combine(
+        np.array([fit.coefficients for fit in fits]),
+        size_factor * np.array([fit.covariance for fit in fits]),
+        rule,
+        complete_df=degrees if rule in IMPUTATIONS and not by_design else None,
+        design_df=degrees if by_design else None,
+    )
 
 
 def _complete_df(fits: Sequence[Fit], size_factor: float) -> float | None:
@@ -79,8 +95,10 @@ def _complete_df(fits: Sequence[Fit], size_factor: float) -> float | None:
 
     A set may have more or fewer rows than the file, so its rows are converted to the file's number,
     as W is. The set with the fewest complete rows counts. If the file has hardly more records than
-    coefficients, one degree is left.
+    coefficients, one degree is left. Those of a survey's clusters do not depend on the rows.
     """
+    if fits[0].fixed_df:
+        return min(fit.residual_df for fit in fits if fit.residual_df is not None)
     found = [
         (fit.residual_df + fit.coefficients.size) / size_factor - fit.coefficients.size
         for fit in fits

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from dp_core.analysis.regression.frames import Frame, levels_of
+from dp_core.analysis.regression.survey_sample import Sample
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.formula import Formula, check_factors
 from dp_core.schema.definition import Column, Schema
@@ -56,6 +57,7 @@ class Design:
         notes: Remarks about the coding for the reader.
         weights: For each set, shape (rows,); empty if the analysis is not weighted.
         terms: For each column of x, the position of its term in `Formula.terms`.
+        samples: For each set, its sample design; empty if the analysis is not by the design.
     """
 
     names: tuple[str, ...]
@@ -65,6 +67,7 @@ class Design:
     notes: tuple[str, ...]
     weights: tuple[Floats, ...] = ()
     terms: tuple[int, ...] = ()
+    samples: tuple[Sample, ...] = ()
 
 
 def make_design(
@@ -127,7 +130,8 @@ def make_design(
     outcome, y = _decide(formula, schema, family, levels, y)
     weights = tuple(frame.weights for frame in frames if frame.weights is not None)
     terms = _terms(description.rhs_termlist, right)
-    design = Design(names, outcome, tuple(y), tuple(x), tuple(notes), weights, terms)
+    samples = tuple(frame.sample for frame in frames if frame.sample is not None)
+    design = Design(names, outcome, tuple(y), tuple(x), tuple(notes), weights, terms, samples)
     _check_outcome(formula, design, frames)
     _check_rank(design, frames)
     return design

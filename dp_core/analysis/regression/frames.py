@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from dp_core.analysis.regression.survey_sample import Sample, design_columns, sample_of
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
-from dp_core.schema.definition import Column
+from dp_core.schema.definition import Column, Schema
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,13 +20,17 @@ class Frame:
         number: Number of the set, from 1.
         data: pandas frame; categories are unordered categoricals over all levels of the schema.
         dropped: Number of rows left out because a value was missing.
+        kept: Which rows of the set are left, shape (rows of the set,).
         weights: Survey weights of the rows; None if the analysis is not weighted.
+        sample: Sample design of the set; None if the analysis is not by the design.
     """
 
     number: int
     data: Any
     dropped: int
+    kept: Any = None
     weights: Any = None
+    sample: Sample | None = None
 
     @property
     def rows(self) -> int:
@@ -34,7 +39,7 @@ class Frame:
 
 
 def read_frames(
-    bundle: Bundle, columns: Sequence[str], *, weight: str | None = None
+    bundle: Bundle, columns: Sequence[str], *, weight: str | None = None, design: bool = False
 ) -> tuple[Frame, ...]:
     """Return the complete rows of each set of a release.
 
@@ -42,16 +47,20 @@ def read_frames(
         bundle: The release.
         columns: Names of the columns to read.
         weight: Column of survey weights for a weighted analysis; None otherwise.
+        design: Whether the analysis is by the sample design that the schema states; False by
+            default.
 
     Raises:
         BadInput: if a file cannot be read, or a set has no complete row.
     """
     schema, frames = bundle.claims.schema, []
-    read = [*columns, *([weight] if weight and weight not in columns else [])]
+    also = design_columns(schema) if design else [weight] if weight else []
+    read = list(dict.fromkeys([*columns, *also]))
     wanted = [schema.column(name) for name in columns]
     for number in range(1, bundle.claims.sets + 1):
         table = bundle.read_set(number, read)
-        frames.append(frame_of(number, table, wanted, weight=weight))
+        frame = frame_of(number, table, wanted, weight=weight)
+        frames.append(with_design(frame, table, schema) if design else frame)
     return tuple(frames)
 
 
@@ -75,7 +84,19 @@ def frame_of(
             " column that is mostly missing."
         )
     weights = None if weight is None else table.column(weight).to_numpy()[kept]
-    return Frame(number, complete, len(data) - len(complete), weights)
+    return Frame(number, complete, len(data) - len(complete), kept, weights)
+
+
+def with_design(frame: Frame, table: Any, schema: Schema) -> Frame:
+    """Return the frame of a set with its sample design and weights, which are 1 without a column.
+
+    Args:
+        frame: Complete rows of the set.
+        table: Arrow table of the set, from which the frame was made.
+        schema: Schema of the release, which states a design.
+    """
+    sample = sample_of(frame.number, table, schema, frame.kept)
+    return replace(frame, weights=sample.weights[sample.kept], sample=sample)
 
 
 def levels_of(column: Column) -> tuple[str, ...]:

@@ -57,7 +57,17 @@ Chosen on the design `survey` of `benchmarks/interval_warnings.py`; `latent-clas
 _MOST_CELLS = 1 << 16
 _Z95 = 1.959963984540054
 
-Kind = Literal["unmeasured", "undrawn", "inferred", "prior", "thin", "noise", "bins"]
+Kind = Literal[
+    "unmeasured",
+    "undrawn",
+    "inferred",
+    "clusters",
+    "cluster-noise",
+    "prior",
+    "thin",
+    "noise",
+    "bins",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +77,10 @@ class Concern:
     Attributes:
         kind: `unmeasured`: a relation that they need is in no measured table. `undrawn`: the same
             for a pair that posterior sets do not draw because of their limits. `inferred`: the same
-            for a pair that they draw, so that intervals include the variance of its prior. `prior`:
-            the pair was measured, but its noise is so large that posterior sets follow the prior.
+            for a pair that they draw, so that intervals include the variance of its prior.
+            `clusters`: the sets do not carry the clusters of the survey. `cluster-noise`: the
+            tables by cluster are mostly noise. `prior`: the pair was measured, but its noise is so
+            large that posterior sets follow the prior.
             `thin`: the sets differ from the noisy tables, because they have no negative counts or
             because the method shrinks tables. `noise`: the interval leaves out large noise that all
             sets share. `bins`: the bins are wide for the column.
@@ -171,12 +183,12 @@ def _undrawn(bundle: Bundle, pairs: Sequence[tuple[str, ...]]) -> list[tuple[str
 
 def _groups(bundle: Bundle, formula: Formula) -> tuple[tuple[str, ...], ...]:
     return needed_groups(
-        _modelled(bundle, formula.outcome_columns),
-        [_modelled(bundle, term) for term in formula.terms],
+        modelled(bundle, formula.outcome_columns),
+        [modelled(bundle, term) for term in formula.terms],
     )
 
 
-def _modelled(bundle: Bundle, names: Sequence[str]) -> list[str]:
+def modelled(bundle: Bundle, names: Sequence[str]) -> list[str]:
     """Return the measured columns that these columns are or depend on."""
     schema = bundle.claims.schema.coarse or bundle.claims.schema
     return list(dict.fromkeys(origin(schema, name)[0] for name in names))
@@ -192,10 +204,10 @@ def _about(
 
     A coefficient depends on the relations of its own columns. The intercept depends on all.
     """
-    outcome = set(_modelled(bundle, formula.outcome_columns))
+    outcome = set(modelled(bundle, formula.outcome_columns))
     about = []
     for one in coefficients:
-        own = set(_modelled(bundle, one.columns))
+        own = set(modelled(bundle, one.columns))
         if not own or any((set(group) - outcome) & own for group in lost):
             about.append(one.name)
     return tuple(about)
@@ -312,7 +324,7 @@ class _Measured:
 
     def _thin_group(self, one: Compared) -> bool:
         """Whether many cells of a coefficient's columns are near zero; for interactions."""
-        group = tuple(_modelled(self.bundle, (*self.formula.outcome_columns, *one.columns)))
+        group = tuple(modelled(self.bundle, (*self.formula.outcome_columns, *one.columns)))
         if len(one.columns) == 0 or len(group) < 2 or self.bundle.rule == "posterior":
             return False
         mode: Mode = "noise-aware" if self.aware else "shared"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
-from dp_core.analysis.regression.analysis import analyse
-from dp_core.analysis.regression.column_scores import compared
+from dp_core.analysis.regression.analysis import Analysis, analyse, combine_fits
+from dp_core.analysis.regression.column_scores import Compared, compared
 from dp_core.analysis.regression.declared_estimates import declared_estimates, relative_width
 from dp_core.analysis.regression.design import FAMILIES, Design, Family
 from dp_core.analysis.regression.fitting import (
@@ -25,6 +25,12 @@ from dp_core.analysis.regression.interval_warnings import (
     general_warnings,
     relation_warnings,
 )
+from dp_core.analysis.regression.survey_answer import (
+    DesignUsed,
+    cluster_concerns,
+    design_used,
+    widened,
+)
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.report.example_code import SIZES_DIFFER
 from dp_core.bundle.statement.release_json import TOLERANCE as WEIGHTS_OFF
@@ -34,7 +40,7 @@ from dp_core.display.page import Block, Fact, Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.errors import BadInput, nearest
 from dp_core.inference.combine import Combined
-from dp_core.inference.combining_rules import DECLARED, NO_SETS, WORDING, covered
+from dp_core.inference.combining_rules import BY_DESIGN, DECLARED, NO_SETS, WORDING, covered
 from dp_core.inference.formulas.formula import Formula, read_formula
 from dp_core.inference.intervals import interval
 
@@ -112,9 +118,8 @@ class Coefficient(Answer):
 
     Attributes:
         concerns: Kinds of reasons why its interval may be wrong, in the order of the answer's
-            `warnings`: `unmeasured`, `undrawn`, `inferred`, `prior`, `thin`, `noise`
-            and `bins`
-            (`dp_core.analysis.regression.interval_warnings`).
+            `warnings`: `clusters`, `cluster-noise`, `unmeasured`, `undrawn`, `inferred`, `prior`,
+            `thin`, `noise` and `bins` (`dp_core.analysis.regression.interval_warnings`).
     """
 
     name: str
@@ -142,6 +147,8 @@ class RegressionAnswer(Printed, Answer):
     Attributes:
         answered_from: `declared` if the answer is from the sums that the release measured for this
             formula, otherwise `sets`.
+        design: Sample design by which variances within the sets were computed; None if rows were
+            treated as independent.
         size_factor: Factor on W if the sets and the file differ in size; else 1.
     """
 
@@ -154,6 +161,7 @@ class RegressionAnswer(Printed, Answer):
     sets: int
     level: float
     weights: str | None
+    design: DesignUsed | None
     rows: tuple[SetRows, ...]
     answered_from: AnsweredFrom
     rule: CombiningRule
@@ -266,6 +274,7 @@ def infer(
     level: float = 0.95,
     naive: bool = False,
     weighted: bool = False,
+    by_design: bool = False,
 ) -> RegressionAnswer:
     """Return a regression on every set of a release, combined by its rule.
 
@@ -277,6 +286,8 @@ def infer(
         level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
         naive: Whether to accept naive intervals if the release has one set; False by default.
         weighted: Whether to use the release's survey weights; False by default.
+        by_design: Whether variances follow from the sample design that the schema states, with the
+            survey weights if there are any; False by default.
 
     Raises:
         BadInput: if the release has no sets, or the formula cannot be fitted on each set.
@@ -296,16 +307,29 @@ def infer(
     weight = claims.schema.weight
     if weighted and weight is None:
         raise BadInput("This release has no column of survey weights; leave --weighted out.")
-    used = weight.name if weight is not None and weighted else None
-    frames = read_frames(bundle, formula.columns, weight=used)
+    if by_design and not claims.schema.states_design:
+        other = " Use --weighted for its survey weights." if weight is not None else ""
+        raise BadInput(
+            "The schema of this release states no sample design (strata, clusters, replicates or a"
+            f" design effect); leave --design out.{other}"
+        )
+    used = weight.name if weight is not None and (weighted or by_design) else None
+    frames = read_frames(bundle, formula.columns, weight=used, design=by_design)
     factor = _size_factor(bundle)
     found = analyse(formula, frames, claims.schema, bundle.rule, family=known, size_factor=factor)
+    sides = compared(formula, found.design, frames, claims.schema)
+    alike: tuple[Concern, ...] = ()
+    survey: DesignUsed | None = None
+    if by_design:
+        found, alike, survey = _with_clusters(bundle, found, sides, factor)
     design, fits, combined = found.design, found.fits, found.combined
     stacked = fit_stacked(design) if combined else None
     words, covers = WORDING[bundle.rule], covered(bundle.rule, bundle.origin)
+    if survey is not None:
+        words = replace(words, degrees_of_freedom=BY_DESIGN)
     answered_from: AnsweredFrom = "sets"
     general = tuple(general_warnings(bundle, combined))
-    notes = list(_notes(bundle, design, fits, frames, factor, used))
+    notes = list(_notes(bundle, design, fits, frames, factor, used, survey))
     declared = _declared(bundle, formula, design, frames, combined)
     about: tuple[Concern, ...] = ()
     if combined is not None and declared is not None:
@@ -314,8 +338,7 @@ def infer(
         notes.insert(0, _about_declared(relative_width(declared, combined, level)))
         combined, answered_from, words, covers = declared, "declared", DECLARED, DECLARED.covers
     else:
-        sides = compared(formula, design, frames, claims.schema)
-        about = concerns(bundle, formula, sides, combined)
+        about = (*alike, *concerns(bundle, formula, sides, combined))
     reason = _not_honest(general, about)
     return RegressionAnswer(
         folder=bundle.place,
@@ -327,6 +350,7 @@ def infer(
         sets=claims.sets,
         level=level,
         weights=used,
+        design=survey,
         rows=tuple(SetRows(frame.number, frame.rows, frame.dropped) for frame in frames),
         answered_from=answered_from,
         rule=CombiningRule(
@@ -351,6 +375,27 @@ def infer(
         ],
         notes=notes,
     )
+
+
+def _with_clusters(
+    bundle: Bundle, found: Analysis, sides: Sequence[Compared], factor: float
+) -> tuple[Analysis, tuple[Concern, ...], DesignUsed]:
+    """Return an analysis by the design, what the sets do not carry of it, and what was used.
+
+    If the schema states a design effect, it takes the place of what the sets do not carry.
+    """
+    schema, samples = bundle.claims.schema, found.design.samples
+    alike = cluster_concerns(bundle, found.formula, sides)
+    effect = schema.survey.design_effect
+    if effect is None or not alike:
+        return found, alike, design_used(schema, samples, ())
+    names = {name for concern in alike for name in concern.coefficients}
+    places = [place for place, name in enumerate(found.names) if name in names]
+    fits = widened(found.fits, places, float(effect))
+    assert bundle.rule is not None
+    combined = combine_fits(fits, bundle.rule, size_factor=factor)
+    more = design_used(schema, samples, [found.names[place] for place in places])
+    return replace(found, fits=fits, combined=combined), (), more
 
 
 def _declared(
@@ -392,7 +437,7 @@ def _not_honest(general: Sequence[str], about: Sequence[Concern]) -> str | None:
 
     That the sets cannot carry the formula comes first: no mode corrects it.
     """
-    lost = [each.text for each in about if each.kind in ("unmeasured", "undrawn")]
+    lost = [each.text for each in about if each.kind in ("unmeasured", "undrawn", "clusters")]
     return next(iter((*lost, *general)), None)
 
 
@@ -461,6 +506,8 @@ def _joint(design: Design, combined: Combined) -> JointTest | None:
     ]
     if not terms or len(terms) == len(coefficient_names(design)):
         return None
+    if combined.design_df is not None and combined.design_df < len(terms):
+        return None
     found = combined.wald(terms)
     numerator, denominator = found.degrees_of_freedom
     return JointTest(found.statistic, numerator, _finite(denominator), found.p_value)
@@ -478,24 +525,36 @@ def _notes(
     frames: Sequence[Frame],
     factor: float,
     used: str | None,
+    survey: DesignUsed | None,
 ) -> Iterator[str]:
     """Yield notes on the survey weights, the design, dropped rows and sizes."""
     weight = bundle.claims.schema.weight
+    if survey is not None:
+        yield ("" if used is None else f"Weighted by {used}. ") + survey.in_words()
+        terms = len(coefficient_names(design)) - 1
+        if survey.degrees_of_freedom < terms:
+            yield f"The design has too few degrees of freedom for a joint test of {terms} terms."
     if weight is not None and used is None:
         yield (
             f"The survey weights ({weight.name}) were not used: the estimates describe the sample."
             " --weighted gives estimates for the population."
         )
     elif weight is not None:
-        yield (
-            f"Weighted by {used}, with variances by linearization (Binder 1983). Rows are treated"
-            " as independent, since a synthetic set has no strata or clusters."
-        )
+        if survey is None:
+            yield (
+                f"Weighted by {used}, with variances by linearization (Binder 1983) that treat rows"
+                " as independent."
+            )
         if any(off > WEIGHTS_OFF for off in bundle.claims.off):
             yield (
                 "The weights miss some of the public totals they are calibrated to; the release's"
                 " statement says by how much."
             )
+    if survey is None and bundle.claims.schema.states_design:
+        yield (
+            "The schema states a sample design, which was not used: rows are treated as independent"
+            " draws. --design gives standard errors by the design."
+        )
     yield from design.notes
     if any(frame.dropped for frame in frames):
         dropped = ", ".join(f"{frame.dropped:,}" for frame in frames)

@@ -7,7 +7,7 @@ variance is the sandwich A^-1 B A^-1 with the weighted information A and
     B = n / (n - 1) sum_i w_i^2 s_i s_i'
 
 over the n rows with their scores s_i: linearization for a sample drawn with replacement, with rows
-as primary units and one stratum, because a synthetic set has no design variables.
+as primary units and one stratum. `design_fit` uses the sample design that the schema states.
 
 Binder, D. A. (1983). On the variances of asymptotically normal estimators from complex surveys.
 International Statistical Review 51(3), 279-292.
@@ -15,14 +15,20 @@ International Statistical Review 51(3), 279-292.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.analysis.regression.design import Design, Floats
+from dp_core.analysis.regression.survey_sample import Sample
 from dp_core.errors import BadInput
 
 ROUNDS = 100
 _LEAST_INFORMATION = 1e-8
 _STEP = 1e-10
+_LEAST_PART = 0.01
+"""Least information of a replicate in any direction, as a part of the full information."""
 
 
 def weighted_fit(
@@ -42,13 +48,133 @@ def weighted_fit(
     Raises:
         BadInput: if there is no solution: the terms separate the outcomes, or no row has a weight.
     """
+    found = _solve(design, y, x, weights, where)
+    inner = found.weighted.T @ found.weighted
+    inner *= found.rows / (found.rows - 1)
+    return found.coefficients, found.covariance(inner)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DesignFit:
+    """A weighted fit with its variance by the sample design.
+
+    Attributes:
+        coefficients: Shape (p,).
+        covariance: Covariance by the design, shape (p, p).
+        simple: Covariance if the rows were a simple random sample of the population, shape (p, p):
+            the denominator of a design effect (Kish 1965).
+    """
+
+    coefficients: Floats
+    covariance: Floats
+    simple: Floats
+
+
+def design_fit(
+    design: Design, y: Floats, x: Floats, weights: Floats, sample: Sample, where: str
+) -> DesignFit:
+    """Return the weighted fit of `weighted_fit` with its variance by the sample design.
+
+    Without a rule for replicates, the matrix B is that of the clusters' weighted totals of scores
+    (`dp_core.inference.design_variance`). With a rule, each replicate's estimate is one Newton step
+    from the estimate with full weights. For a linear model the step is exact; for other families it
+    differs from a complete search by less than the replicates differ from one another. If the terms
+    are collinear or separate the outcomes in a replicate, its step uses the full information.
+
+    Args:
+        design: Outcome and design.
+        y: Outcome, or the index of its level, shape (rows,).
+        x: Design matrix, shape (rows, columns).
+        weights: Weights of at least 0, shape (rows,).
+        sample: Sample design of the set.
+        where: Name of the set, for messages.
+
+    Raises:
+        BadInput: as for `weighted_fit`.
+    """
+    found = _solve(design, y, x, weights, where)
+    simple: Floats = (found.scores * found.weights[:, None]).T @ found.scores
+    simple = simple * (found.rows / (found.rows - 1))
+    if sample.rule is None:
+        inner = sample.variance(found.weighted, found.used)
+    else:
+        steps = []
+        for part, own in sample.replicates():
+            weights_r = own[found.used] / found.scale
+            information = _information(design, found, weights_r)
+            step = _step(information, found.information, weights_r @ found.scores)
+            # In terms of scores, so that all variances take the same way back.
+            steps.append(np.sqrt(part) * (found.information @ step))
+        inner = np.array(steps).T @ np.array(steps)
+    return DesignFit(found.coefficients, found.covariance(inner), found.covariance(simple))
+
+
+def _step(information: Floats, full: Floats, scores: Floats) -> Floats:
+    """Return a Newton step; by the full information if that of the replicate is too small."""
+    from scipy.linalg import eigh
+
+    least = float(eigh(information, full, eigvals_only=True, subset_by_index=[0, 0])[0])
+    chosen = information if least > _LEAST_PART else full
+    return np.asarray(np.linalg.solve(chosen, scores), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Solution:
+    """A weighted fit in columns that are orthonormal under the weights.
+
+    Attributes:
+        beta: Coefficients of the orthonormal columns.
+        information: Weighted information.
+        scores: Score of each fitted row without its weight, shape (rows, p).
+        weights: Weights of the fitted rows, with mean 1.
+        used: Which rows were fitted: those with a weight above 0.
+        scale: Mean of the weights before they were divided by it.
+        basis: Orthonormal columns, shape (rows, columns).
+        y: Outcome of the fitted rows.
+        back: Matrix that turns `beta` into the coefficients.
+    """
+
+    beta: Floats
+    information: Floats
+    scores: Floats
+    weights: Floats
+    used: NDArray[np.bool_]
+    scale: float
+    basis: Floats
+    y: Floats
+    back: Floats
+
+    @property
+    def rows(self) -> int:
+        return len(self.y)
+
+    @property
+    def weighted(self) -> Floats:
+        """Weighted score of each row."""
+        found: Floats = self.scores * self.weights[:, None]
+        return found
+
+    @property
+    def coefficients(self) -> Floats:
+        found: Floats = self.back @ self.beta
+        return found
+
+    def covariance(self, inner: Floats) -> Floats:
+        """Return the sandwich with a covariance of the sum of weighted scores."""
+        bread = np.linalg.inv(self.information)
+        found: Floats = self.back @ bread @ inner @ bread @ self.back.T
+        return (found + found.T) / 2
+
+
+def _solve(design: Design, y: Floats, x: Floats, weights: Floats, where: str) -> _Solution:
     used = weights > 0
     y, x, weights = y[used], x[used], weights[used]
     if len(y) <= x.shape[1]:
         raise BadInput(
             f"In {where} only {len(y)} rows have a weight above 0, too few for this formula."
         )
-    weights = weights / weights.mean()
+    scale = float(weights.mean())
+    weights = weights / scale
     basis, triangle = np.linalg.qr(x * np.sqrt(weights)[:, None])
     if np.abs(np.diag(triangle)).min() <= 1e-9 * np.abs(np.diag(triangle)).max():
         raise BadInput(f"With these weights the terms are collinear in {where}; leave one out.")
@@ -66,13 +192,18 @@ def weighted_fit(
         information, scores = basis.T @ (basis * weights[:, None]), basis * residuals[:, None]
     else:
         beta, information, scores = _search(design, y, basis, weights, where)
-    inner = (scores * weights[:, None]).T @ (scores * weights[:, None])
-    inner *= len(y) / (len(y) - 1)
-    bread = np.linalg.inv(information)
     blocks = beta.size // x.shape[1]
     back = np.kron(np.eye(blocks), np.linalg.inv(triangle) * np.sqrt(len(y)))
-    covariance = back @ bread @ inner @ bread @ back.T
-    return back @ beta, (covariance + covariance.T) / 2
+    return _Solution(beta, information, scores, weights, used, scale, basis, y, back)
+
+
+def _information(design: Design, found: _Solution, weights: Floats) -> Floats:
+    """Return the information at the solution under other weights."""
+    if design.outcome.family == "linear":
+        return found.basis.T @ (found.basis * weights[:, None])
+    levels = found.beta.size // found.basis.shape[1]
+    count = design.outcome.family == "poisson"
+    return _derivatives(found.beta, found.y, found.basis, weights, levels, count=count)[1]
 
 
 def _search(

@@ -146,6 +146,9 @@ def _fields(schema: Schema) -> list[dict[str, Any]]:
     described = {column.name: field(column) for column in schema.released}
     if schema.weight is not None:
         described[schema.weight.name] |= _weight(schema.weight, schema)
+    for column in (schema.stratum, schema.cluster):
+        if column is not None:
+            described[column.name]["role"] = column.role
     for dependent in schema.dependents:
         described[dependent.column.name]["follows"] = {
             "column": dependent.source,

@@ -72,28 +72,61 @@ class Calibrator:
         return weights
 
     def _cells(self, records: pa.Table) -> NDArray[np.int64]:
-        """Return for each row its cell in the table of all columns of the margins."""
-        cells = np.zeros(records.num_rows, dtype=np.int64)
-        for column in self._columns:
-            cells = cells * column.size + _codes(
-                column, records.column(column.name).combine_chunks()
-            )
-        return cells
+        return _cells_of(self._columns, records)
 
     def _members(self) -> tuple[list[NDArray[np.int64]], list[NDArray[np.float64]]]:
-        """Return for each margin the index of every cell's total (-1 for none), and the totals."""
-        codes: dict[str, NDArray[np.int64]] = {}
-        left = self._keys
-        for column in reversed(self._columns):
-            left, codes[column.name] = np.divmod(left, column.size)
-        members, targets = [], []
-        for margin in self._margins:
-            places = {cell: place for place, (cell, _) in enumerate(margin.totals)}
-            own = zip(*(codes[name].tolist() for name in margin.columns), strict=True)
-            rows = own if margin.columns else [()] * self._keys.size
-            members.append(np.array([places.get(cell, -1) for cell in rows], dtype=np.int64))
-            targets.append(np.array([float(total) for _, total in margin.totals]))
-        return members, targets
+        return _members_of(self._keys, self._columns, self._margins)
+
+
+class Raking:
+    """Rakes weights of one set again and again, as replicate weights need it."""
+
+    def __init__(self, schema: Schema, records: pa.Table) -> None:
+        """Take a set's columns of the margins; the schema must state totals."""
+        names = dict.fromkeys(name for margin in schema.calibration for name in margin.columns)
+        columns = [schema.column(name) for name in names]
+        keys, self._place = np.unique(_cells_of(columns, records), return_inverse=True)
+        self._size = keys.size
+        self._members, self._targets = _members_of(keys, columns, schema.calibration)
+
+    def rake(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return weights that meet the totals, shape (rows,).
+
+        Args:
+            weights: Weights of the set's rows, at least 0, shape (rows,).
+        """
+        sums = np.bincount(self._place, weights=weights, minlength=self._size).astype(np.float64)
+        raked = rake(sums, self._members, self._targets)
+        factors = np.divide(raked, sums, out=np.ones_like(sums), where=sums > 0)
+        found: NDArray[np.float64] = weights * factors[self._place]
+        return found
+
+
+def _cells_of(columns: Sequence[Column], records: pa.Table) -> NDArray[np.int64]:
+    """Return for each row its cell in the table of these columns."""
+    cells = np.zeros(records.num_rows, dtype=np.int64)
+    for column in columns:
+        values = records.column(column.name).combine_chunks()
+        cells = cells * column.size + codes_of(column, values)
+    return cells
+
+
+def _members_of(
+    keys: NDArray[np.int64], columns: Sequence[Column], margins: Sequence[Margin]
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.float64]]]:
+    """Return for each margin the index of every cell's total (-1 for none), and the totals."""
+    codes: dict[str, NDArray[np.int64]] = {}
+    left = keys
+    for column in reversed(columns):
+        left, codes[column.name] = np.divmod(left, column.size)
+    members, targets = [], []
+    for margin in margins:
+        places = {cell: place for place, (cell, _) in enumerate(margin.totals)}
+        own = zip(*(codes[name].tolist() for name in margin.columns), strict=True)
+        rows = own if margin.columns else [()] * keys.size
+        members.append(np.array([places.get(cell, -1) for cell in rows], dtype=np.int64))
+        targets.append(np.array([float(total) for _, total in margin.totals]))
+    return members, targets
 
 
 def rake(
@@ -185,7 +218,7 @@ def in_words(margin: Margin) -> str:
     return f"{cells} totals by {' and '.join(margin.columns)}, together {total:.12g}"
 
 
-def _codes(column: Column, values: pa.Array) -> NDArray[np.int64]:
+def codes_of(column: Column, values: pa.Array) -> NDArray[np.int64]:
     """Return the codes of the labels of a categorical column of a synthetic set."""
     labels = pa.array([level.label for level in column.levels], pa.string())
     missing = column.bins if column.missing_code is not None else 0

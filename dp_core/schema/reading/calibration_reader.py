@@ -43,16 +43,6 @@ def check_weight(column: Column, role: Node) -> None:
         raise role.error("a survey weight is not negative; set `min` to 0 or more.")
 
 
-def check_one_weight(columns: Sequence[Column], definitions: Mapping[str, Node]) -> None:
-    """Refuse a second column of survey weights."""
-    weights = [column.name for column in columns if column.role == "weight"]
-    if len(weights) > 1:
-        place = definitions[weights[1]].entries()["role"]
-        raise place.error(
-            f"a file has one column of weights, and {shown(weights[0])} is it; remove this role."
-        )
-
-
 def read_margins(node: Node, schema: Schema, folder: Path | None) -> tuple[Margin, ...]:
     """Return the margins of `calibrate`.
 

@@ -20,6 +20,7 @@ from dp_core.schema.definition import (
     Level,
     Missing,
     OutOfRange,
+    Role,
 )
 from dp_core.schema.reading.calibration_reader import check_weight
 from dp_core.schema.reading.code_list_reader import levels_of_codes, read_code_list, read_grouping
@@ -30,12 +31,16 @@ from dp_core.schema.reading.private_domain_reader import (
     with_private_bins,
     with_private_levels,
 )
+from dp_core.schema.reading.survey_reader import check_design_column
 
 KINDS: tuple[Kind, ...] = ("category", "ordinal", "integer", "number", "date")
 _MISSING: tuple[Missing, ...] = ("reject", "level")
 OUT_OF_RANGE: tuple[OutOfRange, ...] = ("reject", "clip", "missing")
 DENSITIES: tuple[DensityWord, ...] = ("fitted", "uniform")
-ROLES = ("id", "weight")
+ROLES = ("id", "weight", "stratum", "cluster", "replicate_weight")
+UNREAD = ("id", "replicate_weight")
+"""Roles of columns that are neither read nor released."""
+_MODELLED: tuple[Role, ...] = ("weight", "stratum", "cluster")
 _COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_range")
 _LEVELLED = ("levels", "groups", "codes", "group", "follows", "map")
 _BINNED = ("min", "max", "bins", "edges", "density")
@@ -140,9 +145,7 @@ def read_column(
         column = _with_bins(column, node, keys, kind)
         column = replace(column, density=_density(keys.get("density"), column, density))
     if "role" in keys:
-        keys["role"].choice(ROLES)
-        column = replace(column, role="weight")
-        check_weight(column, keys["role"])
+        column = _with_role(column, keys["role"])
     if max(column.size, column.stored.size) > MAX_CODES:
         size = max(column.size, column.stored.size)
         raise node.error(f"has {size} codes; a column has at most {MAX_CODES}.")
@@ -165,6 +168,16 @@ def _read_missing(node: Node | None) -> Missing:
         "says what happens to missing values, reject or level; write level if they may occur, and"
         " list the texts that mean missing under `missing_values`."
     )
+
+
+def _with_role(column: Column, node: Node) -> Column:
+    node.choice(ROLES)
+    word = one_of(node, _MODELLED)
+    if word == "weight":
+        check_weight(column, node)
+    else:
+        check_design_column(column, node)
+    return replace(column, role=word)
 
 
 def _allowed(kind: Kind) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from dp_core.schema.reading.calibration_reader import margins_document
 from dp_core.schema.reading.code_list_reader import code_list_document
 from dp_core.schema.reading.dependency_reader import dependent_document
 from dp_core.schema.reading.private_domain_reader import document as private_document
+from dp_core.schema.reading.survey_reader import survey_document
 
 VERSION = 1
 """Format version of schema files."""
@@ -60,9 +61,10 @@ def schema_document(
             }
             for column in schema.released
         ],
-        "ignore": list(schema.ignore),
+        "ignore": [one for one in schema.ignore if one not in schema.survey.replicate_weights],
         "impossible": [_rule_document(rule) for rule in rules],
         **({"calibrate": margins} if margins else {}),
+        **({"survey": survey} if (survey := survey_document(schema.survey)) else {}),
         **({"expectations": [_plain(one) for one in expectations]} if expectations else {}),
     }
 

@@ -21,19 +21,21 @@ from dp_core.errors import BadInput
 from dp_core.schema.definition import Column, DependentColumn, OutOfRange, Schema, Unit
 from dp_core.schema.privacy import MOST_ROWS
 from dp_core.schema.publication import UNSTATED, read_publication
-from dp_core.schema.reading.calibration_reader import check_one_weight, read_margins
+from dp_core.schema.reading.calibration_reader import read_margins
 from dp_core.schema.reading.column_reader import (
     COLUMN_EXAMPLE,
     DENSITIES,
     KINDS,
     OUT_OF_RANGE,
     ROLES,
+    UNREAD,
     read_column,
 )
 from dp_core.schema.reading.dependency_reader import follows, in_order, read_dependent, without_rule
 from dp_core.schema.reading.expectation_reader import read_expectations
 from dp_core.schema.reading.rule_reader import read_rules
 from dp_core.schema.reading.schema_document import VERSION, schema_document
+from dp_core.schema.reading.survey_reader import check_roles, read_survey
 from dp_core.tables.structural_zeros import StructuralZeros
 
 _KEYS = (
@@ -50,6 +52,7 @@ _KEYS = (
     "ignore",
     "impossible",
     "calibrate",
+    "survey",
     "expectations",
 )
 _OTHER_KEYS = {
@@ -98,7 +101,10 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
     if not definitions:
         raise keys["columns"].error(f"has no column; add one, such as age: {COLUMN_EXAMPLE}.")
     folder = source.path.parent if isinstance(source, Document) else None
-    identifiers = tuple(name for name, node in definitions.items() if _is_identifier(node))
+    identifiers = tuple(name for name, node in definitions.items() if _unread(node) == "id")
+    replicates = tuple(
+        name for name, node in definitions.items() if _unread(node) not in ("", "id")
+    )
     unit = Unit()
     if "unit" in keys:
         ignored = keys["ignore"].texts() if "ignore" in keys else ()
@@ -108,7 +114,7 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
     columns = tuple(
         read_column(name, node, missing_values, out_of_range, folder, density)
         for name, node in definitions.items()
-        if name not in identifiers and name not in following
+        if name not in (*identifiers, *replicates, *following)
     )
     if not columns:
         raise keys["columns"].error(
@@ -119,8 +125,8 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         *_read_ignore(keys.get("ignore"), definitions),
         *(name for name in identifiers if name != unit.column),
     )
-    check_one_weight(columns, definitions)
     dependents = _read_dependents(following, columns, missing_values, out_of_range, folder)
+    check_roles((*columns, *(one.column for one in dependents)), definitions)
     rules = keys.get("impossible")
     published = read_publication(keys["publication"]) if "publication" in keys else UNSTATED
     schema = Schema(
@@ -134,14 +140,21 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
         document={},
         unit=unit,
         dependents=dependents,
-        order=tuple(name for name in definitions if name not in identifiers),
+        order=tuple(name for name in definitions if name not in (*identifiers, *replicates)),
     )
     zeros = read_rules(rules, schema) if rules is not None else StructuralZeros()
     schema = replace(schema, zeros=zeros)
     margins = read_margins(keys["calibrate"], schema, folder) if "calibrate" in keys else ()
+    survey = read_survey(keys.get("survey"), schema, definitions, replicates)
     own = keys.get("expectations")
     expected = () if own is None else read_expectations(own, schema)
-    schema = replace(schema, calibration=margins, expectations=expected)
+    schema = replace(
+        schema,
+        calibration=margins,
+        expectations=expected,
+        survey=survey,
+        ignore=(*ignore, *survey.replicate_weights),
+    )
     return replace(
         schema,
         document=schema_document(
@@ -199,18 +212,19 @@ def _read_ignore(node: Node | None, columns: Mapping[str, Node]) -> tuple[str, .
     return names
 
 
-def _is_identifier(node: Node) -> bool:
-    """Return whether a column is an identifier, which is neither read nor released."""
+def _unread(node: Node) -> str:
+    """Return the role of a column that is neither read nor released; empty for other columns."""
     if not isinstance(node.content, Mapping) or "role" not in node.content:
-        return False
-    if node.content["role"].choice(ROLES) != "id":
-        return False
+        return ""
+    role = node.content["role"].choice(ROLES)
+    if role not in UNREAD:
+        return ""
     for key, place in node.content.items():
         if key not in ("role", "type", "description"):
             raise place.error(
-                "a column with `role: id` is neither read nor released; remove this key."
+                f"a column with `role: {role}` is neither read nor released; remove this key."
             )
-    return True
+    return role
 
 
 def _read_dependents(

@@ -54,6 +54,11 @@ def _print(console: Console, answer: RegressionAnswer | InternalComparison) -> N
     help="Staff: also fit the data file, in the internal folder.",
 )
 @click.option("--weighted", is_flag=True, help="Use the release's survey weights.")
+@click.option(
+    "--design",
+    is_flag=True,
+    help="Standard errors by the survey's sample design, with its weights.",
+)
 @answering(_print)
 def infer(
     folder: Path,
@@ -63,6 +68,7 @@ def infer(
     naive: bool,
     against_confidential: bool,
     weighted: bool,
+    design: bool,
 ) -> RegressionAnswer | InternalComparison:
     """Fit a regression on every set, and combine the results.
 
@@ -79,17 +85,25 @@ def infer(
     if stated >= 1:
         raise BadInput(f"--level must be between 0 and 1, such as 0.95, not {level}.")
     if against_confidential:
-        if family is not None or stated != Fraction(19, 20) or naive or weighted:
+        if family is not None or stated != Fraction(19, 20) or naive or weighted or design:
             raise BadInput(
                 "--against-confidential uses the default family and level, without weights; leave"
-                " out --family, --level, --naive and --weighted."
+                " out --family, --level, --naive, --weighted and --design."
             )
         return _against(folder, text)
     from dp_core.analysis.regression.regression_answer import infer as carry_out
     from dp_core.bundle.reading import read_bundle
 
     bundle, part = read_bundle(folder), float(stated)
-    return carry_out(bundle, text, family=family, level=part, naive=naive, weighted=weighted)
+    return carry_out(
+        bundle,
+        text,
+        family=family,
+        level=part,
+        naive=naive,
+        weighted=weighted,
+        by_design=design,
+    )
 
 
 def _against(folder: Path, formula: str) -> InternalComparison:

@@ -88,6 +88,10 @@ def test_people_are_shown_the_same_in_the_terminal(first, command, monkeypatch):
             lambda bundle: bundle.infer("income ~ age", weighted=True),
         ),
         (
+            ("infer", "income ~ age", "--design"),
+            lambda bundle: bundle.infer("income ~ age", design=True),
+        ),
+        (
             ("infer", "income ~ age", "--family", "poison"),
             lambda bundle: bundle.infer("income ~ age", family="poison"),
         ),

@@ -42,8 +42,8 @@ version: 1
 title: Town survey
 rows_about: 500
 columns:
-  trade:  {type: category, codes: trades.csv, group: {depth: 2, keep: [B12]}}
-  sector: {type: category, codes: trades.csv, group: 1, follows: trade}
+  trade:  {type: category, codes: trades.csv, group: {depth: 2, keep: [B12]}, role: cluster}
+  sector: {type: category, codes: trades.csv, group: 1, follows: trade, role: stratum}
   age:    {type: integer, min: 0, max: 99, edges: [0, 15, 40, 65, 100]}
   group:  {type: ordinal, levels: [child, adult, old], follows: age, edges: [15, 65]}
   works:
@@ -52,6 +52,8 @@ columns:
   moved:  {type: date, min: 2000-01-01, max: 2001-12-31, bins: month, missing: level}
   weight: {type: number, min: 0, max: 100, bins: 5, decimals: 1, role: weight}
   key:    {role: id}
+  rep2:   {role: replicate_weight}
+survey: {replicates: {method: brr}, replicate_weights: rep0..rep1, design_effect: 1.5}
 impossible:
   - {group: child, sector: Trade}
 calibrate:
@@ -85,6 +87,7 @@ def rows(count=500):
                 "born": datetime.date(2026 - age, 1 + rng.randrange(12), 1 + rng.randrange(28)),
                 "moved": None if rng.random() < 0.2 else moved,
                 "weight": round(rng.random() * 100, 1),
+                **{f"rep{each}": number for each in range(3)},
             }
         )
     return found
@@ -205,6 +208,7 @@ def test_the_codebook_shows_lists_rules_and_weights(released):
     assert codes["B12"]["level"] == "Books"
     assert codes["A"]["level"] is None
     assert fields["weight"]["role"] == "weight"
+    assert (fields["trade"]["role"], fields["sector"]["role"]) == ("cluster", "stratum")
     assert fields["weight"]["constraints"] == {"required": True, "minimum": 0}
     assert len(fields["weight"]["calibrated_to"]) == 2
 
@@ -274,6 +278,53 @@ def test_regressions_take_dependent_columns_and_weights(released, command):
     assert not np.allclose(estimates, [row["estimate"] for row in plain["coefficients"]], rtol=1e-3)
     # What is measured of the pair is a table of what they follow or are: trade and age.
     assert not any("No measured table holds" in text for text in weighted["warnings"])
+
+
+def test_standard_errors_follow_from_the_design(released, command):
+    """Trades are clusters in two sectors: four replicates, raked to the totals."""
+    weighted = command("infer", released.out, "age ~ 1", "--weighted", "--json").json
+    found = command("infer", released.out, "age ~ 1", "--design", "--json").json
+    page = " ".join(command("infer", released.out, "age ~ 1", "--design").out.split())
+
+    assert found["design"] == {
+        "method": "brr",
+        "replicates": 4,
+        "strata": 2,
+        "clusters": 4,
+        "degrees_of_freedom": 2,
+        "calibrated": True,
+        "design_effect": 1.5,
+        "widened": [],
+    }
+    assert weighted["design"] is None
+    assert any("--design" in note for note in weighted["notes"])
+    assert "4 brr replicates" in page
+    assert found["complete_df"] is None
+    mean, plain = found["coefficients"][0], weighted["coefficients"][0]
+    assert mean["estimate"] == plain["estimate"]
+    # By hand: half samples of the trades, raked by group and sector, set by set.
+    assert mean["within"] == pytest.approx(np.mean([_by_halves(one) for one in sets(released)]))
+
+
+def _by_halves(table):
+    """Return the variance of the mean age by four balanced half samples."""
+    frame = table.to_pandas()
+    trades = ["Crops", "Animals", "Shops", "Books"]
+    whole = np.average(frame["age"], weights=frame["weight"])
+    squares = []
+    for first, second in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+        taken = dict(zip(trades, (1 + first, 1 - first, 1 + second, 1 - second), strict=True))
+        weights = frame["weight"].to_numpy() * frame["trade"].map(taken).astype(float).to_numpy()
+        for _ in range(500):
+            for name, totals in (
+                ("group", {"child": 20000, "adult": 60000, "old": 20000.5}),
+                ("sector", {"Farming": 70000.5, "Trade": 30000}),
+            ):
+                own = frame[name].astype(str).to_numpy()
+                for level, total in totals.items():
+                    weights[own == level] *= total / weights[own == level].sum()
+        squares.append((np.average(frame["age"], weights=weights) - whole) ** 2)
+    return np.mean(squares)
 
 
 def test_the_internal_comparison_takes_dependent_columns_too(released):
