@@ -34,6 +34,18 @@ _OF_BOUNDS = frozenset(("levels", "out-of-range", "missing-codes"))
 """Kinds of findings that a level or bound read off the file would seem to mend."""
 
 
+_SINGULAR: Mapping[str, str] = {"have": "has", "are": "is", "break": "breaks"}
+
+
+def some_rows(rows: int, verb: str) -> str:
+    """Return the beginning of a sentence about some rows of the file, with its verb.
+
+    >>> some_rows(1, "have"), some_rows(1200, "break")
+    ('1 row has', '1,200 rows break')
+    """
+    return f"1 row {_SINGULAR[verb]}" if rows == 1 else f"{rows:,} rows {verb}"
+
+
 @dataclass(frozen=True, slots=True)
 class Example(Answer):
     """A text, value or row of the file that shows a finding. Confidential.

@@ -14,7 +14,7 @@ from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.encoding import Encoded, rule_rows, settle_zeros
 from dp_core.confidential.person_rows import Persons, hashes
 from dp_core.errors import BadInput
-from dp_core.inspection.findings import Example, Finding
+from dp_core.inspection.findings import Example, Finding, some_rows
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import rows_that_break
 from dp_core.tables.dataset import Dataset
@@ -116,7 +116,7 @@ class RowChecks:
                         "refusal",
                         "dependent",
                         name,
-                        f"{rows:,} rows have another value than the rule derives from"
+                        f"{some_rows(rows, 'have')} another value than the rule derives from"
                         f" {dependent.source!r}.",
                         "Correct the file or the schema's map, or give the column"
                         " `out_of_range: missing`, by which the derived value replaces the file's.",
@@ -134,7 +134,7 @@ class RowChecks:
                         "refusal",
                         key,
                         "",
-                        f"{rows:,} rows break the {named}.",
+                        f"{some_rows(rows, 'break')} the {named}.",
                         "Correct the file or the rule, or give the rule's last column"
                         " `missing: level` and `out_of_range: missing`.",
                         rows,
@@ -147,7 +147,7 @@ class RowChecks:
                         "settled",
                         key,
                         "",
-                        f"{rows:,} rows break the {named}.",
+                        f"{some_rows(rows, 'break')} the {named}.",
                         "A release sets a column of the rule to missing in these rows.",
                         rows,
                     )
@@ -206,8 +206,8 @@ class PersonCheck:
                     "refusal",
                     "identifier",
                     name,
-                    f"{self._nobody:,} rows have no identifier, so the rows of a person cannot be"
-                    " limited.",
+                    f"{some_rows(self._nobody, 'have')} no identifier, so the rows of a person"
+                    " cannot be limited.",
                     "Fill the column, or remove these rows from the file.",
                     self._nobody,
                 )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dp_core.documents.typed_text import parse_fraction, shown
 from dp_core.errors import MOST_KNOWN, similar
 from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
-from dp_core.inspection.findings import Example, Finding, Weight, examples_of
+from dp_core.inspection.findings import Example, Finding, Weight, examples_of, some_rows
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column
 from dp_core.schema.problems import Problem, refused
@@ -143,7 +143,7 @@ def _levels(tally: Tally) -> Iterator[Finding]:
         rows = sum(group.values())
         if cause == "levels":
             rows += tally.problems[Problem.LEVEL] - known  # those beyond `MOST_TEXTS`
-        says = f"{rows:,} rows have texts that {_CAUSES[cause]}."
+        says = f"{some_rows(rows, 'have')} texts that {_CAUSES[cause]}."
         mend = mends[cause] if weight == "refusal" else _settled(column, Problem.LEVEL)
         yield Finding(weight, cause, column.name, says, mend, rows, _quoted(group))
 
@@ -226,7 +226,7 @@ def _unreadable(tally: Tally) -> Iterator[Finding]:
     words = {"integer": "whole numbers", "number": "numbers", "date": "dates"}[column.kind]
     for cause, group in groups.items():
         rows = sum(group.values())
-        says = f"{rows:,} rows have texts that are not {words}"
+        says = f"{some_rows(rows, 'have')} texts that are not {words}"
         says += f": {_TYPE_CAUSES[cause]}." if cause in _TYPE_CAUSES else "."
         mend = _type_mend(column, cause, group)
         if weight == "settled":
@@ -297,7 +297,7 @@ def _outside(tally: Tally) -> Finding:
     assert tally.low is not None
     assert tally.high is not None
     says = (
-        f"{rows:,} rows are outside {low} to {high}; the file has"
+        f"{some_rows(rows, 'are')} outside {low} to {high}; the file has"
         f" {tally.text(tally.low)} to {tally.text(tally.high)}."
     )
     codes = [text for text in tally.outside if looks_missing(text) and tally.is_far(text)]
