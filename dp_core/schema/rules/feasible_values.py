@@ -121,6 +121,10 @@ class Range:
         """Return the bounds of some rows."""
         return Range(self.low[:, chosen], self.high[:, chosen])
 
+    def contains(self, units: Ints) -> Flags:
+        """Return in which rows all variables are within their bounds, shape (rows,)."""
+        return np.asarray(((units >= self.low) & (units <= self.high)).all(axis=0))
+
 
 class Bins:
     """The units of each code of the columns of a block.
@@ -198,8 +202,9 @@ def witnesses(bins: Bins, codes: Mapping[str, Array]) -> tuple[Flags, Ints]:
         fractions = np.full(len(bins.block.units), (0.5, 0.0, 1.0 - 1e-12)[min(attempt, 2)])
         if attempt > 2:
             fractions = rng.random(len(bins.block.units))
-        drawn, hopeless = _tried(bins, own, bins.range_of(own), fractions[:, None], rng, each=False)
-        fits = ~broken(bins.block, bins.seen(own, drawn)) & ~hopeless
+        within = bins.range_of(own)
+        drawn, hopeless = _tried(bins, own, within, fractions[:, None], rng, each=False)
+        fits = within.contains(drawn) & ~broken(bins.block, bins.seen(own, drawn))
         found[left[fits]] = True
         values[:, left[fits]] = drawn[:, fits]
         left = left[~fits & ~hopeless]
@@ -238,7 +243,7 @@ def drawn_values(
         own = {name: each[left] for name, each in codes.items()}
         fractions = rng.random((len(bins.block.units), left.size))
         drawn, hopeless = _tried(bins, own, within.rows(left), fractions, rng, each=True)
-        fits = ~broken(bins.block, bins.seen(own, drawn)) & ~hopeless
+        fits = within.rows(left).contains(drawn) & ~broken(bins.block, bins.seen(own, drawn))
         found[left[fits]] = True
         values[:, left[fits]] = drawn[:, fits]
         left = left[~fits & ~hopeless]

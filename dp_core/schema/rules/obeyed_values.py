@@ -18,7 +18,6 @@ from dp_core.schema.rules.column_rules import Array, all_hold
 from dp_core.schema.rules.feasible_values import (
     Bins,
     Block,
-    Flags,
     Ints,
     Range,
     blocks_of,
@@ -97,7 +96,7 @@ def _obeyed(
         if attempt:
             units[:, left] = _redrawn(block, bins, own, units[:, left], draw, rng)
         tried = _determined(block, bins, own, units[:, left], within.rows(left))
-        good = ~broken(block, bins.seen(own, tried)) & _inside(tried, within.rows(left))
+        good = within.rows(left).contains(tried) & ~broken(block, bins.seen(own, tried))
         units[:, left[good]] = tried[:, good]
         left = left[~good]
     for last in (False, True):
@@ -189,7 +188,3 @@ def _determined(
             solved = found[at] + factor * (equality.value - total)
             found[at] = np.where(applies & (widest == number), solved, found[at])
     return found
-
-
-def _inside(units: Ints, within: Range) -> Flags:
-    return np.asarray(((units >= within.low) & (units <= within.high)).all(axis=0))
