@@ -253,9 +253,7 @@ class PlanAnswer(Answer):
         return BudgetRefused.exit_code if self.room.refused else 0
 
 
-def plan_answer(
-    plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE
-) -> PlanAnswer:
+def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE) -> PlanAnswer:
     """Return a plan's cost, noise, size and time, and how many releases of it the account can pay.
 
     Args:

@@ -30,17 +30,17 @@ SHORT_S = 5.0
 
 
 @contextmanager
-def ticking(tick: Callable[[], None], *, seconds: float = TICK_S) -> Iterator[None]:
+def ticking(tick: Callable[[], None], *, seconds: float | None = None) -> Iterator[None]:
     """Call a function again and again during a block, in a thread of its own.
 
     Args:
         tick: The function; its exceptions are ignored.
-        seconds: Seconds between two calls.
+        seconds: Seconds between two calls; `TICK_S` by default.
     """
-    stop = threading.Event()
+    stop, pause = threading.Event(), TICK_S if seconds is None else seconds
 
     def work() -> None:
-        while not stop.wait(seconds):
+        while not stop.wait(pause):
             with suppress(Exception):
                 tick()
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-INTERPRETER_S, ARRAYS_S = 0.0033, 0.0017
+INTERPRETER_S, ARRAYS_S = 0.0032, 0.0013
 """Seconds of CPU of one probe of each kind on the machine of the unit costs."""
 
 _TIMES = 5

@@ -47,9 +47,7 @@ def test_every_method_has_a_forecast(method):
 
 @pytest.mark.parametrize("mode", ["posterior", "shared", "split", "noise-aware"])
 def test_the_work_is_linear_in_the_rows(mode):
-    one, two, three = (
-        stage_work(plan_of(rows, mode=mode)) for rows in (10_000, 20_000, 30_000)
-    )
+    one, two, three = (stage_work(plan_of(rows, mode=mode)) for rows in (10_000, 20_000, 30_000))
     for stage in one:
         assert one[stage].interpreted == two[stage].interpreted
         growth = two[stage].arrays - one[stage].arrays
