@@ -144,7 +144,7 @@ def stage_work(plan: Plan) -> Mapping[str, Work]:
     return found
 
 
-START = 4.5
+START = 5.5
 """Seconds of the program's imports, of Prefect and its server, and of the ledger."""
 
 
@@ -155,7 +155,7 @@ def _measuring(plan: Plan, size: Size) -> Mapping[str, Work]:
         "validate": Work(0.8 + 0.015 * size.columns, a_value * size.values, LANES),
         "discretize": Work(0.01),
         "domain": Work(0.05),
-        "count": Work(0.5 + 0.0006 * size.pairs, 0.5e-9 * size.rows * size.pairs, LANES),
+        "count": Work(0.5 + 0.0006 * size.pairs, 0.2e-9 * size.rows * size.pairs, LANES),
         "basics": Work(0.05),
         "select": _select(plan, size),
         "measure": Work(0.05 + 0.0015 * size.tables, 0.3e-6 * size.noisy_cells),
@@ -175,7 +175,7 @@ def _select(plan: Plan, size: Size) -> Work:
     name = _name(plan.spec.selector)
     if plan.selected() is not None:
         return Work(0.05)
-    first = Work(0.3 + 0.0008 * size.pairs, 1e-9 * size.rows * size.pairs)
+    first = Work(0.3 + 0.0008 * size.pairs, 0.2e-9 * size.rows * size.pairs)
     if name not in ROUNDS:
         return first
     # Each of many rounds fits a model of all columns, whose work grows with its cells.
