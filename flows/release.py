@@ -20,6 +20,7 @@ from flows.monitoring.announcement import tell
 from flows.monitoring.outcome import outcome_of
 from flows.monitoring.prefect_artifacts import ReleaseArtifacts
 from flows.monitoring.prefect_runs import tag_flow_run
+from flows.monitoring.stage_clock import followed
 from flows.releases.lost_results import forget_lost, needs_data
 from flows.releases.opening import Opening, give_back
 from tasks.ledger.reservations import Charge
@@ -204,6 +205,7 @@ def carry_out(
         reserved = _answer(perform(reserve, opening))
         run = opening.run
         run.client = client
+        until_the_end.enter_context(followed(run))
         run.committed = partial(_tell_committed, run)
         run.granted = partial(run_log.granted, run)
         run.settled = partial(run_log.settled, run)

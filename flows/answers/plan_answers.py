@@ -14,6 +14,8 @@ from dp_core.methods.bin_density.outer_bins import outer_bins
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
+from dp_core.spec.duration.machine_speed import REFERENCE, Machine
+from dp_core.spec.duration.time_forecast import forecast
 from dp_core.spec.forecast.error_forecast import forecast_error
 from dp_core.spec.plan import (
     Plan,
@@ -142,6 +144,21 @@ class ExpectedError(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedTime(Answer):
+    """How long the release takes on this machine if it does nothing else, from public values only.
+
+    Attributes:
+        seconds: Seconds of the whole release, from command to bundle.
+        stages: Seconds of each stage; `start` is that of the program and of Prefect.
+        processors: Processors that the release may use.
+    """
+
+    seconds: float
+    stages: Mapping[str, float]
+    processors: int
+
+
+@dataclass(frozen=True, slots=True)
 class Threshold(Answer):
     """The least noisy count that a method keeps; `rare_lost` warns if rare cells will be lost."""
 
@@ -225,6 +242,7 @@ class PlanAnswer(Answer):
     expected_by_rows: tuple[ExpectedError, ...] | None = field(default=None, metadata=OMITTED)
     threshold: Threshold | None
     memory_bytes: int | None
+    time: PlannedTime | None
     room: AccountRoom = field(metadata=INLINE)
     measurements: str | None = field(default=None, metadata=OMITTED)
     spec: Mapping[str, Any]
@@ -235,12 +253,14 @@ class PlanAnswer(Answer):
         return BudgetRefused.exit_code if self.room.refused else 0
 
 
-def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
-    """Return a plan's cost, noise and size, and how many releases of it the account can pay.
+def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE) -> PlanAnswer:
+    """Return a plan's cost, noise, size and time, and how many releases of it the account can pay.
 
     Args:
         plan: The plan of the release.
         ledger: The ledger of this home, None if there is none yet.
+        machine: The machine that makes the release; by default that of the unit costs, with one
+            processor.
     """
     spec, privacy = plan.spec, plan.spec.privacy
     rows = spec.schema.rows_about
@@ -294,10 +314,24 @@ def plan_answer(plan: Plan, ledger: Ledger | None) -> PlanAnswer:
         expected_by_rows=None if rows else _expected_by_rows(plan),
         threshold=threshold,
         memory_bytes=plan.memory,
+        time=_time(plan, machine),
         room=_account_room(plan, ledger),
         measurements=spec.measurements.release if spec.measurements else None,
         spec=dict(spec.document),
     )
+
+
+def _time(plan: Plan, machine: Machine) -> PlannedTime | None:
+    """Return the forecast time of a release; None without `rows_about`."""
+    found = forecast(plan, machine)
+    if found is None:
+        return None
+    stages = {stage: _two_digits(seconds) for stage, seconds in found.items()}
+    return PlannedTime(_two_digits(sum(found.values())), stages, machine.processors)
+
+
+def _two_digits(seconds: float) -> float:
+    return float(f"{seconds:.2g}")
 
 
 def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:

@@ -24,6 +24,7 @@ from flows.answers.amounts import (
 from tasks.ledger.accounts import Account, Used
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
+from tasks.run.progress_note import read_note
 from tasks.run.release_run import OF_SETS
 from tasks.run.verification_note import Verified, last_verified
 from tasks.support.run_folder import RunFolder
@@ -78,6 +79,26 @@ class Holder(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class RunningStage(Answer):
+    """How far the running stage of a release is. For staff, as all durations of stages.
+
+    Attributes:
+        stage: Name of the stage.
+        percent: The part of it that is done.
+        seconds: Seconds since its begin.
+        seconds_left: Expected seconds until its end; None if that is unknown, or if the stage takes
+            longer than expected.
+        in_words: The same for people.
+    """
+
+    stage: str
+    percent: int
+    seconds: int
+    seconds_left: int | None
+    in_words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Approval(Answer):
     """Since when a release waits for approval, who looked at it, and the decision.
 
@@ -99,6 +120,8 @@ class ReleaseStatus(Answer):
         spent_part: Charged share of the reservation, 0 to 1.
         here: Whether its folder is in this home.
         measurements: The release whose noisy tables it uses at no cost; None if it measures.
+        running: How far its running stage is; None if no process works on it, or if another
+            machine's process does.
     """
 
     release: str
@@ -118,6 +141,7 @@ class ReleaseStatus(Answer):
     here: bool
     holder: Holder | None
     measurements: str | None = field(default=None, metadata=OMITTED)
+    running: RunningStage | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +283,21 @@ def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
         here=folder.exists(),
         holder=holder,
         measurements=reservation.measurements.release if reservation.measurements else None,
+        running=_running(folder, holder),
+    )
+
+
+def _running(folder: RunFolder, holder: Holder | None) -> RunningStage | None:
+    """Return how far the running stage is, from the note of the process that works on it."""
+    moment = None if holder is None else read_note(folder, holder.process)
+    if moment is None:
+        return None
+    return RunningStage(
+        moment.stage,
+        moment.percent,
+        round(moment.seconds),
+        None if moment.left is None else round(moment.left),
+        moment.in_words(),
     )
 
 

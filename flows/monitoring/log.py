@@ -27,6 +27,7 @@ from dp_core.errors import BadInput
 if TYPE_CHECKING:
     from prefect import Task
 
+    from dp_core.spec.duration.stage_pace import Moment
     from flows.monitoring.outcome import Outcome
     from tasks.ledger.reservations import Charge
     from tasks.run.release_run import Run
@@ -155,6 +156,23 @@ def watched(perform: Callable[..., Any]) -> Callable[..., Any]:
         return answer
 
     return noted
+
+
+def progressed(run: Run, moment: Moment) -> None:
+    """Log how far the running stage is.
+
+    Args:
+        run: The run.
+        moment: How far the stage is.
+    """
+    _write(
+        "stage-progress",
+        run.spec.release,
+        stage=moment.stage,
+        percent=moment.percent,
+        seconds=round(moment.seconds),
+        seconds_left=None if moment.left is None else round(moment.left),
+    )
 
 
 def ended(outcome: Outcome, *, release: str, account: str | None) -> None:

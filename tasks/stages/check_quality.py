@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from dp_core.bundle.quality.table_fit import Compared
     from dp_core.metrics.marginal_error import Tally
 
+_TALLIED, _COMPARED = 0.3, 0.7
+"""Parts of the stage, roughly, after the sets are counted and after they are compared."""
+
 
 @granted_stage("check")
 def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, object]:
@@ -45,6 +48,7 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
 
     domain = run.spec.schema.domain
     tallies, number = tally_sets(run), records(run)
+    run.progress("check", _TALLIED)
     charged = ask_checks(run, grant, tallies, number)
     counters: list[Counter] = [
         run.counter,
@@ -67,6 +71,7 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
         rows=number if run.spec.privacy.relation.rows_public else None,
     )
     write_utility(run.folder.internal, result, page)
+    run.progress("check", _COMPARED)
     _compare_inference(run)
     return _public_facts(run, tallies, [figure.to_json(number) for figure in charged])
 

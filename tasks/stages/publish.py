@@ -16,6 +16,9 @@ from tasks.stages.reconstruct import read_released
 from tasks.stages.stage_task import stage
 from tasks.stages.synthesize import synthetic_file
 
+_TALLIED, _WRITTEN = 0.2, 0.7
+"""Parts of the stage, roughly, after the sets are counted and after the bundle is written."""
+
 
 @stage("publish")
 def publish(run: Run) -> None:
@@ -78,12 +81,19 @@ def publish(run: Run) -> None:
         measurements=spec.measurements,
     )
     files = [synthetic_file(run, number) for number in range(1, spec.sets + 1)]
+    tallies = tally_sets(run)
+    run.progress("publish", _TALLIED)
+
+    def inspect(bundle: Path) -> None:
+        run.progress("publish", _WRITTEN)
+        _must_verify(bundle)
+
     write_bundle(
         run.out,
         published,
         synthetic=files,
-        tallies=tally_sets(run),
-        inspect=_must_verify,
+        tallies=tallies,
+        inspect=inspect,
         sign=run.ledger.sign,
     )
 

@@ -22,6 +22,10 @@ from tasks.support.run_folder import RunFolder, write_atomically
 if TYPE_CHECKING:
     from dp_core.methods.reconstruction.reconstructor import Model
 
+LEARNT = 7
+"""What posterior models share takes as long as so many draws (`dp_core.spec.duration.stage_work`).
+"""
+
 
 @stage("reconstruct")
 def reconstruct(run: Run) -> Mapping[str, object]:
@@ -35,11 +39,13 @@ def reconstruct(run: Run) -> Mapping[str, object]:
     selections = read_selections(run)
     if run.spec.mode == "posterior":
         require_own_dependences(run, selections)
+    # The first of several posterior models waits for what all of them share.
+    learnt = LEARNT if run.spec.mode == "posterior" else 0
     public_rows = rows if is_public and isinstance(rows, int) else None
     for number, model in fits(run.plan, released, selections, rows=public_rows):
         _write_tables(model_file(run, number), model.tables)
         fitted.append({"number": number, "rows": model.rows})
-        run.progress("reconstruct", len(fitted) / len(numbers))
+        run.progress("reconstruct", (learnt + len(fitted)) / (learnt + len(numbers)))
     return {"models": fitted}
 
 

@@ -15,6 +15,7 @@ from dp_core.spec.plan import Plan
 from flows.cli.missing_packages import require_pipeline
 from tasks.ledger.reservations import Reservation
 from tasks.run.home import home, open_ledger
+from tasks.run.machine_note import calibrate
 from tasks.support.run_folder import FAILURE, REFUSAL, RunFolder
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def make(
     from flows.engine.settings import prepare
     from flows.monitoring import log
     from flows.monitoring.announcement import heard
+    from flows.monitoring.stage_clock import expected_seconds, ticking
 
     log.direct(log_file, log_format)
     started = time.monotonic()
@@ -56,8 +58,9 @@ def make(
     end_orphans()
     mark()
     server = start_own_server()
-    shown = StageProgress(quiet=as_json or log.is_on_terminal())
-    with contextlib.closing(shown) as progress:
+    quiet = as_json or log.is_on_terminal()
+    shown = StageProgress(quiet=quiet, expected=expected_seconds(plan, home()))
+    with contextlib.closing(shown) as progress, ticking(progress.tick):
         progress.wait("Start Prefect", "its own server takes some seconds")
         from prefect.exceptions import Pause, PrefectSignal
 
@@ -96,7 +99,10 @@ def make(
         if outcomes and outcomes[-1].waits is not None:
             # The flow run succeeded, but the release waits for a person.
             raise outcomes[-1].waits
-    return published_release(home(), open_ledger(), plan, out, seconds=time.monotonic() - started)
+    seconds = time.monotonic() - started
+    # Measure the machine after the release, so that the next `plan` knows it.
+    calibrate(home())
+    return published_release(home(), open_ledger(), plan, out, seconds=seconds)
 
 
 class Stopped(KeyboardInterrupt):

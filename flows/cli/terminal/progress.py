@@ -1,10 +1,17 @@
-"""Progress on a terminal: one line per stage. Public values only."""
+"""Progress for the person who makes a release: one bar or line for each stage.
+
+How long a stage takes depends on the size of the data, so it is shown to that person only.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from dp_core.spec.duration.stage_pace import StagePace
+from flows.monitoring.stage_clock import SHORT_S, Lines
 
 WORDS = {
     "reuse": "Take the tables of the earlier release",
@@ -27,11 +34,30 @@ WORDS = {
 
 
 class StageProgress:
-    """Shows which stage is running and how far it is: bars on a terminal, lines elsewhere."""
+    """Shows which stage is running, how far it is and how long it will still take.
 
-    def __init__(self, *, quiet: bool) -> None:
+    On a terminal it shows bars. Elsewhere it writes a line for each stage that ends, and a line
+    about every ten seconds of a stage that takes longer than five.
+    """
+
+    def __init__(
+        self,
+        *,
+        quiet: bool,
+        expected: Mapping[str, float] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Show nothing yet.
+
+        Args:
+            quiet: Whether to show nothing at all.
+            expected: Forecast seconds by name of the stage; None (the default) without a forecast.
+            now: Clock in seconds; others are for tests.
+        """
         self._quiet = quiet
         self._live = sys.stderr.isatty() and not quiet
+        self._now = now
+        self._pace, self._lines = StagePace(expected or {}, now=now), Lines()
         self._started: dict[str, float] = {}
         self._bars: dict[str, int] = {}
         self._ended: set[str] = set()
@@ -45,12 +71,13 @@ class StageProgress:
         if self._live:
             bar = self._bar()
             bar.console.print(f"[dim]{words}: {why}[/dim]")
-            self._waiting = bar.add_task(words, total=None)
+            self._waiting = bar.add_task(words, total=None, left="")
         else:
             sys.stderr.write(f"{words}: {why}\n")
 
     def update(self, stage: str, done: float) -> None:
         """Show that a stage is `done`, 0 to 1."""
+        self._pace.update(stage, done)
         if self._quiet or stage == "identify":
             return
         words = WORDS.get(stage, stage)
@@ -60,13 +87,27 @@ class StageProgress:
                 bar.update(self._waiting, total=1.0, completed=1.0)
                 self._waiting = None
             if stage not in self._bars:
-                self._bars[stage] = bar.add_task(words, total=1.0)
-            bar.update(self._bars[stage], completed=min(done, 1.0))
+                self._bars[stage] = bar.add_task(words, total=1.0, left="")
+            left = {"left": ""} if done >= 1.0 else {}
+            bar.update(self._bars[stage], completed=min(done, 1.0), **left)
             return
-        started = self._started.setdefault(stage, time.monotonic())
+        started = self._started.setdefault(stage, self._now())
         if done >= 1.0 and stage not in self._ended:
             self._ended.add(stage)
-            sys.stderr.write(f"  {words}: {time.monotonic() - started:.1f} s\n")
+            sys.stderr.write(f"  {words}: {self._now() - started:.1f} s\n")
+
+    def tick(self) -> None:
+        """Show how far the running stage is; call it about every second, from any thread."""
+        moment = self._pace.moment()
+        if self._quiet or moment is None or moment.stage == "identify":
+            return
+        if self._live:
+            if moment.stage in self._bars and moment.seconds >= SHORT_S:
+                self._bar().update(self._bars[moment.stage], left=moment.in_words())
+        elif self._lines.due(moment):
+            words = WORDS.get(moment.stage, moment.stage)
+            sys.stderr.write(f"  {words}: {moment.in_words()}\n")
+            sys.stderr.flush()
 
     def close(self) -> None:
         """Leave the terminal as it was."""
@@ -83,6 +124,7 @@ class StageProgress:
                 TextColumn("{task.description:<34}"),
                 BarColumn(bar_width=24),
                 TimeElapsedColumn(),
+                TextColumn("{task.fields[left]}", style="dim"),
                 console=Console(stderr=True, highlight=False),
             )
             progress.start()

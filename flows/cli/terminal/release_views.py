@@ -9,6 +9,7 @@ from rich.console import Console
 
 from dp_core.display.page_text import fact, sentence, table_of
 from dp_core.schema.privacy import unit_words
+from dp_core.spec.duration.stage_pace import span
 from dp_core.spec.presets import PRESETS
 from flows.answers.amounts import unit_of
 from flows.cli.terminal.view_parts import (
@@ -95,8 +96,20 @@ def plan(console: Console, plan: PlanAnswer) -> None:
         sentence(console, text)
     if plan.memory_bytes is not None:
         console.print(f"Memory for reconstruction and synthesis: about {_size(plan.memory_bytes)}.")
+    sentence(console, _time(plan))
     console.print(f"Plan {plan.plan_hash}")
     _account(console, plan)
+
+
+def _time(plan: PlanAnswer) -> str:
+    """Return how long the release takes, and the stages that take longer than a second."""
+    if plan.time is None:
+        return "Time: not forecast, because the schema has no rows_about."
+    long = {stage: seconds for stage, seconds in plan.time.stages.items() if seconds >= 1}
+    named = ", ".join(f"{stage} {span(seconds)}" for stage, seconds in long.items())
+    return f"Time on this machine: about {span(plan.time.seconds)}" + (
+        f" ({named})." if named else "."
+    )
 
 
 def _remarks(plan: PlanAnswer) -> Iterator[str]:
@@ -327,7 +340,10 @@ def _statuses(console: Console, answer: answers.AllStatuses) -> None:
         epsilon, charged = number(item.reserved.epsilon), f"{item.spent_part:.0%}"
         if item.measurements:
             charged = f"tables of {item.measurements}"
-        table.add_row(item.release, item.account, epsilon, charged, item.state)
+        state = item.state
+        if item.running:
+            state += f", {item.running.stage} {item.running.in_words}"
+        table.add_row(item.release, item.account, epsilon, charged, state)
     console.print(table)
     if answer.needs:
         console.print("\n[bold]Needs a person[/bold]")
@@ -363,6 +379,8 @@ def status(console: Console, answer: answers.ReleaseStatus) -> None:
         holder = answer.holder
         process = f"process {holder.process} on {holder.host} since {holder.since}"
         fact(console, "Running", f"{process}; its lease ends {holder.lease_ends} unless renewed")
+    if answer.running:
+        fact(console, "Stage", f"{answer.running.stage}: {answer.running.in_words}")
     if answer.charges and not answer.here and answer.outcome is None:
         fact(
             console,

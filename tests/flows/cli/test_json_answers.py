@@ -30,7 +30,11 @@ def masked(text: str, folder: Path, *, noisy: bool) -> object:
 
     def mask(value: object) -> object:
         if isinstance(value, dict):
-            return [[key, mask(part)] for key, part in value.items()]
+            return [
+                # Another machine takes another time.
+                [key, list(part) if key == "time" and part else mask(part)]
+                for key, part in value.items()
+            ]
         if isinstance(value, list):
             return [mask(part) for part in value]
         if isinstance(value, float):

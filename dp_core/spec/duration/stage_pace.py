@@ -1,0 +1,127 @@
+"""How far the running stage of a release is, and how long it will still take."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+TRUSTED = 0.25
+"""Part of a stage after which only its own pace counts, and no longer the forecast."""
+
+ENOUGH_S = 1.0
+"""Forecast seconds of the finished stages from which they correct the forecast of the next."""
+MOST_WRONG = 10.0
+"""Largest factor of that correction, in both directions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """How far a running stage is. For staff: durations depend on the size of the data.
+
+    Attributes:
+        stage: Name of the stage.
+        done: Expected part of its time that has passed, 0 to 1; if the stage takes longer than
+            expected, the part that it last reported.
+        seconds: Seconds since its begin.
+        left: Expected seconds until its end; None if that is unknown, or if the stage takes longer
+            than expected.
+    """
+
+    stage: str
+    done: float
+    seconds: float
+    left: float | None
+
+    @property
+    def percent(self) -> int:
+        """The part that is done, in percent, rounded down."""
+        return int(100 * self.done)
+
+    def in_words(self) -> str:
+        """Return the part that is done, and the time left.
+
+        >>> Moment("synthesize", 0.4, 30.0, 41.0).in_words()
+        '40 %, about 40 s left'
+        """
+        if self.left is None:
+            return f"{self.percent} % after {span(self.seconds)}"
+        return f"{self.percent} %, about {span(self.left)} left"
+
+
+class StagePace:
+    """Follows the stages of a release.
+
+    The time left combines the forecast with the pace that the stage had so far. The more of the
+    stage is done, the more its own pace counts. The forecast of a stage is corrected by how much
+    longer than forecast the stages before it took, as on a machine that does other work too.
+    """
+
+    def __init__(
+        self, expected: Mapping[str, float], *, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin with a forecast.
+
+        Args:
+            expected: Expected seconds by name of the stage; stages may be missing.
+            now: Clock in seconds; others are for tests.
+        """
+        self._expected, self._now = dict(expected), now
+        self._began: dict[str, float] = {}
+        self._running: str | None = None
+        self._done = self._heard = 0.0
+        self._took = self._foreseen = 0.0
+
+    def update(self, stage: str, done: float) -> None:
+        """Note that a stage is `done`, 0 to 1; a new stage ends the one before."""
+        now = self._now()
+        if stage != self._running:
+            self._running, self._done, self._heard = stage, 0.0, 0.0
+            self._began[stage] = now
+        self._done = min(1.0, max(self._done, done))
+        self._heard = now - self._began[stage]
+        if self._done >= 1.0:
+            self._running = None
+            if stage in self._expected:
+                self._took += self._heard
+                self._foreseen += self._expected[stage]
+
+    def moment(self) -> Moment | None:
+        """Return how far the running stage is; None between two stages."""
+        stage, done, heard = self._running, self._done, self._heard
+        if stage is None:
+            return None
+        seconds = self._now() - self._began[stage]
+        whole = self._whole(stage, done, heard)
+        if whole is None or whole <= seconds:
+            return Moment(stage, done, seconds, None)
+        return Moment(stage, seconds / whole, seconds, whole - seconds)
+
+    def _whole(self, stage: str, done: float, heard: float) -> float | None:
+        """Return the expected seconds of the whole stage."""
+        expected = self._expected.get(stage)
+        if expected is not None and self._foreseen >= ENOUGH_S:
+            expected *= min(max(self._took / self._foreseen, 1 / MOST_WRONG), MOST_WRONG)
+        if done <= 0:
+            return expected
+        own = heard / done
+        if expected is None:
+            return own
+        weight = min(1.0, done / TRUSTED)
+        return weight * own + (1 - weight) * expected
+
+
+def span(seconds: float) -> str:
+    """Return a length of time as people say it.
+
+    >>> [span(seconds) for seconds in (0.4, 7, 42, 100, 7000)]
+    ['1 s', '7 s', '40 s', '2 min', '1.9 h']
+    """
+    if seconds < 10:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 90:
+        return f"{5 * round(seconds / 5)} s"
+    if seconds < 90 * 60:
+        return f"{math.ceil(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"

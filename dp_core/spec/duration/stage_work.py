@@ -1,0 +1,245 @@
+"""The work of each stage of a release, from its plan: how often each unit cost arises.
+
+A stage reads values, counts records in tables, fits cells, moves records, or checks and writes
+sets. Each of these has a unit cost, measured by `benchmarks/time_forecast.py` on one processor of
+one machine; `Machine` says how another compares. The costs of the first use of a library, such as
+its import, belong to the stage that uses it first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
+from dp_core.schema.privacy import OCCASIONAL
+from dp_core.spec.plan import Plan
+
+LANES = 2
+"""Processors that a stage with parallel work uses well; more gain little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The work of a stage, in seconds of one processor of the machine of the unit costs.
+
+    Attributes:
+        interpreted: Seconds of interpreted code, which one processor does.
+        arrays: Seconds of array work.
+        lanes: Most processors that share the array work; 1 by default.
+    """
+
+    interpreted: float
+    arrays: float = 0.0
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The sizes that the work of a release depends on. Public.
+
+    Attributes:
+        rows: Rows of the file, by `rows_about`.
+        columns: Columns that are modelled.
+        values: Values of the file.
+        text: Whether the file is text, such as CSV, or a database table.
+        pairs: Pairs of columns.
+        cells: Cells of all pairs together.
+        tables: Noisy tables that the plan knows, or that the selection is expected to choose.
+        noisy_cells: Cells of these tables.
+        models: Fitted models.
+        sets: Synthetic sets.
+        drawn: Rows of a set.
+        fitted: Tables that a set is made to match.
+    """
+
+    rows: int
+    columns: int
+    values: int
+    text: bool
+    pairs: int
+    cells: int
+    tables: int
+    noisy_cells: int
+    models: int
+    sets: int
+    drawn: int
+    fitted: int
+
+    @property
+    def set_values(self) -> int:
+        """Values of all sets."""
+        return self.sets * self.drawn * self.columns
+
+    @property
+    def set_visits(self) -> int:
+        """Records of all sets times the tables that each is made to match."""
+        return self.sets * self.drawn * self.fitted
+
+
+def size_of(plan: Plan) -> Size:
+    """Return the sizes of a release.
+
+    Args:
+        plan: Plan of a release whose schema has `rows_about`.
+
+    Raises:
+        ValueError: if it has none.
+    """
+    spec, domain = plan.spec, plan.spec.schema.domain
+    rows = spec.schema.rows_about
+    if rows is None:
+        raise ValueError("Without rows_about the work of a release is unknown.")
+    columns = len(domain)
+    pairs = math.comb(columns, 2)
+    cells = (sum(domain.sizes) ** 2 - sum(size**2 for size in domain.sizes)) // 2
+    known = [table for table in plan.tables if table.stage == "measure"]
+    part = CHOSEN
+    if _name(spec.selector) in A_TABLE_A_COLUMN:
+        part = min(1.0, columns / max(pairs, 1))
+    chosen = len(known) or math.ceil(part * pairs)
+    noisy_cells = sum(table.cells for table in known) or math.ceil(part * cells)
+    drawn = len(drawn_pairs(domain, ())) if spec.mode == "posterior" else chosen
+    return Size(
+        rows=rows,
+        columns=columns,
+        values=rows * columns,
+        text=not _is_parquet(plan),
+        pairs=pairs,
+        cells=cells,
+        tables=chosen * plan.replicates,
+        noisy_cells=noisy_cells * plan.replicates,
+        models=0 if not spec.sets else 1 if spec.mode == "shared" else spec.sets,
+        sets=spec.sets,
+        drawn=spec.rows or rows,
+        fitted=drawn,
+    )
+
+
+CHOSEN = 0.8
+"""Part of the pairs that a selection is expected to choose."""
+A_TABLE_A_COLUMN = frozenset({"mst", "privbayes", "aim", "mwem_pgm"})
+"""Selections that choose about one table for each column instead."""
+
+
+def stage_work(plan: Plan) -> Mapping[str, Work]:
+    """Return the work of each stage of a release, in the order of the stages.
+
+    Args:
+        plan: Plan of a release whose schema has `rows_about`.
+    """
+    size, spec = size_of(plan), plan.spec
+    found = {"start": Work(START)}
+    if spec.measurements is None:
+        found |= _measuring(plan, size)
+    else:
+        found["reuse"] = Work(0.2 + 0.0015 * size.tables)
+    if spec.sets:
+        found["reconstruct"] = _reconstruct(plan, size)
+        found["synthesize"] = _synthesize(plan, size)
+        of_all, of_fitted = 0.001 * size.pairs, 0.0022 * size.fitted
+        found["check"] = Work(0.3 + of_all + of_fitted, 0.02e-6 * size.set_values)
+    found["publish"] = Work(0.3 + 0.0045 * size.fitted, 0.04e-6 * size.set_values)
+    return found
+
+
+START = 5.5
+"""Seconds of the program's imports, of Prefect and its server, and of the ledger."""
+
+
+def _measuring(plan: Plan, size: Size) -> Mapping[str, Work]:
+    """Return the work of the stages that open the data, up to the noisy tables."""
+    a_value = 0.06e-6 if size.text else 0.03e-6
+    found = {
+        "validate": Work(0.8 + 0.015 * size.columns, a_value * size.values, LANES),
+        "discretize": Work(0.01),
+        "domain": Work(0.05),
+        "count": Work(0.5 + 0.0006 * size.pairs, 0.2e-9 * size.rows * size.pairs, LANES),
+        "basics": Work(0.05),
+        "select": _select(plan, size),
+        "measure": Work(0.05 + 0.0015 * size.tables, 0.3e-6 * size.noisy_cells),
+        "analyses": Work(0.5 * len(plan.spec.analyses), 1e-6 * size.rows * len(plan.spec.analyses)),
+    }
+    left_out = {*OCCASIONAL} - {*plan.costs}
+    return {stage: work for stage, work in found.items() if stage not in left_out}
+
+
+def _is_parquet(plan: Plan) -> bool:
+    place = plan.spec.data
+    return isinstance(place, str) and place.casefold().endswith((".parquet", ".pq"))
+
+
+def _select(plan: Plan, size: Size) -> Work:
+    """Return the work of the selection, which some methods do in rounds that fit a model."""
+    name = _name(plan.spec.selector)
+    if plan.selected() is not None:
+        return Work(0.05)
+    first = Work(0.3 + 0.0008 * size.pairs, 0.2e-9 * size.rows * size.pairs)
+    if name not in ROUNDS:
+        return first
+    # Each of many rounds fits a model of all columns, whose work grows with its cells.
+    of_rounds = ROUNDS[name] * size.columns**3 * math.sqrt(size.cells / max(size.pairs, 1) / 25)
+    return Work(first.interpreted + of_rounds, first.arrays)
+
+
+def _reconstruct(plan: Plan, size: Size) -> Work:
+    """Return the work of fitting all models."""
+    if plan.spec.mode == "posterior":
+        # What is learnt from all pairs costs as much as the draws of seven sets.
+        part = (7 + size.sets) / 12
+        return Work(0.1 + 0.0055 * part * size.fitted, 12e-6 * part * size.cells)
+    cost = MODELS.get(_name(plan.spec.reconstructor), GUM)
+    return Work(
+        cost.first + size.models * cost.fit * size.tables / plan.replicates,
+        size.models * cost.cell * size.noisy_cells / plan.replicates,
+    )
+
+
+def _synthesize(plan: Plan, size: Size) -> Work:
+    """Return the work of drawing, decoding and writing all sets."""
+    cost = GUM
+    if plan.spec.mode != "posterior":
+        cost = MODELS.get(_name(plan.spec.reconstructor), GUM)
+    # The records of noise-aware sets have weights, and are drawn several times over.
+    a_value = 2.8e-6 if plan.spec.mode == "noise-aware" else cost.value
+    by_cells = 2e-6 * size.sets * size.cells if cost.visit else 0.0
+    arrays = a_value * size.set_values + cost.visit * size.set_visits + by_cells
+    return Work(0.1, arrays, LANES)
+
+
+def _name(method: object) -> str:
+    """Return the name of a method: that of its module."""
+    return type(method).__module__.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCost:
+    """Unit costs of a reconstruction method, in seconds.
+
+    Attributes:
+        first: Once, for imports and compilation.
+        fit: For each noisy table of each model.
+        cell: For each of their cells.
+        value: For each value of a set: drawn, decoded and written.
+        visit: For each record of a set and each table that it is made to match; 0 for a method
+            that draws records directly.
+    """
+
+    first: float = 0.1
+    fit: float = 0.003
+    cell: float = 2e-6
+    value: float = 0.58e-6
+    visit: float = 0.105e-6
+
+
+GUM = ModelCost()
+MODELS: Mapping[str, ModelCost] = {
+    "gum": GUM,
+    "independent": ModelCost(value=0.4e-6, visit=0.0),
+    "bayes_network": ModelCost(fit=0.001, value=0.15e-6, visit=0.0),
+}
+"""Costs of the methods that were measured; others are expected to cost as much as `gum`."""
+
+ROUNDS: Mapping[str, float] = {"aim": 0.0023, "mwem_pgm": 0.0023}
+"""Seconds of all rounds of a selection, for each triple of columns with five levels."""

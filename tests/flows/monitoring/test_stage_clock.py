@@ -1,0 +1,237 @@
+"""Who runs a release sees how far it is: in lines, in the log, and in `status`."""
+
+import contextlib
+import json
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from dp_core.errors import StageFailed
+from dp_core.spec.duration.stage_pace import Moment
+from flows.cli.terminal.progress import StageProgress
+from flows.monitoring import log, stage_clock
+from flows.monitoring.stage_clock import LINE_S, SHORT_S, Lines, followed, ticking
+from tasks.run import machine_note
+from tasks.run.home import home_id
+from tasks.run.machine_note import calibrate, machine_of
+from tasks.run.progress_note import NOTE, read_note, remove_note, write_note
+from tasks.support.run_folder import RunFolder
+from tests.dp_core.spec.duration.test_stage_pace import Clock
+from tests.flows.conftest import plainly
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = RunFolder(tmp_path, "town", "a" * 64)
+    folder.begin(spec=tmp_path / "spec.yaml", out=tmp_path / "out")
+    return folder
+
+
+# -- lines without a terminal
+
+
+def test_without_a_terminal_a_long_stage_gets_a_line_every_ten_seconds(capsys):
+    clock = Clock()
+    shown = StageProgress(quiet=False, expected={"reconstruct": 40.0}, now=clock)
+    shown.update("reconstruct", 0.0)
+    for _ in range(30):
+        clock.seconds += 1
+        shown.tick()
+    shown.update("reconstruct", 0.75)
+    clock.seconds += 6
+    shown.tick()
+    clock.seconds += 4
+    shown.update("reconstruct", 1.0)
+    shown.tick()
+    assert capsys.readouterr().err.splitlines() == [
+        "  Reconstruct a model: 12 %, about 35 s left",
+        "  Reconstruct a model: 37 %, about 25 s left",
+        "  Reconstruct a model: 62 %, about 15 s left",
+        "  Reconstruct a model: 90 %, about 4 s left",
+        "  Reconstruct a model: 40.0 s",
+    ]
+
+
+def test_a_stage_without_forecast_and_reports_says_how_long_it_has_taken(capsys):
+    clock = Clock()
+    shown = StageProgress(quiet=False, now=clock)
+    shown.update("copy", 0.0)
+    clock.seconds += 12
+    shown.tick()
+    assert capsys.readouterr().err == "  Copy the files from the store: 0 % after 10 s\n"
+
+
+def test_a_short_stage_gets_its_last_line_only(capsys):
+    clock = Clock()
+    shown = StageProgress(quiet=False, expected={"count": 1.0}, now=clock)
+    shown.update("count", 0.0)
+    clock.seconds += SHORT_S - 0.1
+    shown.tick()
+    shown.update("count", 1.0)
+    assert capsys.readouterr().err == "  Count marginals: 4.9 s\n"
+
+
+def test_quiet_shows_nothing(capsys):
+    clock = Clock()
+    shown = StageProgress(quiet=True, expected={"count": 100.0}, now=clock)
+    shown.update("count", 0.0)
+    clock.seconds += 50
+    shown.tick()
+    shown.update("count", 1.0)
+    assert capsys.readouterr().err == ""
+
+
+def test_lines_begin_anew_with_every_stage():
+    lines = Lines()
+    assert not lines.due(None)
+    assert not lines.due(Moment("count", 0.1, SHORT_S - 1, None))
+    assert lines.due(Moment("count", 0.1, SHORT_S, None))
+    assert not lines.due(Moment("count", 0.1, SHORT_S + LINE_S - 1, None))
+    assert lines.due(Moment("count", 0.1, SHORT_S + LINE_S, None))
+    assert lines.due(Moment("select", 0.1, SHORT_S, None))
+
+
+def test_ticks_go_on_after_an_error_and_end_with_the_block():
+    ticks = []
+
+    def tick():
+        ticks.append(len(ticks))
+        raise OSError("a closed terminal")
+
+    with ticking(tick, seconds=0.001):
+        while len(ticks) < 3:
+            pass
+    ended = len(ticks)
+    assert ticks == [*range(ended)]
+
+
+# -- the note in the run's folder
+
+
+def test_a_note_is_read_back_as_it_was_written(folder):
+    for left in (4.5, None):
+        moment = Moment("count", 0.25, 1.5, left)
+        write_note(folder, moment, 7)
+        assert read_note(folder, 7) == moment
+    assert (folder.public.parent / NOTE).stat().st_mode & 0o777 == 0o600
+    assert read_note(folder, 8) is None
+    remove_note(folder)
+    remove_note(folder)
+    assert read_note(folder, 7) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "null", "{", '{"version": 2}', '{"version": 1, "process": 7}']
+)
+def test_a_note_that_cannot_be_read_is_none(folder, text):
+    (folder.public.parent / NOTE).write_text(text)
+    assert read_note(folder, 7) is None
+
+
+def test_a_note_that_cannot_be_written_stops_nothing(tmp_path):
+    write_note(RunFolder(tmp_path, "none", "a" * 64), Moment("count", 0.5, 1.0, None), 7)
+    assert not (tmp_path / "runs").exists()
+
+
+def run_of(folder, told):
+    return SimpleNamespace(
+        folder=folder,
+        planned=None,
+        home=folder.path.parent.parent,
+        spec=SimpleNamespace(release="town"),
+        progress=lambda *what: told.append(what),
+    )
+
+
+def test_a_followed_run_leaves_a_note_and_log_lines_while_it_works(folder, monkeypatch, tmp_path):
+    monkeypatch.setattr(stage_clock, "TICK_S", 0.001)
+    monkeypatch.setattr(stage_clock, "SHORT_S", 0.0)
+    monkeypatch.setenv(log.FILE, str(tmp_path / "release.log"))
+    monkeypatch.setenv(log.FORMAT, "json")
+    told = []
+    run = run_of(folder, told)
+    before = run.progress
+    with contextlib.suppress(StageFailed), followed(run):
+        run.progress("count", 0.5)
+        while read_note(folder, os.getpid()) is None or not (tmp_path / "release.log").exists():
+            pass
+        assert read_note(folder, os.getpid()).stage == "count"
+        raise StageFailed("A worker of the cluster failed.")
+    assert told == [("count", 0.5)]
+    assert run.progress is before
+    assert read_note(folder, os.getpid()) is None
+    line = json.loads((tmp_path / "release.log").read_text().splitlines()[0])
+    assert (line["event"], line["stage"], line["percent"]) == ("stage-progress", "count", 50)
+    assert line["seconds"] >= 0
+
+
+def test_status_shows_how_far_the_running_stage_is(project, command):
+    from tests.flows.cli.test_ledger_commands import plan_of
+
+    with project.ledger().lease("town", home_id(project.home)) as writer:
+        reservation = writer.reserve(plan_of(project))
+        folder = RunFolder(project.home, "town", reservation.link)
+        folder.begin(spec=project.spec, out=project.out)
+        assert "running" not in command("status", "town", "--json").json
+        write_note(folder, Moment("reconstruct", 0.4, 30.2, 45.0), os.getpid())
+        assert command("status", "town", "--json").json["running"] == {
+            "stage": "reconstruct",
+            "percent": 40,
+            "seconds": 30,
+            "seconds_left": 45,
+            "in_words": "40 %, about 45 s left",
+        }
+        assert "Stage    reconstruct: 40 %, about 45 s left" in command("status", "town").out
+        assert "at work" in command("status").out
+        # A note that another process left is not of this run.
+        write_note(folder, Moment("reconstruct", 0.4, 30.2, 45.0), os.getpid() + 1)
+        assert "running" not in command("status", "town", "--json").json
+        write_note(folder, Moment("reconstruct", 0.4, 30.2, 45.0), os.getpid())
+    # Nobody works on it.
+    assert "running" not in command("status", "town", "--json").json
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_finished_release_leaves_no_duration_behind(project):
+    run = project.release(perform=plainly)
+    assert not (run.folder.public.parent / NOTE).exists()
+    assert not list(project.home.rglob("progress.json*"))
+
+
+# -- the speed of this machine
+
+
+def test_a_calibration_is_kept_and_the_fastest_measurement_counts(tmp_path, monkeypatch):
+    from dp_core.spec.duration.machine_speed import Machine
+
+    measured = iter([Machine(2.0, 1.0, 2), Machine(1.0, 3.0, 2)])
+    monkeypatch.setattr(machine_note, "measure_machine", lambda *_, **__: next(measured))
+    monkeypatch.setattr(machine_note, "threads", lambda: 2)
+    assert calibrate(tmp_path) == Machine(2.0, 1.0, 2)
+    assert calibrate(tmp_path) == machine_of(tmp_path) == Machine(1.0, 1.0, 2)
+    monkeypatch.setattr(machine_note, "threads", lambda: 3)
+    assert machine_of(tmp_path).processors == 3
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1]", '{"version": 1, "machine": {"arrays": 0}}', '{"version": 9}']
+)
+def test_a_damaged_calibration_is_measured_again(tmp_path, monkeypatch, text):
+    from dp_core.spec.duration.machine_speed import Machine
+
+    calibrate(tmp_path, times=1)
+    (kept,) = (tmp_path / machine_note.FOLDER).iterdir()
+    kept.write_text(text)
+    monkeypatch.setattr(machine_note, "measure_machine", lambda *_, **__: Machine(9.0, 9.0, 1))
+    assert machine_of(tmp_path) == Machine(9.0, 9.0, 1)
+
+
+def test_plan_measures_the_machine_and_writes_nothing(tmp_path):
+    assert machine_of(tmp_path / "no home").processors >= 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_calibration_that_cannot_be_kept_stops_nothing(tmp_path):
+    (tmp_path / machine_note.FOLDER).write_text("a file")
+    assert calibrate(tmp_path, times=1).processors >= 1
