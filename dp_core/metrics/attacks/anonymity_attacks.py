@@ -141,11 +141,11 @@ def _distinct_predicates(
 ) -> list[Predicate]:
     """Return different predicates that one synthetic record meets, at most `number`."""
     domain = synthetic.domain
-    middle = {
-        name: float(np.nanmedian(numbers))
-        for name in values.ordered
-        if not np.isnan(numbers := values.values[name][synthetic.column(name)]).all()
-    }
+    middle = {}
+    for name in values.ordered:
+        found_values = values.values[name][synthetic.column(name)]
+        if not np.isnan(found_values).all():
+            middle[name] = float(np.nanmedian(found_values))
     found: dict[tuple[object, ...], Predicate] = {}
     for _ in range(number * _MOST_TRIES):
         if len(found) == number:

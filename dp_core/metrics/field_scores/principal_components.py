@@ -53,10 +53,10 @@ def component_errors(
     """
     names, files = [], []
     for name in real.domain.columns:
-        pair = [_standardised(data, name, values) for data in (real, synthetic)]
-        if pair[0] is not None and pair[1] is not None:
+        one, other = (_standardised(data, name, values) for data in (real, synthetic))
+        if one is not None and other is not None:
             names.append(name)
-            files.append(pair)
+            files.append((one, other))
     if len(names) < 2:
         return ()
     true, drawn = (np.stack([pair[side] for pair in files], axis=1) for side in (0, 1))
