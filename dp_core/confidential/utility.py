@@ -35,10 +35,16 @@ CONFIDENTIAL = (
 )
 
 Page: TypeAlias = Callable[
-    [str, Sequence[Sequence[MarginalError]], Mapping[Clique, Sequence[float]]], str
+    [
+        str,
+        Sequence[Sequence[MarginalError]],
+        Mapping[Clique, Sequence[float]],
+        Mapping[str, object],
+    ],
+    str,
 ]
-"""Makes a page of a notice for its first line, the averages of each set, and the TVD of each table
-in each set."""
+"""Makes a page of a notice for its first line, the averages of each set, the TVD of each table in
+each set, and the scores of the sets."""
 
 _MOST_LISTED = 500
 """Most tables in the file of numbers, the worst first."""
@@ -155,20 +161,25 @@ def utility(
     return Utility(tuple(tuple(error) for error in errors), tables)
 
 
-def write_utility(folder: Path, result: Utility, page: Page) -> None:
+def write_utility(
+    folder: Path, result: Utility, page: Page, *, scores: Mapping[str, object] | None = None
+) -> None:
     """Write `utility.json` and `utility.html` into the internal folder, readable by the owner only.
 
     Args:
         folder: The internal folder; it is made if it does not exist.
         result: What is written.
         page: Makes the page for people.
+        scores: Further scores of the sets as plain values, confidential; none by default.
 
     Raises:
         StageFailed: if they cannot be written.
     """
+    found = dict(scores or {})
+    values = result.to_json() | ({"scores": found} if found else {})
     files = {
-        "utility.json": json.dumps(result.to_json(), indent=2) + "\n",
-        "utility.html": page(CONFIDENTIAL, result.sets, result.tables),
+        "utility.json": json.dumps(values, indent=2) + "\n",
+        "utility.html": page(CONFIDENTIAL, result.sets, result.tables, found),
     }
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NAME = "inference"
 """Name of the files in the internal folder, without their suffixes."""
 
-_FROM_OUTSIDE = (KeyboardInterrupt, asyncio.CancelledError, ExternalSignal, PrefectSignal)
+FROM_OUTSIDE = (KeyboardInterrupt, asyncio.CancelledError, ExternalSignal, PrefectSignal)
 """Exceptions by which a person or Prefect stops a run; the data cannot cause them."""
 
 _UNHEARD = threading.Lock()
@@ -81,13 +81,13 @@ def write_comparison(
     # written. Messages and imports of the first drawing also happen here.
     nothing = _comparison(schema, rule, stopped("The comparison stopped before its end."))
     written = _texts(nothing, name) | _picture(nothing, name)
-    with _unheard():
+    with unheard():
         try:
             real = original_values(source, schema, columns)
             agreements = compare_formulas(real, sets, formulas, schema, rule, analyse=analyse)
             found = _comparison(schema, rule, agreements)
             written = _texts(found, name) | _picture(found, name)
-        except _FROM_OUTSIDE:
+        except FROM_OUTSIDE:
             raise
         except BaseException as error:  # privacy: no error that depends on the data may leave.
             reason = f"The comparison stopped with {type(error).__name__}."
@@ -132,10 +132,10 @@ def _picture(found: Comparison, name: str) -> dict[str, bytes]:
 
 
 @contextlib.contextmanager
-def _unheard() -> Iterator[None]:
+def unheard() -> Iterator[None]:
     """Suppress all output: warnings, and messages that LAPACK writes without Python.
 
-    The output of other threads is suppressed too.
+    For what is computed from the data. The output of other threads is suppressed too.
 
     Privacy:
         Such messages appear for some files and not for others.

@@ -21,6 +21,7 @@ from dp_core.wall.stage_grant import StageGrant
 from dp_core.wall.statistics import TableChecks
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.run.internal_inference import write_comparison
+from tasks.run.internal_scores import scores_or_reason
 from tasks.run.release_run import Run
 from tasks.stages.reconstruct import read_released
 from tasks.stages.stage_task import granted_stage, stage
@@ -70,7 +71,18 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
         records=number,
         rows=number if run.spec.privacy.relation.rows_public else None,
     )
-    write_utility(run.folder.internal, result, page)
+    scores = scores_or_reason(
+        run.store,
+        [synthetic_codes(run, number) for number in range(1, run.spec.sets + 1)],
+        run.schema,
+        page.released,
+        records=number,
+        rows=page.rows,
+        mean_tvd=[
+            {error.ways: error.mean for error in errors if error.ways > 1} for errors in result.sets
+        ],
+    )
+    write_utility(run.folder.internal, result, page, scores=scores)
     run.progress("check", _COMPARED)
     _compare_inference(run)
     return _public_facts(run, tallies, [figure.to_json(number) for figure in charged])

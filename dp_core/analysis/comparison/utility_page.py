@@ -13,13 +13,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dp_core.analysis.evaluation.page_template import page_environment
 from dp_core.bundle.quality.pair_noise import PairNoise, State, pair_noise, pair_states
 from dp_core.bundle.quality.pooled_release import pool_release
 from dp_core.bundle.report.pictures.heat_map import (
     HeatMap,
     Square,
     heat_map,
-    short_percent,
     shown_columns,
 )
 from dp_core.metrics.marginal_error import MarginalError
@@ -88,6 +88,7 @@ class UtilityPage:
         notice: str,
         sets: Sequence[Sequence[MarginalError]],
         tables: Mapping[Clique, Sequence[float]],
+        scores: Mapping[str, object],
     ) -> str:
         """Return the page as HTML; its first line is the notice.
 
@@ -95,6 +96,7 @@ class UtilityPage:
             notice: Who may see it.
             sets: Average error of each set over tables of 1, 2 and 3 columns.
             tables: For each table, its TVD in each set.
+            scores: Scores of the sets, from `analysis.evaluation.release_scores`; may be empty.
         """
         columns = self.schema.domain.columns
         states = pair_states(self.released, columns) if len(columns) > 1 else {}
@@ -118,6 +120,7 @@ class UtilityPage:
             title=self.title,
             means=_averages(sets),
             sets=sets,
+            scores=scores,
             maps=maps,
             classes=sorted({each for _, _, drawn in maps for each in drawn.classes}),
             worst=[_worst(pair, tables[pair], promised[pair]) for pair in worst],
@@ -194,18 +197,5 @@ def _averages(sets: Sequence[Sequence[MarginalError]]) -> list[tuple[int, float]
 
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    import dp_core.bundle.report as report
-
-    folders = [Path(__file__).parent, Path(str(report.__file__)).parent]
-    environment = Environment(
-        loader=FileSystemLoader(folders, encoding="utf-8"),
-        autoescape=True,  # titles and names are whatever the schema says
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["short"] = lambda value: short_percent(value / 100)
+    environment = page_environment(Path(__file__).parent)
     return environment.get_template("utility_page.html.jinja")

@@ -356,7 +356,7 @@ def internal(release, tmp_path) -> Callable[[dict[tuple[str, ...], tuple[float, 
         )
         sets = [[MarginalError(2, 0.1, 0.5, ("sex", "age"), 6, 0)]] * 2
         path = tmp_path / "utility.html"
-        path.write_text(made(CONFIDENTIAL, sets, errors), encoding="utf-8")
+        path.write_text(made(CONFIDENTIAL, sets, errors, {}), encoding="utf-8")
         return path
 
     return write

@@ -1,0 +1,45 @@
+"""The templates of pages that show scores, and the filters they use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dp_core.analysis.evaluation.score_table import score_rows
+from dp_core.bundle.report.pictures.heat_map import short_percent
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def page_environment(*folders: Path) -> Environment:
+    """Return an environment with the templates of this room, of the report and of other folders.
+
+    Args:
+        folders: Folders of further templates, which are searched first.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    import dp_core.bundle.report as report
+
+    every = [*folders, Path(__file__).parent, Path(str(report.__file__)).parent]
+    environment = Environment(
+        loader=FileSystemLoader(every, encoding="utf-8"),
+        autoescape=True,  # titles and names are whatever the schema says
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["short"] = lambda value: short_percent(value / 100)
+    environment.filters["score_rows"] = _rows
+    environment.filters["number"] = _number
+    return environment
+
+
+def _rows(scores: Any) -> Any:
+    return score_rows(scores["mean"], scores["resample"])
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"

@@ -1,0 +1,149 @@
+"""What each score means, and how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Style = Literal["score", "share", "number", "times"]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One headline number.
+
+    Attributes:
+        name: Key in JSON.
+        label: Name in tables.
+        best: What a perfect copy of the file has.
+        style: How the number is written.
+        meaning: One sentence.
+    """
+
+    name: str
+    label: str
+    best: str
+    style: Style
+    meaning: str
+
+
+SCORES: tuple[Score, ...] = (
+    Score("k_marginal", "k-marginal, pairs", "1000", "score", "NIST: 1000 (1 - mean 2-way TVD)"),
+    Score("k_marginal_3", "k-marginal, triples", "1000", "score", "the same, at most 300 triples"),
+    Score(
+        "worst_density",
+        "univariate, worst column",
+        "0",
+        "number",
+        "sum of absolute differences of densities, at most 2",
+    ),
+    Score(
+        "propensity",
+        "propensity MSE",
+        "0",
+        "number",
+        "mean squared error of a tree of depth 5 that tells sets from file; .25 if it tells all",
+    ),
+    Score(
+        "propensity_ratio",
+        "propensity ratio",
+        "1",
+        "times",
+        "the same over its mean with permuted labels",
+    ),
+    Score("pearson", "Pearson correlations", "0", "number", "mean absolute difference"),
+    Score("kendall", "Kendall correlations", "0", "number", "mean absolute difference of tau-b"),
+    Score(
+        "components",
+        "principal components",
+        "0",
+        "number",
+        "largest distance of Kolmogorov and Smirnov along the file's first five components",
+    ),
+    Score(
+        "slope",
+        "slopes by group",
+        "0",
+        "number",
+        "largest difference of regression slopes, in units of the outcome per unit of the"
+        " predictor",
+    ),
+    Score("contradictions", "contradictions", "0", "share", "records that break a structural zero"),
+    Score(
+        "new_pairs",
+        "new pairs of levels",
+        "0",
+        "share",
+        "records with a pair of levels that the file does not have",
+    ),
+    Score(
+        "unique_matched",
+        "unique exact matches",
+        "compare",
+        "share",
+        "records that occur once in the file and also in the set, of those that occur once",
+    ),
+    Score(
+        "apparent",
+        "apparent matches",
+        "compare",
+        "share",
+        "file's records with a set's record that agrees in the quasi-identifiers, both unique",
+    ),
+    Score(
+        "apparent_agreement",
+        "agreement of apparent matches",
+        "compare",
+        "share",
+        "other columns in which the two agree, mean",
+    ),
+    Score(
+        "subgroups",
+        "worst over best subgroup",
+        "1",
+        "times",
+        "ratio of errors of the levels of a column, the most unequal column",
+    ),
+    Score(
+        "subgroup_excess",
+        "subgroup over prediction",
+        "1",
+        "times",
+        "largest error of a level over what noise and drawing predict",
+    ),
+)
+"""In the order of the table."""
+
+
+def score_rows(
+    found: Mapping[str, float | None], reference: Mapping[str, float | None]
+) -> list[tuple[Score, str, str]]:
+    """Return the rows of the table: the score, the sets' mean, and that of a resample.
+
+    Args:
+        found: Headline numbers of the sets.
+        reference: The same of a resample of the file.
+    """
+    return [
+        (one, shown(one, found.get(one.name)), shown(one, reference.get(one.name)))
+        for one in SCORES
+        if found.get(one.name) is not None
+    ]
+
+
+def shown(score: Score, value: float | None) -> str:
+    """Return a number as it is written; a dash for None.
+
+    >>> shown(SCORES[0], 987.65), shown(SCORES[9], 0.0123), shown(SCORES[4], 1.234)
+    ('988', '1.2 %', '1.2')
+    """
+    if value is None:
+        return "–"
+    if score.style == "score":
+        return f"{value:.0f}"
+    if score.style == "share":
+        return f"{100 * value:.1f} %"
+    if score.style == "times":
+        return f"{value:.1f}"
+    return f"{value:.4f}" if abs(value) < 10 else f"{value:,.0f}"

@@ -1,0 +1,40 @@
+"""What the codes of a file mean to scores that need an order or a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.tables.domain import Domain
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CodeValues:
+    """Numbers that the codes of ordered columns stand for.
+
+    Attributes:
+        domain: All columns.
+        values: For each column whose codes have an order, the number of each code, shape (size,);
+            NaN for the code that means missing. Other columns are nominal.
+    """
+
+    domain: Domain
+    values: Mapping[str, NDArray[np.float64]]
+
+    def __post_init__(self) -> None:
+        for name, numbers in self.values.items():
+            if numbers.shape != self.domain.project((name,)).sizes:
+                raise ValueError(f"Column {name!r} has not one number for each code.")
+
+    @property
+    def ordered(self) -> tuple[str, ...]:
+        """The columns with an order, in the order of the domain."""
+        return tuple(name for name in self.domain.columns if name in self.values)
+
+    @property
+    def nominal(self) -> tuple[str, ...]:
+        """The columns without one."""
+        return tuple(name for name in self.domain.columns if name not in self.values)

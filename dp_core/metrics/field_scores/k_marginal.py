@@ -1,0 +1,82 @@
+"""NIST's k-marginal score, and the size of a sample of the real file that would score as much.
+
+For each table of k columns, SDNist adds up the absolute differences of densities d, at most 2. The
+score is 1000 (2 - mean d) / 2: 1000 for equal files, 0 for files without a common cell. As d is
+twice the total variation distance, it is 1000 (1 - mean TVD).
+
+Source: SDNist 2.4, `sdnist/metrics/kmarginal.py` (all pairs of columns), which goes back to Sergey
+Pogodin's score of the NIST temporal map challenge (three columns at a time). Both are computed:
+all pairs, and at most 300 triples. SDNist first puts numbers into bins; here they are in those of
+the schema.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dp_core.metrics.marginal_error import average_tvd
+from dp_core.tables.dataset import Dataset
+
+SAMPLES: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+"""Shares of the real file with which a score is compared."""
+_SEED = 20_261_123
+
+
+def k_marginal_score(mean_tvd: float) -> float:
+    """Return the score of files whose tables of k columns have this average TVD.
+
+    >>> k_marginal_score(0.25)
+    750.0
+    """
+    return 1000 * (1 - mean_tvd)
+
+
+def sample_scores(
+    real: Dataset, *, ways: int = 2, shares: Sequence[float] = SAMPLES
+) -> dict[float, float]:
+    """Return the scores of simple random samples of the real file: sampling error alone.
+
+    Args:
+        real: The real file, not empty.
+        ways: Columns per table; 2 by default, as in SDNist.
+        shares: Shares of the records, above 0 and at most 1. Each sample contains the smaller ones.
+
+    Returns:
+        The score of each share, against the whole file.
+    """
+    order = np.random.default_rng(_SEED).permutation(real.rows)
+    found = {}
+    for share in shares:
+        part = np.sort(order[: max(1, round(share * real.rows))])
+        drawn = Dataset(real.domain, np.ascontiguousarray(real.codes[:, part]))
+        found[share] = k_marginal_score(average_tvd(real, drawn, ways).mean)
+    return found
+
+
+def equivalent_sample(score: float, samples: dict[float, float]) -> float | None:
+    """Return the share of the real file whose random sample has about this score.
+
+    Between two shares it is interpolated; the score of the whole file is 1000.
+
+    Args:
+        score: k-marginal score of a synthetic file.
+        samples: Scores of samples, from `sample_scores`.
+
+    Returns:
+        The share, at most 1; None if the score is below that of the smallest sample, or NaN.
+
+    >>> equivalent_sample(850.0, {0.1: 800.0, 0.2: 900.0})
+    0.15
+    """
+    points = [*sorted(samples.items()), (1.0, 1000.0)]
+    if math.isnan(score) or score < points[0][1]:
+        return None
+    for (low, below), (high, above) in itertools.pairwise(points):
+        if below <= score <= above:
+            share = low + (high - low) * (score - below) / (above - below or 1.0)
+            return round(share, 12)
+    return 1.0

@@ -1,0 +1,143 @@
+"""Real records that a synthetic file repeats: unique exact matches, and apparent matches.
+
+A **unique exact match** is a record that occurs once in the real file and also in the synthetic
+one. An **apparent match** is a pair of a real and a synthetic record that agree in some
+quasi-identifiers and are both unique by them: it looks like a re-identification. The share of the
+other columns in which the two agree says whether it is one.
+
+Source: SDNist 2.4, `sdnist/metrics/unique_exact_matches.py` and `apparent_match_dist.py`. Neither
+measures privacy: a file that was drawn from the population again has such matches too. So compare
+them with those of a resample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.tables.dataset import Dataset
+
+_MOST = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class ExactMatches:
+    """Unique real records and those of them that are in the synthetic file.
+
+    Attributes:
+        unique: Real records that occur once.
+        matched: Those of them that occur in the synthetic file.
+        records: Real records.
+    """
+
+    unique: int
+    matched: int
+    records: int
+
+    @property
+    def unique_share(self) -> float:
+        """Share of the real records that occur once."""
+        return self.unique / self.records if self.records else 0.0
+
+    @property
+    def matched_share(self) -> float:
+        """Share of them that occur in the synthetic file; 0 if there are none."""
+        return self.matched / self.unique if self.unique else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ApparentMatches:
+    """Pairs of records that are unique by the quasi-identifiers and agree in them.
+
+    Attributes:
+        quasi: The quasi-identifiers.
+        matches: Number of pairs.
+        records: Real records.
+        agreement: Number of pairs by the percentage of the other columns in which they agree, in
+            ten classes: [0, 10), ..., [90, 100], percent.
+        mean_agreement: Mean percentage of these columns, 0 to 100; 0 without pairs.
+    """
+
+    quasi: tuple[str, ...]
+    matches: int
+    records: int
+    agreement: tuple[int, ...]
+    mean_agreement: float
+
+    @property
+    def share(self) -> float:
+        """Share of the real records with an apparent match."""
+        return self.matches / self.records if self.records else 0.0
+
+
+def record_keys(files: Sequence[Dataset], columns: Sequence[str]) -> list[NDArray[np.int64]]:
+    """Return one number for each record, equal for records that agree in these columns.
+
+    Args:
+        files: Datasets of one domain.
+        columns: Columns that count.
+
+    Returns:
+        For each file an array of shape (rows,).
+    """
+    domain = files[0].domain
+    keys = np.zeros(sum(data.rows for data in files), dtype=np.int64)
+    states = 1
+    for name in columns:
+        (size,) = domain.project((name,)).sizes
+        if states * size > _MOST:
+            # Number the different keys anew; there are at most as many as records.
+            _, keys = np.unique(keys, return_inverse=True)
+            states = keys.size
+        keys = keys * size + np.concatenate([data.column(name) for data in files])
+        states *= size
+    return np.split(keys, np.cumsum([data.rows for data in files])[:-1])
+
+
+def unique_exact_matches(real: Dataset, synthetic: Dataset) -> ExactMatches:
+    """Return how many records that occur once in the real file are in the synthetic one.
+
+    Args:
+        real: The real file.
+        synthetic: The synthetic file of the same domain.
+    """
+    true, drawn = record_keys((real, synthetic), real.domain.columns)
+    once = _unique(true)[0]
+    return ExactMatches(once.size, int(np.isin(once, drawn).sum()), real.rows)
+
+
+def apparent_matches(real: Dataset, synthetic: Dataset, quasi: Sequence[str]) -> ApparentMatches:
+    """Return the apparent matches by some quasi-identifiers, and how far they agree.
+
+    Args:
+        real: The real file.
+        synthetic: The synthetic file of the same domain.
+        quasi: The quasi-identifiers, columns of the domain, at least one.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if not quasi:
+        raise ValueError("Apparent matches need at least one quasi-identifier.")
+    true, drawn = record_keys((real, synthetic), quasi)
+    (keys, places), (others, drawn_places) = _unique(true), _unique(drawn)
+    _, first, second = np.intersect1d(keys, others, assume_unique=True, return_indices=True)
+    left = [name for name in real.domain.columns if name not in quasi]
+    agreed = np.zeros(first.size)
+    for name in left:
+        agreed += real.column(name)[places[first]] == synthetic.column(name)[drawn_places[second]]
+    percent = 100 * agreed / len(left) if left else np.full(first.size, 100.0)
+    classes = np.bincount(np.minimum(percent // 10, 9).astype(np.int64), minlength=10)
+    mean = float(percent.mean()) if first.size else 0.0
+    return ApparentMatches(
+        tuple(quasi), int(first.size), real.rows, tuple(int(one) for one in classes), mean
+    )
+
+
+def _unique(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Return the keys that occur once, ascending, and the record of each."""
+    found, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    return found[counts == 1], first[counts == 1]

@@ -1,0 +1,94 @@
+"""Scores of the sets against the confidential file, for staff only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tasks.run.internal_inference import FROM_OUTSIDE, unheard
+
+if TYPE_CHECKING:
+    from dp_core.confidential.code_store import CodeStore
+    from dp_core.metrics.field_scores.file_scores import ScoredColumns
+    from dp_core.schema.definition import Schema
+    from dp_core.tables.dataset import Dataset
+    from dp_core.wall.released import Released
+
+_SEED = 20_261_128
+
+
+def scores_or_reason(
+    file: CodeStore,
+    sets: Sequence[CodeStore],
+    schema: Schema,
+    released: Sequence[Released],
+    *,
+    records: float,
+    rows: float | None,
+    asked: ScoredColumns | None = None,
+    mean_tvd: Sequence[Mapping[int, float]] | None = None,
+) -> dict[str, object]:
+    """Return the scores of the sets, for the internal folder. CONFIDENTIAL.
+
+    Args:
+        file: Codes of the confidential file, in those of `schema`.
+        sets: Codes of each set.
+        schema: Schema of these codes; on a grid, scores are in its own bins.
+        released: Everything that was measured.
+        records: Public or estimated number of records.
+        rows: Number of records if it is public, otherwise None.
+        asked: Columns of the scores that need some; by default a public rule chooses.
+        mean_tvd: For each set its average TVD by number of columns, if it is known already.
+
+    Returns:
+        The scores; without sets nothing; if they cannot be computed, the reason under `problem`.
+
+    Privacy:
+        Whether a score can be computed may depend on one record. So nothing is printed, and no
+        error is raised because of the data.
+    """
+    from dp_core.analysis.evaluation.release_scores import expected_noise, score_sets
+    from dp_core.metrics.field_scores.file_scores import default_columns
+
+    if not sets:
+        return {}
+    with unheard():
+        try:
+            own = schema.coarse or schema
+            chosen = asked or default_columns(own.domain)
+            noise = expected_noise(own, released, chosen.by, records=records, rows=rows)
+            real, *drawn = (read_sample(store, schema) for store in (file, *sets))
+            return score_sets(real, drawn, own, asked=chosen, noise=noise, mean_tvd=mean_tvd)
+        except FROM_OUTSIDE:
+            raise
+        except BaseException as error:  # privacy: no error that depends on the data may leave.
+            return {"problem": f"The scores stopped with {type(error).__name__}."}
+
+
+def read_sample(store: CodeStore, schema: Schema, *, most: int | None = None) -> Dataset:
+    """Return a simple random sample of a store's records, with a fixed seed. CONFIDENTIAL.
+
+    Args:
+        store: A code store.
+        schema: Schema of its codes; from a grid, they are brought to the schema's own bins.
+        most: Largest number of records; as many as scores use by default.
+    """
+    from dp_core.metrics.field_scores.file_scores import MOST_RECORDS
+    from dp_core.schema.grid import Coarsening
+    from dp_core.tables.dataset import Dataset
+
+    number = min(store.rows, MOST_RECORDS if most is None else most)
+    places = np.sort(np.random.default_rng(_SEED).choice(store.rows, number, replace=False))
+    pieces, start = [], 0
+    for chunk in range(store.chunks):
+        columns = store.read(chunk)
+        rows = len(columns[0]) if columns else 0
+        inside = places[(places >= start) & (places < start + rows)] - start
+        # Only the pages that hold these records are read.
+        pieces.append(np.stack([column[inside].astype(np.uint16) for column in columns]))
+        start += rows
+    codes = np.ascontiguousarray(np.concatenate(pieces, axis=1))
+    data = Dataset(schema.domain, codes)
+    return data if schema.coarse is None else Coarsening(schema).dataset(data)
