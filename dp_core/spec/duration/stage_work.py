@@ -175,12 +175,12 @@ def _select(plan: Plan, size: Size) -> Work:
     name = _name(plan.spec.selector)
     if plan.selected() is not None:
         return Work(0.05)
-    first = Work(0.3 + 0.0008 * size.pairs, 0.2e-9 * size.rows * size.pairs)
+    first = 0.3 + 0.0008 * size.pairs
     if name not in ROUNDS:
-        return first
+        return Work(first)
     # Each of many rounds fits a model of all columns, whose work grows with its cells.
     of_rounds = ROUNDS[name] * size.columns**3 * math.sqrt(size.cells / max(size.pairs, 1) / 25)
-    return Work(first.interpreted + of_rounds, first.arrays)
+    return Work(first + of_rounds)
 
 
 def _reconstruct(plan: Plan, size: Size) -> Work:
