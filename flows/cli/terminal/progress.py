@@ -122,7 +122,8 @@ class StageProgress:
         if self._progress is None:
             progress = Progress(
                 TextColumn("{task.description:<34}"),
-                BarColumn(bar_width=24),
+                # All columns fit in 80 characters.
+                BarColumn(bar_width=14),
                 TimeElapsedColumn(),
                 TextColumn("{task.fields[left]}", style="dim"),
                 console=Console(stderr=True, highlight=False),
