@@ -138,7 +138,9 @@ def stage_work(plan: Plan) -> Mapping[str, Work]:
     if spec.sets:
         found["reconstruct"] = _reconstruct(plan, size)
         found["synthesize"] = _synthesize(plan, size)
-        of_all, of_fitted = 0.001 * size.pairs, 0.0022 * size.fitted
+        # The scores compare every pair with the file, in each set.
+        of_all = (0.001 + 0.0018 * size.sets) * size.pairs
+        of_fitted = 0.0022 * size.fitted
         found["check"] = Work(0.3 + of_all + of_fitted, 0.02e-6 * size.set_values)
     found["publish"] = Work(0.3 + 0.0045 * size.fitted, 0.04e-6 * size.set_values)
     return found
