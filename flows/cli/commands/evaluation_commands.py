@@ -1,0 +1,117 @@
+"""`compare`: several methods on public data. `evaluate`: a release against its file, for staff."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dp_core.display.answer import Answer
+from dp_core.documents.typed_text import plain_text
+from flows.cli.command_parts import PATH, answering, cli, json_wanted, this_home
+from flows.cli.completion import METHOD
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from flows.answers.comparison_answers import ComparisonAnswer
+
+
+@cli.command("compare")
+@click.argument("specs", nargs=-1, type=PATH, metavar="SPEC...")
+@click.option("--public-data", is_flag=True, help="Declare that the data is public; required.")
+@click.option("--by", metavar="NAME", help="Who declares it public; required.")
+@click.option("--reason", metavar="TEXT", help="Why it is public; required.")
+@click.option("--out", metavar="DIR", type=PATH, help="Folder for tables and plots.")
+@click.option(
+    "--method",
+    "methods",
+    type=METHOD,
+    multiple=True,
+    metavar="NAME",
+    help="Preset to compare; repeatable.",
+)
+@click.option(
+    "--epsilon", "epsilons", multiple=True, metavar="E", help="Epsilon to compare; repeatable."
+)
+@click.option("--runs", default="3", metavar="N", help="Runs of each method and epsilon; 3.")
+@click.option("--target", metavar="COLUMN", help="Column for classifiers to predict.")
+@click.option(
+    "--group", "groups", multiple=True, metavar="COLUMN", help="Error by level; repeatable."
+)
+@click.option("--attacks", is_flag=True, help="Attack each method; records are held out.")
+@click.option("--formula", "formulas", multiple=True, metavar="F", help="Regression; repeatable.")
+@click.option("--hold-out", metavar="SHARE", help="Share of records no method sees; 0.2.")
+@click.option("--seed", metavar="S", help="Seed of the first run; default: the spec's.")
+@click.option("--jobs", default="1", metavar="N", help="Parallel runs; 1.")
+@click.option("--limit", default="1800", metavar="SECONDS", help="Time limit of a run; 1800.")
+@answering("comparison_views.compared")
+def compare(**options: Any) -> ComparisonAnswer:
+    """Compare methods on public data; nothing is charged.
+
+    Runs each spec with each --method and --epsilon several times. A bootstrap of the file and
+    `independent` are the references. Repeat the command to continue an interrupted comparison.
+    """
+    from flows.comparison.comparison_request import request_of
+
+    request = request_of(**options)
+    from flows.comparison.comparison import compare as carry_out
+    from flows.comparison.comparison_progress import ComparisonProgress
+    from flows.engine.settings import prepare
+
+    prepare(this_home())
+    return carry_out(request, ComparisonProgress(quiet=json_wanted()))
+
+
+@dataclass(frozen=True, slots=True)
+class InternalEvaluation(Answer):
+    """Where the evaluation is."""
+
+    release: str
+    internal: Path
+
+
+def _print(_: Console, answer: InternalEvaluation) -> None:
+    click.echo(f"Result: {answer.internal} (confidential, for staff)")
+
+
+@cli.command("evaluate")
+@click.argument("folder", metavar="DIR", type=PATH)
+@click.option(
+    "--group", "groups", multiple=True, metavar="COLUMN", help="Error by level; repeatable."
+)
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="COLUMN",
+    help="Column for classifiers to predict; repeatable.",
+)
+@click.option("--quasi", multiple=True, metavar="COLUMN", help="Quasi-identifier; repeatable.")
+@click.option("--line", metavar="Y~X", help="Regression line to compare by group.")
+@click.option("--attacks", is_flag=True, help="Attack the method; takes minutes.")
+@answering(_print)
+def evaluate(
+    folder: Path,
+    groups: tuple[str, ...],
+    targets: tuple[str, ...],
+    quasi: tuple[str, ...],
+    line: str | None,
+    attacks: bool,
+) -> InternalEvaluation:
+    """Compare a published release with its file, for staff; nothing is charged.
+
+    The scores of NIST's SDNist report, error by subgroup, classifiers, and attacks. The result goes
+    to the internal folder of the release, never to the terminal.
+    """
+    from flows.cli.actions.internal_evaluation import evaluate_release
+
+    for option, names in (("--group", groups), ("--target", targets), ("--quasi", quasi)):
+        for name in names:
+            plain_text(option, name)
+    release, page = evaluate_release(
+        this_home(), folder, by=groups, targets=targets, quasi=quasi, line=line, attacks=attacks
+    )
+    return InternalEvaluation(release, page)
