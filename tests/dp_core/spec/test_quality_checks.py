@@ -53,7 +53,7 @@ def test_a_charged_figure_is_of_what_was_paid_for():
 
 
 def test_what_is_internal_cannot_be_printed_pickled_or_published():
-    secret = Utility(((MarginalError(1, 0.1234, 0.5678, ("a",), 1, 0),),))
+    secret = Utility(((MarginalError(1, 0.1234, 0.5678, ("a",), 1, 0),),), {("a",): (0.1234,)})
     assert "1234" not in f"{secret!r} {secret} {[secret]}"
     with pytest.raises(TypeError, match="confidential"):
         pickle.dumps(secret)
