@@ -93,6 +93,10 @@ def _head(
         yield f"# Draft of a schema{of}. Types, levels, bounds and texts for missing are from\n"
         yield f"# {name} ({codebook.form}); nothing was read off a row of a data file.\n"
     yield "# Bins without edges are a proposal. Compare every statement with the questionnaire.\n"
+    if codebook.unread:
+        yield from _wrapped("Not read", codebook.unread)
+    if twice := _described_twice(codebook):
+        yield from _wrapped("Described twice, in different words; the first is used", twice)
     if open_:
         yield from _wrapped(f"{len(open_)} of {len(names)} columns are to be completed", open_)
     if absent and file:
@@ -113,6 +117,11 @@ def _head(
     )
     yield f"missing_values: [{listed}]     # texts that mean missing in the file\n"
     yield "out_of_range: reject     # or clip (to min and max), or missing; also per column\n"
+
+
+def _described_twice(codebook: Codebook) -> list[str]:
+    first = by_name(codebook.variables)
+    return list(dict.fromkeys(one.name for one in codebook.variables if one != first[one.name]))
 
 
 def _wrapped(what: str, names: Sequence[str]) -> Iterator[str]:
