@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from dp_core.documents.typed_text import parse_date, parse_fraction, printable
+from dp_core.documents.typed_text import parse_date, parse_fraction, printable, shown
 from dp_core.schema.bin_edges import VALUES_WITHOUT_BINS
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
+from dp_core.schema.codebooks.unread_bounds import unread_bound
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+/()-]*(?<! )", re.ASCII)
@@ -182,6 +183,9 @@ def _parts(
     todo: list[tuple[str, str]] = []
     if found.kind is None:
         todo.append(("type", "category, ordinal, integer, number or date; then its other keys"))
+        for word, text in (("min", found.minimum), ("max", found.maximum)):
+            if text is not None:
+                todo.append((word, f"the codebook has {shown(text)}"))
     else:
         parts.append(("type", found.kind))
     if found.role == "weight":
@@ -213,13 +217,19 @@ def levels_text(found: Variable) -> str:
 
 def _add_range(found: Variable, parts: list[tuple[str, str]], todo: list[tuple[str, str]]) -> None:
     low, high = _value(found, found.minimum), _value(found, found.maximum)
-    if low is not None and high is not None and low > high:
+    crossed = low is not None and high is not None and low > high
+    if crossed:
         low = high = None
     ends = (("min", low, found.minimum), ("max", high, found.maximum))
     first, last = ("first", "last") if found.kind == "date" else ("smallest", "largest")
     comments = {"min": f"{first} legal value", "max": f"{last} legal value"}
     for word, value, text in ends:
-        if value is None or text is None:
+        if text is not None and crossed:
+            said = f"min {shown(str(found.minimum))} and max {shown(str(found.maximum))}"
+            todo.append((word, f"the codebook has {said}; min must not be larger"))
+        elif text is not None and value is None:
+            todo.append((word, f"the codebook has {shown(text)}, {unread_bound(found, text)}"))
+        elif value is None or text is None:
             todo.append((word, comments[word]))
         else:
             parts.append((word, text.strip()))
