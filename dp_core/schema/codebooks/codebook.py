@@ -63,6 +63,7 @@ class Codebook:
         title: Title of the data file.
         description: What the data file is about.
         missing_values: Texts that mean missing in every column; None if it does not say.
+        unread: Headings or keys of its columns that are not read.
         public_data: Whether it was made from public data instead of a document.
     """
 
@@ -72,6 +73,7 @@ class Codebook:
     title: str = ""
     description: str = ""
     missing_values: tuple[str, ...] | None = None
+    unread: tuple[str, ...] = ()
     public_data: bool = False
 
 

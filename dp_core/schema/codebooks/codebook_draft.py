@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from dp_core.documents.typed_text import parse_date, parse_fraction, printable
+from dp_core.documents.typed_text import parse_date, parse_fraction, printable, shown
 from dp_core.schema.bin_edges import VALUES_WITHOUT_BINS
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
 from dp_core.schema.codebooks.draft_lines import RULE_LINES, UNIT_LINES
+from dp_core.schema.codebooks.unread_bounds import unread_bound
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+/()-]*(?<! )", re.ASCII)
@@ -96,6 +97,10 @@ def _head(
         yield f"# {name} ({codebook.form}); no row of the data file was read.\n"
     yield "# Numbers of bins (`bins: 20`) are only proposals. Check every entry against the\n"
     yield "# questionnaire.\n"
+    if codebook.unread:
+        yield from _wrapped("Not read", codebook.unread)
+    if twice := _described_twice(codebook):
+        yield from _wrapped("Described twice, in different words; the first is used", twice)
     if open_:
         yield from _wrapped(f"To complete ({len(open_)} of {len(names)} columns)", open_)
     if absent and file:
@@ -117,6 +122,11 @@ def _head(
     )
     yield f"missing_values: [{listed}]     # texts that mean missing in the file\n"
     yield "out_of_range: reject     # or clip (to min and max), or missing; also per column\n"
+
+
+def _described_twice(codebook: Codebook) -> list[str]:
+    first = by_name(codebook.variables)
+    return list(dict.fromkeys(one.name for one in codebook.variables if one != first[one.name]))
 
 
 def _wrapped(what: str, names: Sequence[str]) -> Iterator[str]:
@@ -177,6 +187,9 @@ def _parts(
     todo: list[tuple[str, str]] = []
     if found.kind is None:
         todo.append(("type", "category, ordinal, integer, number or date; then its other keys"))
+        for word, text in (("min", found.minimum), ("max", found.maximum)):
+            if text is not None:
+                todo.append((word, f"the codebook has {shown(text)}"))
     else:
         parts.append(("type", found.kind))
     if found.role == "weight":
@@ -208,13 +221,19 @@ def levels_text(found: Variable) -> str:
 
 def _add_range(found: Variable, parts: list[tuple[str, str]], todo: list[tuple[str, str]]) -> None:
     low, high = _value(found, found.minimum), _value(found, found.maximum)
-    if low is not None and high is not None and low > high:
+    crossed = low is not None and high is not None and low > high
+    if crossed:
         low = high = None
     ends = (("min", low, found.minimum), ("max", high, found.maximum))
     first, last = ("first", "last") if found.kind == "date" else ("smallest", "largest")
     comments = {"min": f"{first} legal value", "max": f"{last} legal value"}
     for word, value, text in ends:
-        if value is None or text is None:
+        if text is not None and crossed:
+            said = f"min {shown(str(found.minimum))} and max {shown(str(found.maximum))}"
+            todo.append((word, f"the codebook has {said}; min must not be larger"))
+        elif text is not None and value is None:
+            todo.append((word, f"the codebook has {shown(text)}, {unread_bound(found, text)}"))
+        elif value is None or text is None:
             todo.append((word, comments[word]))
         else:
             parts.append((word, text.strip()))

@@ -44,11 +44,11 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
         raise BadInput(f"{name} is a YAML file, not a codebook. Give {FORMS}.")
     raw = _read(path, name)
     start = raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if start == b"<" or raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if start == b"<" or raw[:4] in (b"\xff\xfe<\0", b"\xfe\xff\0<"):
         return _from_xml(raw, name, data)
     if raw.startswith(b"PAR1"):
         raise BadInput(f"{name} is a Parquet file, not a codebook. Give {FORMS}.")
-    text = utf8_text(raw, name)
+    text = _utf8(raw, name)
     if start not in (b"{", b"["):
         return read_codebook_table(text, name)
     document = load_json(text, name)
@@ -85,7 +85,17 @@ def _beside(path: Path, other: str) -> Any:
             f"{path.name} refers to the schema {other!r}, which is not in its folder. Copy it"
             " there."
         )
-    return load_json(utf8_text(_read(beside, beside.name), beside.name), beside.name)
+    return load_json(_utf8(_read(beside, beside.name), beside.name), beside.name)
+
+
+def _utf8(raw: bytes, name: str) -> str:
+    """Return the text of a codebook; its error has no row of the runbook, which is about data."""
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in raw[:4]:
+        raise BadInput(f"{name} is not UTF-8 text but UTF-16. Save it as UTF-8.")
+    try:
+        return utf8_text(raw, name)
+    except BadInput as error:
+        raise BadInput(error.message) from None
 
 
 def _read(path: Path, name: str) -> bytes:

@@ -10,7 +10,8 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 
-from dp_core.errors import BadInput
+from dp_core.documents.typed_text import shown
+from dp_core.errors import BadInput, similar
 from dp_core.schema.codebooks.codebook import (
     Codebook,
     Role,
@@ -23,7 +24,8 @@ from dp_core.schema.codebooks.codebook import (
     numbers_of,
     range_of,
 )
-from dp_core.schema.definition import Kind
+from dp_core.schema.codebooks.level_list import doubt_of, split_levels
+from dp_core.schema.definition import Kind, Level
 
 _HEADINGS: Mapping[str, tuple[str, ...]] = {
     "name": ("variable", "name", "column", "field", "variable name", "column name", "field name",
@@ -46,12 +48,13 @@ _HEADINGS: Mapping[str, tuple[str, ...]] = {
     "format": ("format", "date format"),
     "decimals": ("decimals", "decimal places", "precision"),
     "role": ("role",),
-    "required": ("required", "required field?", "mandatory", "nullable"),
+    "required": ("required", "required field?", "mandatory"),
+    "nullable": ("nullable",),
 }  # fmt: skip
 _TYPES: Mapping[str, Kind] = {
     **dict.fromkeys(("integer", "int", "count", "whole number", "whole", "long"), "integer"),
     **dict.fromkeys(("number", "numeric", "float", "double", "real", "decimal", "continuous",
-                     "scale", "ratio", "interval"), "number"),
+                     "scale", "ratio", "interval", "weight", "survey weight"), "number"),
     **dict.fromkeys(("date", "datetime", "timestamp"), "date"),
     **dict.fromkeys(("category", "categorical", "nominal", "factor", "radio", "dropdown",
                      "select", "enum", "code", "coded", "boolean", "bool", "yesno", "logical",
@@ -59,7 +62,14 @@ _TYPES: Mapping[str, Kind] = {
     **dict.fromkeys(("ordinal", "ordered", "ordered factor", "likert"), "ordinal"),
 }  # fmt: skip
 _TEXTS = ("text", "string", "character", "notes", "free text", "char", "str", "varchar")
+_IDS = ("id", "identifier", "key", "primary key")
+_WEIGHTS = ("weight", "survey weight")
 _YES = ("yes", "y", "true", "1", "required")
+_ABSENT = re.compile(
+    r"refus|unknown|missing|don.?t know|not known|no answer|not answer|not stated|not applicable"
+    r"|\bn/?a\b|\bdk\b|no response|skipped",
+    re.IGNORECASE,
+)
 
 
 def read_codebook_table(text: str, name: str) -> Codebook:
@@ -70,40 +80,78 @@ def read_codebook_table(text: str, name: str) -> Codebook:
         name: Name of its file.
 
     Raises:
-        BadInput: if no column of the table has the names of the variables, or it has no row.
+        BadInput: if no column of the table has the names of the variables, it has no row, a row
+            has more fields than the headings, or a variable is described twice.
     """
     rows = _rows(text, name)
-    heading = _headings(rows[0], name)
-    records = [
-        {key: row[place].strip() if place < len(row) else "" for key, place in heading.items()}
-        for row in rows[1:]
-        if any(cell.strip() for cell in row)
-    ]
-    groups: dict[str, list[dict[str, str]]] = {}
+    first = rows[0][1]
+    heading = _headings(first, name)
+    groups: dict[str, list[tuple[int, dict[str, str]]]] = {}
     current = ""
-    for record in records:
+    for line, row in rows[1:]:
+        if not any(cell.strip() for cell in row):
+            continue
+        if len(row) > len(first):
+            raise BadInput(
+                f"{name}, line {line}: has {len(row)} fields, the header {len(first)}; write a list"
+                " of levels, or any other cell with a separator in it, in quotation marks."
+            )
+        cells = [cell.strip() for cell in row] + [""] * len(first)
+        record = {key: cells[place] for key, place in heading.items()}
         # One row per level often names the variable in its first row only.
         current = record["name"] or current
         if current:
-            groups.setdefault(current, []).append(record)
+            groups.setdefault(current, []).append((line, record))
     if not groups:
         raise BadInput(f"{name} has headings but no rows. Give a codebook that lists variables.")
     by_level = "value" in heading and "values" not in heading
+    if "value" not in heading:
+        for variable, described in groups.items():
+            _check_same(variable, described, name)
     return Codebook(
         name=name,
         form="table with a row per level" if by_level else "table with a row per variable",
-        variables=tuple(_variable(one, found) for one, found in groups.items()),
+        variables=tuple(
+            _variable(variable, [record for _, record in described])
+            for variable, described in groups.items()
+        ),
+        unread=tuple(
+            cell.strip()
+            for place, cell in enumerate(first)
+            if cell.strip() and place not in heading.values()
+        ),
     )
 
 
-def _rows(text: str, name: str) -> list[list[str]]:
+def _check_same(
+    variable: str, described: Sequence[tuple[int, Mapping[str, str]]], name: str
+) -> None:
+    """Refuse rows of one variable that differ in more than their lists of levels."""
+    line, first = described[0]
+    ranged = any(range_of(record.get("values", "")) for _, record in described)
+    for other, record in described[1:]:
+        for key, cell in record.items():
+            levels = key == "values" and not ranged
+            if key != "name" and cell and cell != first[key] and not levels:
+                raise BadInput(
+                    f"{name}, line {other}: describes {shown(variable)} again, with another {key}"
+                    f" than line {line}; keep one of them."
+                )
+
+
+def _rows(text: str, name: str) -> list[tuple[int, list[str]]]:
+    """Return the rows of a table, each with the line where it begins."""
     first = text.partition("\n")[0]
     mark = max(",;\t|", key=first.count)
     try:
-        rows = list(csv.reader(io.StringIO(text), delimiter=mark, strict=True))
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
+        rows, line = [], 1
+        for row in reader:
+            rows.append((line, row))
+            line = reader.line_num + 1
     except csv.Error as error:
         raise BadInput(f"{name} is not a CSV table ({error}). Check its quotation marks.") from None
-    if not rows or not any(map(str.strip, rows[0])):
+    if not rows or not any(map(str.strip, rows[0][1])):
         raise BadInput(f"{name} has no heading line. Put one first, such as variable,label,values.")
     return rows
 
@@ -148,8 +196,15 @@ def _variable(name: str, records: Sequence[Mapping[str, str]]) -> Variable:
         pairs = [] if ends else pairs
     if ends:
         low, high = low or ends[0], high or ends[1]
-    elif values:
-        pairs += split_levels(values)
+    doubts = []
+    if not ends:
+        for listed in dict.fromkeys(nonempty(record.get("values", "") for record in records)):
+            found = split_levels(listed)
+            doubts.append(doubt_of(listed, found) if len(records) == 1 else "")
+            pairs += found
+    required = cell("required")
+    if not required and (nullable := cell("nullable")):
+        required = "no" if nullable.lower() in _YES else "yes"
     absent = list(nonempty(re.split(r"[;,|]", cell("missing"))))
     absent = [] if [one.lower() for one in absent] in (["yes"], ["no"]) else absent
     absent = [one.partition("=")[0].strip() for one in absent]
@@ -162,13 +217,14 @@ def _variable(name: str, records: Sequence[Mapping[str, str]]) -> Variable:
             "format": cell("format"),
             "decimals": cell("decimals"),
             "role": cell("role"),
-            "required": cell("required"),
+            "required": required,
             "unit": cell("unit"),
             "label": cell("label") if own_label else "",
         },
         pairs,
         absent,
         in_range=ends is not None,
+        remarks=list(nonempty(doubts)),
     )
 
 
@@ -179,6 +235,7 @@ def variable_of(
     absent: Sequence[str],
     *,
     in_range: bool = False,
+    remarks: Sequence[str] = (),
 ) -> Variable:
     """Return a variable from what a codebook has in its cells.
 
@@ -189,24 +246,42 @@ def variable_of(
         pairs: Levels with their labels.
         absent: Texts that mean missing.
         in_range: Whether the bounds were stated as a range of codes; False by default.
+        remarks: What a person should know of the levels; nothing by default.
     """
     low, high = cells["min"] or None, cells["max"] or None
-    stated = cells["type"].lower()
+    notes = list(remarks)
+    stated = re.sub(r"\s*\([0-9., ]*\)$", "", cells["type"].lower())
     kind = _TYPES.get(stated)
+    known = {*_TYPES, *_TEXTS, *_IDS}
+    if stated and stated not in known:
+        notes.append(
+            f"the codebook's type {shown(cells['type'])} is unknown.{similar(stated, known)}"
+        )
     if in_range and low and high and kind in ("category", "ordinal"):
         pairs = [(str(code), "") for code in _codes(low, high)]
     levels = levels_of(pairs, absent)
     if levels and kind not in ("category", "ordinal"):
-        kind = "category"
+        kept, note = _numeric_with_codes(kind, levels, low, high)
+        notes += [note] if note else []
+        kind, levels = (kind, ()) if kept else ("category", levels)
     if kind is None and not levels:
         kind = _kind_of(low, high)
     form = date_format(cells["format"])
     if kind is None and form:
         kind = "date"
     decimals, required, unit = cells["decimals"], cells["required"].lower(), cells["unit"]
-    role: Role = "id" if cells["role"].lower() in ("id", "identifier", "key") else ""
-    if cells["role"].lower() in ("weight", "survey weight"):
+    if cells["format"] and kind == "date" and not form:
+        notes.append(
+            f"the codebook's format {shown(cells['format'])} cannot be read; state `format`"
+        )
+    if decimals and not decimals.isdigit():
+        notes.append(f"the codebook's decimals {shown(decimals)} are no whole number")
+    own = cells["role"].lower()
+    role: Role = "id" if own in _IDS or (stated in _IDS and not levels) else ""
+    if own in _WEIGHTS or (stated in _WEIGHTS and not role):
         role = "weight"
+    elif own and not role and (near := similar(own, (*_IDS, *_WEIGHTS))):
+        notes.append(f"the codebook's role {shown(cells['role'])} is unknown.{near}")
     return Variable(
         name=name,
         kind=kind,
@@ -219,7 +294,41 @@ def variable_of(
         missing=True if absent else (None if not required else required not in _YES),
         role=role,
         description=description_of(cells["label"], f"Unit: {unit}" if unit else ""),
-        text=kind is None and stated in _TEXTS,
+        text=kind is None and stated in _TEXTS and not role,
+        remarks=tuple(notes),
+    )
+
+
+def _numeric_with_codes(
+    kind: Kind | None, levels: Sequence[Level], low: str | None, high: str | None
+) -> tuple[bool, str]:
+    """Return whether a column of a stated type keeps it although codes are listed, and a remark.
+
+    A column is a category if its codes are all whole numbers between the bounds, or if it has no
+    bounds and a label that does not mean missing.
+    """
+    asks = [level for level in levels if _ABSENT.search(level.label)]
+    if kind is None or not (low or high or len(asks) == len(levels)):
+        return False, ""
+    texts = {level.text for level in levels}
+    inside = {str(code) for code in _codes(low, high)} if low and high else set()
+    if kind == "integer" and inside and inside <= texts:
+        asks = [level for level in levels if level.text not in inside]
+        kept = False
+    else:
+        asks = list(levels)
+        kept = True
+    if not asks:
+        return kept, ""
+    named = ", ".join(
+        level.text if level.text == level.label else f"{level.text} ({level.label})"
+        for level in asks[:9]
+    )
+    listed = ", ".join(f'"{level.text}"' for level in asks[:9])
+    what = "do" if len(asks) > 1 else "does"
+    return kept, (
+        f"{what} {named} mean missing? If so, write `missing: level,"
+        f' missing_values: ["", {listed}]`'
     )
 
 
@@ -235,26 +344,3 @@ def _kind_of(low: str | None, high: str | None) -> Kind | None:
     if not numbers_of(low, high):
         return None
     return "number" if "." in f"{low}{high}" else "integer"
-
-
-def split_levels(cell: str) -> list[tuple[str, str]]:
-    """Return the levels that one cell lists, each with its label.
-
-    >>> split_levels("1=male; 2=female"), split_levels("1, Yes | 0, No")
-    ([('1', 'male'), ('2', 'female')], [('1', 'Yes'), ('0', 'No')])
-    >>> split_levels("north, south"), split_levels("1: low, 2: high")
-    ([('north', ''), ('south', '')], [('1', 'low'), ('2', 'high')])
-    """
-    marks = [mark for mark in ("|", "\n", ";") if mark in cell]
-    parts = list(nonempty(cell.split(marks[0]))) if marks else None
-    if parts is None:
-        parts = list(nonempty(re.split(r",\s*(?=[^,=:]*[=:])", cell)))
-        if not any(re.search(r"[=:]", part) for part in parts):
-            parts = list(nonempty(cell.split(",")))
-    found = []
-    for part in parts:
-        pair = re.match(r"\s*(\"?)([^=:]*?)\1\s*(?:=|:|–|\s-\s)\s*(.+)", part)
-        if pair is None and marks and marks[0] == "|":
-            pair = re.match(r"\s*(\"?)([^,]*?)\1\s*,\s*(.+)", part)
-        found.append((pair[2].strip(), pair[3].strip()) if pair else (part.strip('"'), ""))
-    return found

@@ -1,7 +1,5 @@
 """A worker that could count otherwise, or another store, is refused in one sentence."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from distributed.versions import get_package_info
@@ -129,9 +127,9 @@ def test_sources_are_told_apart_by_every_file_of_what_counts(tmp_path, monkeypat
     for name in ("dp_core", "tasks", "flows"):
         (tmp_path / name / "inner").mkdir(parents=True)
     file = tmp_path / package / "inner" / "some.py"
-    monkeypatch.setattr(
-        worker_check, "dp_core", SimpleNamespace(__file__=str(tmp_path / "dp_core" / "__init__.py"))
-    )
+    (tmp_path / "tasks" / "counting").mkdir()
+    own = tmp_path / "tasks" / "counting" / "worker_check.py"
+    monkeypatch.setattr(worker_check, "__file__", str(own))
     found = [worker_check._sources.__wrapped__()]
     for text in ("ONE = 1", "ONE = 2"):
         file.write_text(text)
