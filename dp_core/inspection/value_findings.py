@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from dp_core.documents.typed_text import parse_fraction, shown
 from dp_core.errors import MOST_KNOWN, similar
@@ -131,7 +131,7 @@ def _quoted(counted: Mapping[str, int]) -> tuple[Example, ...]:
 def _levels(tally: Tally) -> Iterator[Finding]:
     column = tally.column
     weight = _weight(column, Problem.LEVEL)
-    cause_of = _level_causes(column)
+    cause_of = _level_causes(column, tally.strangers)
     groups: dict[str, dict[str, int]] = {}
     mends: dict[str, str] = {}
     for text, rows in sorted(tally.strangers.items(), key=lambda item: (-item[1], item[0])):
@@ -153,16 +153,19 @@ _CAUSES = {
     "spaces": "are levels but for spaces",
     "case": "are levels but for capital letters",
     "numbers": "are levels written as another number",
+    "comma": "are not levels, but parts of one level of the schema",
     "missing-codes": "are not levels and look like codes for missing",
     "levels": "are not levels",
 }
 
 
-def _level_causes(column: Column) -> Callable[[str], tuple[str, str]]:
+def _level_causes(column: Column, strangers: Mapping[str, int]) -> Callable[[str], tuple[str, str]]:
     """Return a function from a text to the cause that it is no level, and its mend."""
     levels = column.texts()
     labels = {level.label: level.text for level in column.levels}
     folded = {text.casefold(): text for text in levels}
+    others = {text.strip() for text in strangers}
+    joined = {part: level for level in levels for part in _joined(level, others)}
     numbers = {value: text for text in levels if (value := _number_of(text)) is not None}
     add = "Correct the file; or, if it is public knowledge, add the level"
     to_missing = "; or write `missing: level` and `out_of_range: missing`."
@@ -189,6 +192,13 @@ def _level_causes(column: Column) -> Callable[[str], tuple[str, str]]:
                 f"Write {shown(numbers[value])} in the file, or {shown(stripped)} in the schema:"
                 " levels are exact texts."
             )
+        if stripped in joined:
+            own = joined[stripped]
+            parts = ", ".join(_joined(own, others))
+            return "comma", (
+                f"Is a comma missing? The schema has {shown(own)} as one level; write `{parts}` if"
+                " these are several."
+            )
         if looks_missing(text):
             return "missing-codes", (
                 "If it means missing, write for this column `missing: level, missing_values:"
@@ -198,6 +208,20 @@ def _level_causes(column: Column) -> Callable[[str], tuple[str, str]]:
         return "levels", f"{add}{to_missing}{near}"
 
     return cause
+
+
+def _joined(level: str, texts: Set[str]) -> tuple[str, ...]:
+    """Return the texts of the file that a level with spaces seems to join; none if it joins none.
+
+    >>> _joined("female male", {"male", "female"}), _joined("not married", {"married"})
+    (('female', 'male'), ())
+    """
+    words = level.split()
+    cuts = [(" ".join(words[:k]), " ".join(words[k:])) for k in range(1, len(words))]
+    for parts in (tuple(words), *cuts):
+        if len(parts) > 1 and all(part in texts for part in parts):
+            return parts
+    return ()
 
 
 def _number_of(text: str) -> object:
