@@ -26,6 +26,7 @@ from dp_core.inspection.findings import FileCheck, Finding
 from dp_core.inspection.header_check import (
     check_header,
     encoding_finding,
+    ragged_line,
     readable_or_refused,
     typed_header,
     wrong_encoding,
@@ -77,7 +78,7 @@ def check_files(patterns: Sequence[str], schema: Schema, folder: Path | None = N
             )
     except BadInput as error:
         found.append(_unread(files, kind, error))
-        return _result(schema, names, None, len(common), [*found, *check.findings()])
+        return _result(schema, names, None, len(common), [*found, *check.findings(whole=False)])
     return _result(schema, names, check.rows, len(common), [*found, *check.findings()])
 
 
@@ -166,9 +167,13 @@ class _Check:
                 self._persons.add(records.column(str(self._schema.unit.column)))
             self.rows += records.num_rows
 
-    def findings(self) -> Iterator[Finding]:
-        """Yield what was found so far."""
-        if not self.rows:
+    def findings(self, *, whole: bool = True) -> Iterator[Finding]:
+        """Yield what was found so far.
+
+        Args:
+            whole: Whether the rows were read to the end, True by default.
+        """
+        if whole and not self.rows:
             message = "The file has a header but no row."
             yield Finding("refusal", "empty", "", message, "Name a file with rows.")
         for tally in self._tallies.values():
@@ -197,7 +202,7 @@ def _about(path: Path, files: Sequence[Path], finding: Finding) -> Finding:
 
 
 def _unread(files: Sequence[Path], kind: Kind, error: BadInput) -> Finding:
-    """Return the finding about rows that cannot be read; it names the bytes that are not UTF-8."""
+    """Return the finding about rows that cannot be read; it names the line if that is known."""
     if kind == "csv" and "UTF-8" in error.message:
         for path in files:
             opener: Callable[..., Any] = gzip.open if path.name.lower().endswith(".gz") else open
@@ -206,7 +211,13 @@ def _unread(files: Sequence[Path], kind: Kind, error: BadInput) -> Finding:
                     if (encoding := wrong_encoding(line)) is not None:
                         text = line.decode("cp1252", errors="replace").strip()
                         return encoding_finding(encoding, line=number, text=text[:80])
-    return readable_or_refused(error)
+    found = readable_or_refused(error)
+    if kind == "csv" and "more or fewer fields" in error.message:
+        for path in files:
+            if (line := ragged_line(path)) is not None:
+                message = f"{found.message.removesuffix('.')}: line {line:,}."
+                return replace(found, message=message)
+    return found
 
 
 def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:

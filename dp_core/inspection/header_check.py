@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import gzip
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -162,6 +163,29 @@ def wrong_encoding(raw: bytes) -> str | None:
         except UnicodeDecodeError:
             return "iso-8859-1"
         return "windows-1252"
+    return None
+
+
+def ragged_line(path: Path) -> int | None:
+    """Return the line where the first row with more or fewer fields than the header begins.
+
+    Args:
+        path: A CSV file.
+
+    Returns:
+        The line, from 1; None if no row is found, or the file cannot be read that far.
+    """
+    opener: Callable[..., Any] = gzip.open if path.name.lower().endswith(".gz") else open
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
+            reader = csv.reader(lines)
+            fields, line = len(next(reader, [])), reader.line_num + 1
+            for row in reader:
+                if row and len(row) != fields:
+                    return line
+                line = reader.line_num + 1
+    except (OSError, EOFError, csv.Error):
+        return None
     return None
 
 

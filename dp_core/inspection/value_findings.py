@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from dp_core.documents.typed_text import parse_fraction, shown
 from dp_core.errors import MOST_KNOWN, similar
@@ -131,7 +131,7 @@ def _quoted(counted: Mapping[str, int]) -> tuple[Example, ...]:
 def _levels(tally: Tally) -> Iterator[Finding]:
     column = tally.column
     severity = _severity(column, Problem.LEVEL)
-    cause_of = _level_causes(column)
+    cause_of = _level_causes(column, tally.strangers)
     groups: dict[str, dict[str, int]] = {}
     fixes: dict[str, str] = {}
     for text, rows in sorted(tally.strangers.items(), key=lambda item: (-item[1], item[0])):
@@ -153,6 +153,11 @@ _CAUSES = {
     "spaces": ("differs", "differ", " from a level only in spaces"),
     "case": ("differs", "differ", " from a level only in capital letters"),
     "numbers": ("writes", "write", " a level's number differently, such as `1.0` for `1`"),
+    "comma": (
+        "is not a level, but part",
+        "are not levels, but parts",
+        " of one level of the schema",
+    ),
     "missing-codes": (
         "is not a level and looks like a code for missing",
         "are not levels and look like codes for missing",
@@ -169,11 +174,13 @@ def _texts(rows: int, cause: tuple[str, str, str]) -> str:
     return f"{said}{rest}"
 
 
-def _level_causes(column: Column) -> Callable[[str], tuple[str, str]]:
+def _level_causes(column: Column, strangers: Mapping[str, int]) -> Callable[[str], tuple[str, str]]:
     """Return a function from a text to the cause that it is no level, and its fix."""
     levels = column.texts()
     labels = {level.label: level.text for level in column.levels}
     folded = {text.casefold(): text for text in levels}
+    others = {text.strip() for text in strangers}
+    joined = {part: level for level in levels for part in _joined(level, others)}
     numbers = {value: text for text in levels if (value := _number_of(text)) is not None}
     add = (
         "Correct the file. If public knowledge includes this level, add it. To treat such texts as"
@@ -202,6 +209,13 @@ def _level_causes(column: Column) -> Callable[[str], tuple[str, str]]:
                 f"Write {shown(numbers[value])} in the file, or {shown(stripped)} in the schema:"
                 " levels are exact texts."
             )
+        if stripped in joined:
+            own = joined[stripped]
+            parts = ", ".join(_joined(own, others))
+            return "comma", (
+                f"Is a comma missing? The schema has {shown(own)} as one level; write `{parts}` if"
+                " these are several."
+            )
         if looks_missing(text):
             return "missing-codes", (
                 "If it means missing, write for this column `missing: level, missing_values:"
@@ -211,6 +225,20 @@ def _level_causes(column: Column) -> Callable[[str], tuple[str, str]]:
         return "levels", f"{add}{near}"
 
     return cause
+
+
+def _joined(level: str, texts: Set[str]) -> tuple[str, ...]:
+    """Return the texts of the file that a level with spaces seems to join; none if it joins none.
+
+    >>> _joined("female male", {"male", "female"}), _joined("not married", {"married"})
+    (('female', 'male'), ())
+    """
+    words = level.split()
+    cuts = [(" ".join(words[:k]), " ".join(words[k:])) for k in range(1, len(words))]
+    for parts in (tuple(words), *cuts):
+        if len(parts) > 1 and all(part in texts for part in parts):
+            return parts
+    return ()
 
 
 def _number_of(text: str) -> object:

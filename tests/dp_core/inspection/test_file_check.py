@@ -1,3 +1,4 @@
+import gzip
 import os
 
 import numpy as np
@@ -47,6 +48,46 @@ def test_a_text_that_is_no_level_is_told_why_and_counted(value, kind, fix):
     assert (finding.severity, finding.rows, finding.column) == ("refusal", 2, "age")
     assert fix in finding.fix
     assert texts(finding) == {repr(value): 2}
+
+
+@pytest.mark.parametrize(
+    ("levels", "values", "mend"),
+    [
+        ("[female male]", ["male", "female", "male"], "write `female, male` if"),
+        ("[not married married, other]", ["married", "not married", "other"], "`not married, ma"),
+    ],
+)
+def test_a_level_that_joins_texts_of_the_file_asks_for_a_comma(levels, values, mend):
+    found = found_in(f"{{type: category, levels: {levels}}}", values)
+
+    assert "Is a comma missing?" in found["comma"].fix
+    assert mend in found["comma"].fix
+    assert "levels" not in found
+
+
+def test_a_level_of_which_one_word_occurs_is_not_taken_for_several():
+    found = found_in("{type: category, levels: [not married]}", ["married", "not married"])
+    assert "comma" not in found
+
+
+@pytest.mark.parametrize(
+    ("raw", "kind", "line"),
+    [
+        (b"age\n1\n\n2,3\n4,5\n", "damaged", "line 4"),
+        (b'\xef\xbb\xbfage\n"1\n"\n2,3\n', "damaged", "line 4"),
+        (b"age\n1\n\xfc\n", "encoding", "line 3"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_rows_that_cannot_be_read_are_one_finding_with_its_line(packed, raw, kind, line, tmp_path):
+    path = tmp_path / ("f.csv.gz" if packed else "f.csv")
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+
+    check = check_files([str(path)], read(column("{type: integer, min: 0, max: 9}")))
+
+    (finding,) = check.findings
+    assert (finding.severity, finding.kind) == ("refusal", kind)
+    assert line in finding.message
 
 
 def test_other_capital_letters_and_near_levels_are_named():
