@@ -54,7 +54,8 @@ _HEADINGS: Mapping[str, tuple[str, ...]] = {
 _TYPES: Mapping[str, Kind] = {
     **dict.fromkeys(("integer", "int", "count", "whole number", "whole", "long"), "integer"),
     **dict.fromkeys(("number", "numeric", "float", "double", "real", "decimal", "continuous",
-                     "scale", "ratio", "interval", "weight", "survey weight"), "number"),
+                     "scale", "ratio", "interval", "weight", "survey weight",
+                     "calc", "slider"), "number"),
     **dict.fromkeys(("date", "datetime", "timestamp"), "date"),
     **dict.fromkeys(("category", "categorical", "nominal", "factor", "radio", "dropdown",
                      "select", "enum", "code", "coded", "boolean", "bool", "yesno", "logical",
@@ -62,6 +63,8 @@ _TYPES: Mapping[str, Kind] = {
     **dict.fromkeys(("ordinal", "ordered", "ordered factor", "likert"), "ordinal"),
 }  # fmt: skip
 _TEXTS = ("text", "string", "character", "notes", "free text", "char", "str", "varchar")
+_COMPUTED = ("calc", "slider")
+"""Types of REDCap whose values are numbers, and whose choices are a formula or marks of a scale."""
 _IDS = ("id", "identifier", "key", "primary key")
 _WEIGHTS = ("weight", "survey weight")
 _YES = ("yes", "y", "true", "1", "required")
@@ -70,6 +73,8 @@ _ABSENT = re.compile(
     r"|\bn/?a\b|\bdk\b|no response|skipped",
     re.IGNORECASE,
 )
+MOST_CODES = 1000
+"""Most codes of a range of whole numbers that are listed as levels."""
 
 
 def read_codebook_table(text: str, name: str) -> Codebook:
@@ -189,7 +194,8 @@ def _variable(name: str, records: Sequence[Mapping[str, str]]) -> Variable:
     if not own_label and "value" in records[0] and len(records) == 1 and not pairs:
         own_label = True
     low, high = cell("min") or None, cell("max") or None
-    values = cell("values")
+    computed = cell("type").lower() in _COMPUTED
+    values = "" if computed else cell("values")
     ends = range_of(values) if values else None
     if ends is None and len(pairs) == 1:
         ends = range_of(pairs[0][0])
@@ -197,7 +203,7 @@ def _variable(name: str, records: Sequence[Mapping[str, str]]) -> Variable:
     if ends:
         low, high = low or ends[0], high or ends[1]
     doubts = []
-    if not ends:
+    if not ends and not computed:
         for listed in dict.fromkeys(nonempty(record.get("values", "") for record in records)):
             found = split_levels(listed)
             doubts.append(doubt_of(listed, found) if len(records) == 1 else "")
@@ -257,9 +263,14 @@ def variable_of(
         notes.append(
             f"the codebook's type {shown(cells['type'])} is unknown.{similar(stated, known)}"
         )
-    if in_range and low and high and kind in ("category", "ordinal"):
+    coded = kind in ("category", "ordinal")
+    if coded and (in_range or not pairs):
         pairs = [(str(code), "") for code in _codes(low, high)]
     levels = levels_of(pairs, absent)
+    listed = {*absent, *(level.text for level in levels)}
+    if coded and (bare := [str(one) for one in _codes(low, high) if str(one) not in listed]):
+        named = f"{', '.join(bare[:9])}{', ...' * (len(bare) > 9)}"
+        notes.append(f"min and max allow {named}, which the codebook's list of levels lacks")
     if levels and kind not in ("category", "ordinal"):
         kept, note = _numeric_with_codes(kind, levels, low, high)
         notes += [note] if note else []
@@ -294,7 +305,7 @@ def variable_of(
         missing=True if absent else (None if not required else required not in _YES),
         role=role,
         description=description_of(cells["label"], f"Unit: {unit}" if unit else ""),
-        text=kind is None and stated in _TEXTS and not role,
+        text=kind is None and stated in _TEXTS and not role and not (low or high),
         remarks=tuple(notes),
     )
 
@@ -311,7 +322,7 @@ def _numeric_with_codes(
     if kind is None or not (low or high or len(asks) == len(levels)):
         return False, ""
     texts = {level.text for level in levels}
-    inside = {str(code) for code in _codes(low, high)} if low and high else set()
+    inside = {str(code) for code in _codes(low, high)}
     if kind == "integer" and inside and inside <= texts:
         asks = [level for level in levels if level.text not in inside]
         kept = False
@@ -332,10 +343,11 @@ def _numeric_with_codes(
     )
 
 
-def _codes(low: str, high: str) -> range:
-    """Return the codes of a short range of whole numbers; none of any other."""
-    whole = all(re.fullmatch("-?[0-9]{1,4}", end) for end in (low, high))
-    return range(int(low), min(int(high), int(low) + 99) + 1) if whole else range(0)
+def _codes(low: str | None, high: str | None) -> range:
+    """Return the codes of a range of at most `MOST_CODES` whole numbers; none of any other."""
+    whole = all(end and re.fullmatch("-?[0-9]{1,9}", end) for end in (low, high))
+    codes = range(int(low or 0), int(high or 0) + 1) if whole else range(0)
+    return codes if len(codes) <= MOST_CODES else range(0)
 
 
 def _kind_of(low: str | None, high: str | None) -> Kind | None:

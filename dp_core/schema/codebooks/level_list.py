@@ -94,11 +94,8 @@ def _sign(part: Part, mark: str) -> re.Match[str] | None:
     hidden = part[1]
     lead = len(hidden) - len(hidden.lstrip())
     signs = (_SIGN, _COMMA) if mark == "|" else (_SIGN,)
-    for sign in signs:
-        for found in sign.finditer(hidden):
-            if found.start() > lead:
-                return found
-    return None
+    found = [one for sign in signs for one in sign.finditer(hidden) if one.start() > lead]
+    return min(found, key=lambda one: one.start(), default=None)
 
 
 def _all_pairs(parts: Sequence[Part], mark: str) -> bool:

@@ -40,13 +40,15 @@ def read_plain_json(document: Any, name: str) -> Codebook:
         document: The JSON document.
         name: Name of its file.
     """
-    root = mapping(document)
+    root, columns = mapping(document), _columns(document)
+    known = {"name", "missing", *_LEVELS, *(each for names in _SAME.values() for each in names)}
     return Codebook(
         name=name,
         form="JSON list of columns",
         title=word(root.get("title")),
         description=word(root.get("description")),
-        variables=tuple(_variable(one) for one in _columns(document)),
+        variables=tuple(_variable(one) for one in columns),
+        unread=tuple(dict.fromkeys(each for one in columns for each in one if each not in known)),
     )
 
 

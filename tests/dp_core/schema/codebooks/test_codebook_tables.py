@@ -51,6 +51,7 @@ def column_of(text: str):
         ("1=yes, always, 2=no", {"1": "yes, always", "2": "no"}),
         ("0–9; 10–19", {"0–9": "", "10–19": ""}),
         ("08:00-12:00; 12:00-16:00", {"08:00-12:00": "", "12:00-16:00": ""}),
+        ("1, a=b | 2, I agree, fully", {"1": "a=b", "2": "I agree, fully"}),
         ("0=; 1=once", {"0": "", "1": "once"}),
     ],
 )
@@ -157,6 +158,9 @@ def test_headings_that_are_not_read_are_named(tmp_path):
     text = draft_of(tmp_path, "age,Alter,int,0-9", header="variable,Bezeichnung,Typ,Werte")
 
     assert "# Not read: Bezeichnung, Typ, Werte." in text.splitlines()
+    path = tmp_path / "c.json"
+    path.write_text('[{"name": "age", "kind": "integer", "low": 0, "high": 9}]')
+    assert "# Not read: low, high." in draft_from_codebook(read_codebook(path)).splitlines()
     assert "Not read" not in draft_of(tmp_path, "age,Age,integer,,0,9,")
 
 
@@ -221,3 +225,37 @@ def test_xml_may_be_utf_16(tmp_path):
 
     with pytest.raises(BadInput, match="not DDI"):
         read_codebook(tmp_path / "c.xml")
+
+
+@pytest.mark.parametrize(
+    ("row", "levels"),
+    [
+        ("q,Q,ordinal,,1,5,", 5),
+        ("q,Q,category,1-500,,,9", 499),
+    ],
+)
+def test_codes_between_bounds_are_levels_of_a_category(row, levels, tmp_path):
+    assert len(column_of(draft_of(tmp_path, row)).levels) == levels
+
+
+def test_more_codes_than_a_person_reads_are_left_to_state(tmp_path):
+    assert "levels:        # [the file's texts]" in draft_of(tmp_path, "q,Q,category,1-5000,,,")
+
+
+def test_a_list_of_levels_that_lacks_codes_between_the_bounds_gets_a_comment(tmp_path):
+    text = draft_of(tmp_path, "q,Q,ordinal,1=bad; 5=good,1,5,4")
+
+    assert "  # min and max allow 2, 3, which the codebook's list of levels lacks" in text
+
+
+def test_a_text_with_a_bound_is_not_ignored(tmp_path):
+    text = draft_of(tmp_path, 'age,Age,text,,18,"1,20",')
+
+    assert "max:           # the codebook has '1,20'" in text
+    assert "ignore: []" in text
+
+
+def test_the_formula_of_a_computed_field_is_no_list_of_levels(tmp_path):
+    text = draft_of(tmp_path, 'bmi,BMI,calc,"round([w]/([h]*[h]),1)",10,60,')
+
+    assert "bmi: {type: number, min: 10, max: 60" in text
