@@ -536,6 +536,12 @@ def plan_approval(ledger: Ledger, plan: Plan) -> PlanApproval | None:
     return PlanApproval(names, True, by=by, day=found.receipt.at, reason=reason)
 
 
+def recent_refusals(ledger: Ledger, account: str) -> int:
+    """Return how many attempts count towards the limit of an account and its family."""
+    topmost = ledger.lineage(account)[-1].name
+    return sum(ledger.attempts(name).recent for name in ledger.covered(topmost))
+
+
 def decided_plan(ledger: Ledger, plan: Plan) -> DecidedPlan:
     """Return what an approval of a plan is about."""
     spec, account = plan.spec, ledger.find_account(plan.spec.account)

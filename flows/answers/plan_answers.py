@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dp_core.bundle.report.provenance import listed
 from dp_core.display.answer import INLINE, OMITTED, Answer
-from dp_core.errors import BudgetRefused
+from dp_core.errors import BadInput, BudgetRefused
 from dp_core.methods.bin_density.outer_bins import outer_bins
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
@@ -181,10 +181,13 @@ class AccountRoom(Answer):
     """What the account of a plan has left, and for how many releases of the plan.
 
     Attributes:
-        refused: Why the ledger would refuse the release today; None if it would not. A plan that
-            only waits for approval is not refused.
+        more_such_releases: Number of releases of the plan that fit; 0 if the account refuses them.
         more_with_gaussian_noise: The same number if the spec stated `measure.noise: gaussian`; None
             if it is not larger.
+        refused: Why the ledger would refuse the release today; None if it would not. A plan that
+            only waits for approval is not refused.
+        refused_attempts: Refused attempts of the account and its family since a person last allowed
+            further ones; None if there are none.
     """
 
     account_found: bool
@@ -196,6 +199,7 @@ class AccountRoom(Answer):
     more_with_gaussian_noise: int | None = field(default=None, metadata=OMITTED)
     approval: PlanApproval | None = None
     refused: Refusal | None = None
+    refused_attempts: int | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,7 +347,7 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
     # These need the database's packages, without which there is no ledger.
     from dp_core.wall.ledger.account_balance import room
     from flows.answers.forecast_answers import fitting_now
-    from flows.answers.ledger_answers import plan_approval
+    from flows.answers.ledger_answers import plan_approval, recent_refusals
     from tasks.ledger.accounts import Above
 
     refusal = ledger.refusal(plan)
@@ -359,13 +363,15 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
             approval=plan_approval(ledger, plan),
             refused=refused,
         )
+    attempts = recent_refusals(ledger, account.name)
     own, *others = ledger.balances(account.name)
     fits, least = fitting_now(own, plan, account.day), own
     for other in others:
         count = fitting_now(other, plan, account.day)
         if count < fits:
             fits, least = count, other
-    gaussian = None if closed else with_gaussian_noise(plan)
+    payable = refused is None or refused.runbook == "budget-used-up"
+    gaussian = with_gaussian_noise(plan) if payable else None
     more = 0
     if gaussian is not None:
         day = account.day
@@ -377,10 +383,12 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
         account_closed=closed,
         left=amount_left(account.terms, account.left),
         above=account_above(above),
-        more_such_releases=0 if closed else fits,
+        # A used name can be replaced; any other refusal holds for every such release.
+        more_such_releases=fits if refused is None or isinstance(refusal, BadInput) else 0,
         more_with_gaussian_noise=more if more > fits else None,
         approval=plan_approval(ledger, plan),
         refused=refused,
+        refused_attempts=attempts or None,
     )
 
 

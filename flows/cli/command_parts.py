@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +47,17 @@ class CommandGroup(click.Group):
             )
         return super().resolve_command(ctx, args)
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Read the command line, which may print a help page."""
+        with pipe_may_close():
+            return super().make_context(*arguments, **options)
+        raise click.exceptions.Exit(0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Carry out a command; click would end with exit code 1 if its output is not read."""
+        with pipe_may_close():
+            return super().invoke(ctx)
+
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dp-release", prog_name="dp-release")
@@ -82,17 +95,32 @@ def answering(view: str | View) -> Callable[[Callable[..., Any]], Callable[..., 
                     name = parameter.opts[0] if option else parameter.human_readable_name
                     plain_text(name, given)
             answer: Answer = command(*arguments, **options)
-            if as_json:
-                plain = answer.to_json()
-                click.echo(json.dumps(plain, indent=2, ensure_ascii=False, default=str))
-            else:
-                _print(view, answer)
+            with pipe_may_close():
+                if as_json:
+                    plain = answer.to_json()
+                    click.echo(json.dumps(plain, indent=2, ensure_ascii=False, default=str))
+                else:
+                    _print(view, answer)
             if answer.exit_code:
                 sys.exit(answer.exit_code)
 
         return wrapped
 
     return decorate
+
+
+@contextlib.contextmanager
+def pipe_may_close() -> Iterator[None]:
+    """Ignore that the reader of the output, such as `head` or a pager, has closed the pipe.
+
+    The command has done its work by then, and its exit code still tells how it ended.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would complain when it flushes the rest at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print(view: str | View, answer: Answer) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import gc
 import json
-import os
 import sys
 
 import click
@@ -69,10 +68,6 @@ def main() -> None:
         if (sentence := what_to_install(error)) is None:
             raise
         code, message = 2, sentence
-    except BrokenPipeError:
-        # The reader, such as `head` or a pager, has closed the pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code, message = 0, ""
     if message:
         if "--json" in sys.argv[1:]:
             named = {"runbook": row} if row else {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 
-from dp_core.errors import BudgetRefused, LedgerCorrupt
+from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.audit import Audit, audit
 from dp_core.wall.ledger.entries import Entry
@@ -25,7 +25,7 @@ from tasks.ledger.public_declarations import PublicDeclarations
 from tasks.ledger.release_writer import ReleaseWriter, leased
 from tasks.ledger.reservation_check import check_affordable
 from tasks.ledger.reservation_entries import reserve
-from tasks.ledger.reservations import read_reservation
+from tasks.ledger.reservations import continued
 
 _REPORT_EVERY = 1000
 """Number of entries between two calls of `progress`."""
@@ -45,18 +45,17 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
         with self._database.trying() as book:
             reserve(book, plan)
 
-    def refusal(self, plan: Plan) -> BudgetRefused | None:
-        """Return why the accounts cannot pay for a plan today; None if they can, or have paid.
+    def refusal(self, plan: Plan) -> BadInput | BudgetRefused | None:
+        """Return why the ledger would not take a plan today; None if it would, or if it goes on.
 
-        A plan that waits for approval is not refused. Nothing is recorded.
+        A name that is used is refused. A plan that waits for approval is not, nor is that of a
+        release under way. Nothing is recorded.
         """
         with self._database.reading() as book:
-            reserved = read_reservation(book, plan.spec.release)
-            if reserved and reserved.plan == plan.hash and reserved.outcome != "returned":
-                return None
             try:
-                check_affordable(book, plan)
-            except BudgetRefused as error:
+                if continued(book, plan) is None:
+                    check_affordable(book, plan)
+            except (BadInput, BudgetRefused) as error:
                 return error
         return None
 

@@ -183,7 +183,8 @@ def _refusal(name: str, run: Run, refused: DataRefused) -> ReleaseError:
     kept = run.folder.keep_refusal(refused.message)
     return SchemaViolation(
         f"The confidential data of release {run.spec.release!r} do not fit its schema. The ledger"
-        f" counts the refused attempt; what does not fit {where_kept(kept)}.",
+        f" counts the refused attempt; what does not fit {where_kept(kept)}. `dp-release schema"
+        " check SCHEMA FILE` shows all of it and is not counted.",
         row="data-do-not-fit",
     )
 

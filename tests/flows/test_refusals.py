@@ -10,6 +10,7 @@ from dp_core.bundle.statement.release_json import NOT_COVERED
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, BudgetRefused, SchemaViolation
 from dp_core.schema.reading import expectation_reader
+from flows.cli.actions import run_release
 from flows.release import carry_out
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.validation import trial
@@ -326,3 +327,26 @@ def test_clip_does_not_avoid_that_validation_stops_a_release_and_missing_levels_
     said = NOT_COVERED[0]
     assert "clip does not avoid this" in said
     assert "missing, with a missing level in every column, settles every value" in said
+
+
+def test_a_refused_run_and_the_next_plan_say_how_many_attempts_were_refused(
+    project, command, monkeypatch
+):
+    data = project.folder / "town.csv"
+    data.write_text(data.read_text().replace(",single,", ",bachelor,", 1))
+    run = ("run", project.spec, "--out", project.out)
+    assert "attempts on account" not in command("plan", project.spec).out
+    hidden = command(*run)
+    assert (hidden.code, len(hidden.err.splitlines()[-1].split("attempts on account"))) == (2, 1)
+    assert "`dp-release schema check SCHEMA FILE` shows all of it" in hidden.err
+    monkeypatch.setattr(run_release, "_on_terminal", lambda: True)
+    shown = command(*run)
+    assert "2 of 3 attempts on account 'town' (with its family) were refused" in shown.err
+    planned = command("plan", project.spec)
+    text = " ".join(planned.out.split())
+    assert (planned.code, "2 of 3 attempts on account 'town'" in text) == (0, True)
+    assert command("plan", project.spec, "--json").json["refused_attempts"] == 2
+    command(*run)
+    stopped = command("plan", project.spec)
+    assert (stopped.code, "enough for" in stopped.out) == (3, False)
+    assert "ledger allow-retry town" in stopped.out

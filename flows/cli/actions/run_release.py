@@ -87,6 +87,7 @@ def make(
                 if isinstance(error, SchemaViolation):
                     if show_values or at_terminal:
                         _show_internal(made, REFUSAL)
+                        _show_refusals(plan.spec.account)
                     if show_values:
                         # The detail of the failure is the same text, after its first lines.
                         _show_internal(made, FAILURE)
@@ -154,6 +155,15 @@ def _opening(spec: Path, out: Path, release: str | None, dask: str | None) -> Pl
 
 def _on_terminal() -> bool:
     return sys.stderr.isatty()
+
+
+def _show_refusals(account: str) -> None:
+    """Print how many attempts were refused; the ledger publishes the number in any case."""
+    from flows.answers.ledger_answers import recent_refusals
+    from flows.cli.terminal.view_parts import refusals_so_far
+
+    refused = recent_refusals(open_ledger(), account)
+    click.echo(refusals_so_far(account, refused), err=True)
 
 
 def _show_internal(release: str, name: str) -> None:

@@ -20,6 +20,7 @@ from flows.cli.terminal.view_parts import (
     permanently_spent,
     plural,
     privacy,
+    refusals_so_far,
 )
 
 if TYPE_CHECKING:
@@ -181,12 +182,15 @@ def _account(console: Console, plan: PlanAnswer) -> None:
     room = plan.room
     if room.left is not None and not room.account_closed:
         left = left_of(plan.account, room.left, room.above)
-        fits = "not enough for this release"
+        said = f"{left[0].upper()}{left[1:]}"
         if plan.measurements:
-            fits = "this release takes nothing of it"
+            said += ": this release takes nothing of it."
+        elif room.refused and room.refused.runbook != "budget-used-up":
+            said += "."  # however much is left
         elif room.more_such_releases:
-            fits = f"enough for {plural(room.more_such_releases, 'release')} of this plan"
-        said = f"{left[0].upper()}{left[1:]}: {fits}."
+            said += f": enough for {plural(room.more_such_releases, 'release')} of this plan."
+        else:
+            said += ": not enough for this release."
         if more := room.more_with_gaussian_noise:
             said += f" With `measure: {{noise: gaussian}}`, enough for {plural(more, 'release')}."
         sentence(console, said)
@@ -202,6 +206,8 @@ def _account(console: Console, plan: PlanAnswer) -> None:
     if room.refused:
         row = f" (runbook: {room.refused.runbook})" if room.refused.runbook else ""
         sentence(console, f"The ledger would refuse this release. {room.refused.error}{row}")
+    elif room.refused_attempts:
+        sentence(console, refusals_so_far(plan.account, room.refused_attempts))
 
 
 def _planned_tables(console: Console, plan: PlanAnswer) -> None:

@@ -9,15 +9,24 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from dp_core.display.page_text import LABEL
+from dp_core.wall.ledger.refused_attempts import MOST_REFUSED
 
 if TYPE_CHECKING:
     from flows.answers.amounts import AccountAbove, PrivacyAmount
 
 
+class OutputConsole(Console):
+    """A console whose caller hears that the reader of the output has closed the pipe."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise the error that is being handled; rich would end the process with exit code 1."""
+        raise
+
+
 def open_console() -> Console:
     """Return the console: as wide as the terminal, or 200 columns without a terminal."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=200)
+    console = OutputConsole(highlight=False)
+    return console if console.is_terminal else OutputConsole(highlight=False, width=200)
 
 
 def path(console: Console, label: str, text: str | Path) -> None:
@@ -59,6 +68,20 @@ def permanently_spent(amount: PrivacyAmount) -> str:
     if amount.rho is None:
         return f"epsilon {float(amount.epsilon):.6g} stays spent"
     return f"rho {float(amount.rho):.6g} stays spent"
+
+
+def refusals_so_far(account: str, refused: int) -> str:
+    """Return a sentence on how many of the attempts that an account allows were refused.
+
+    >>> refusals_so_far("town", 2).partition(",")[0]
+    "2 of 3 attempts on account 'town' (with its family) were refused"
+    """
+    were = "was" if refused == 1 else "were"
+    return (
+        f"{refused} of {MOST_REFUSED} attempts on account {account!r} (with its family) {were}"
+        f" refused; after {MOST_REFUSED}, a person must allow more. `dp-release schema check SCHEMA"
+        " FILE` shows all that does not fit and is not counted."
+    )
 
 
 def plural(count: int, word: str) -> str:

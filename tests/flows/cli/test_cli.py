@@ -756,3 +756,29 @@ def test_what_comes_before_prefect_is_set_up_does_not_import_it():
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert ended.stdout == "False\n"
+
+
+@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_reader_that_closes_the_pipe_changes_no_exit_code(tmp_path, code, as_json):
+    """`query ... | head -3` is no failure; `verify ... | head -1` must not hide one."""
+    lines = (
+        "import sys, click",
+        "from flows.cli import main",
+        "from flows.cli.command_parts import answering, cli",
+        "class Said:",
+        f"    exit_code = {code}",
+        "    def to_json(self): return ['line'] * 50_000",
+        "@cli.command()",
+        "@answering(lambda console, said: [console.print('line') for _ in range(50_000)])",
+        "def talk(): return Said()",
+        "main.main()",
+    )
+    script = tmp_path / "talk.py"
+    script.write_text("\n".join(lines))
+    words = [sys.executable, str(script), "talk", *(["--json"] if as_json else [])]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (code, b"")

@@ -312,7 +312,7 @@ def test_plan_shows_the_plan_and_then_what_the_ledger_would_refuse(project, comm
 
 
 def test_a_plan_that_was_paid_for_is_not_refused(project, command):
-    pay(project, privacy="{epsilon: 2, delta: 1e-6}")
+    pay(project, settle="", privacy="{epsilon: 2, delta: 1e-6}")
     answer = command("plan", project.spec, "--json")
     assert (answer.code, answer.json["refused"]) == (0, None)
     assert answer.json["more_such_releases"] == 0
@@ -917,3 +917,45 @@ def test_a_refusal_for_both_epsilon_and_delta_advises_on_both(project, command):
     assert "privacy.epsilon 0.25 with privacy.delta 1e-07." in answer.err
     project.write_spec(account="small", privacy="{epsilon: 0.25, delta: 1e-7}")
     assert command("run", project.spec, "--out", project.out).code == 0
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    ["{epsilon: 1, delta: 1e-6, neighbours: replace-one}", "{epsilon: 1, delta: 1e-6, unit: x}"],
+)
+def test_a_plan_that_the_terms_refuse_promises_no_release(project, command, privacy):
+    if "unit" in privacy:
+        privacy = privacy.replace(", unit: x", "")
+        schema = project.folder / "town.schema.yaml"
+        person = "unit: {column: interview, max_rows: 2}"
+        text = schema.read_text().replace("ignore: [interview]\n", "")
+        schema.write_text(text.replace("unit: row", person))
+    spec = project.write_spec(privacy=privacy)
+    answer = command("plan", spec)
+    assert answer.code == 3
+    assert "Account 'town' has epsilon 2, delta 1e-05 left.\n" in answer.out
+    assert "The ledger would refuse this release." in answer.out
+    assert "enough for" not in answer.out
+    assert command("plan", spec, "--json").json["more_such_releases"] == 0
+
+
+@pytest.mark.parametrize("end", ["finished", "abandoned"])
+def test_a_plan_says_that_its_name_is_used(project, command, end):
+    pay(project, settle=end)
+    answer = command("plan", project.spec)
+    assert answer.code == 3
+    said = f"The name 'town' is used: that release is {end}. A release is made once; choose a new"
+    assert f"The ledger would refuse this release. {said} name" in " ".join(answer.out.split())
+    assert "enough for" not in answer.out
+    planned = command("plan", project.spec, "--json").json
+    assert (planned["refused"]["runbook"], planned["more_such_releases"]) == ("name-used", 1)
+    project.write_spec(release="another")
+    assert command("plan", project.spec).code == 0
+
+
+def test_the_plan_of_a_release_under_way_is_not_refused_and_a_changed_one_is(project, command):
+    pay(project, settle="")
+    assert command("plan", project.spec).code == 0
+    project.write_spec("synthesize: {sets: 9}\n")
+    answer = command("plan", project.spec, "--json")
+    assert (answer.code, answer.json["refused"]["runbook"]) == (3, "plan-changed")
