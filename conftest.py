@@ -1,4 +1,4 @@
-"""Where the examples of the library's face run: a folder with the small release `first`."""
+"""Where the examples of the public Python API run: a folder with the small release `first`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def town_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def examples_find_the_town(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run an example that imports the face in the folder of the town."""
+    """Run an example that imports the public API in the folder of the town."""
     item = request.node
     if isinstance(item, DoctestItem):
         assert item.dtest is not None

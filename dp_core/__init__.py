@@ -7,8 +7,8 @@ For whoever received a release, in a notebook (`docs/notebook.md`):
 >>> bundle.query("share by sex").determined
 True
 
-The names of `__all__` are this library's face. They are imported when they are first used, so that
-`import dp_core` is quick.
+The names of `__all__` are the public Python API. They are imported when they are first used, so
+that `import dp_core` is quick.
 
 `schema` holds what is public about a file. `confidential` holds rows and exact counts. `wall` turns
 exact counts into noisy values, and charges for each. `methods`, `spec`, `bundle` and `analysis` are
@@ -52,7 +52,7 @@ _HOMES = {
     "read_schema": "dp_core.analysis.notebook.schemas",
     "release": "dp_core.public_data.public_release",
 }
-"""Module of each name of the face; a test compares it with the imports above."""
+"""Module of each name of the public API; a test compares it with the imports above."""
 
 __all__ = [
     "BadInput",
@@ -74,7 +74,7 @@ __all__ = [
 if not TYPE_CHECKING:  # a type checker would accept every name
 
     def __getattr__(name: str) -> object:
-        """Return a name of the face; import its module first (PEP 562)."""
+        """Return a name of the public API; import its module first (PEP 562)."""
         if name not in _HOMES:
             raise AttributeError(f"module 'dp_core' has no attribute {name!r}")
         from importlib import import_module
@@ -83,5 +83,5 @@ if not TYPE_CHECKING:  # a type checker would accept every name
         return found
 
     def __dir__() -> list[str]:
-        """Return the names of the face, besides what is imported."""
+        """Return the names of the public API, besides what is imported."""
         return sorted({*globals(), *__all__})

@@ -29,6 +29,11 @@ _PARQUET_MAGIC = b"PAR1"
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 
+ROWS_ABOUT = """\
+# rows_about: 20000      # approximate number of rows, if it is public: `plan` then forecasts the
+#                        # error of tables and sets (as TVD) and the memory that the release needs
+"""
+"""Comment of every draft on the number of rows, which a draft never reads."""
 _HEAD = """\
 # Draft of a schema for {file}. {todo}
 # Use public knowledge only, such as the questionnaire or the documentation. Do not read levels or
@@ -44,8 +49,7 @@ _HEAD = """\
 version: 1
 title:                   # what the file is, in one line
 unit: row                # one row is one person; or {{column: person_id, max_rows: 4}}
-# rows_about: 20000      # approximate number of rows, if public: `plan` then states noise as TVD
-missing_values: [""]     # texts that mean missing in the file
+{rows_about}missing_values: [""]     # texts that mean missing in the file
 out_of_range: reject     # or clip (to min and max), or missing; also per column
 """
 _TYPED = "Column names and types only; fill in the rest."
@@ -165,7 +169,7 @@ def _text(name: str, columns: Sequence[tuple[str, str]], ignored: Sequence[str])
         )
     typed = all(text is not _TYPE_TODO for _, text in columns)
     todo = _TYPED if typed else _UNTYPED
-    head = _HEAD.format(file=printable(name), todo=todo)
+    head = _HEAD.format(file=printable(name), todo=todo, rows_about=ROWS_ABOUT)
     return f"{head}columns:\n{body}{tail}{_TAIL}"
 
 
