@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from dp_core.documents.other_formats import conversion
 from dp_core.documents.typed_text import parse_fraction, printable
 from dp_core.errors import BadInput
+from dp_core.schema.codebooks.codebook import ROWS_ABOUT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,11 +30,6 @@ _PARQUET_MAGIC = b"PAR1"
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 
-ROWS_ABOUT = """\
-# rows_about: 20000      # approximate number of rows, if it is public: `plan` then forecasts the
-#                        # error of tables and sets (as TVD) and the memory that the release needs
-"""
-"""Comment of every draft on the number of rows, which a draft never reads."""
 _HEAD = """\
 # Draft of a schema for {file}. {todo}
 # Use public knowledge only, such as the questionnaire or the documentation. Do not read levels or

@@ -13,8 +13,7 @@ from fractions import Fraction
 
 from dp_core.documents.typed_text import parse_date, parse_fraction, printable
 from dp_core.schema.bin_edges import VALUES_WITHOUT_BINS
-from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
-from dp_core.schema.draft import ROWS_ABOUT
+from dp_core.schema.codebooks.codebook import MANY_LEVELS, ROWS_ABOUT, Codebook, Variable, by_name
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+/()-]*(?<! )", re.ASCII)
