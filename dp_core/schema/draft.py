@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from dp_core.documents.other_formats import conversion
 from dp_core.documents.typed_text import parse_fraction, printable
 from dp_core.errors import BadInput
-from dp_core.schema.codebooks.codebook import ROWS_ABOUT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +44,8 @@ _HEAD = """\
 version: 1
 title:                   # what the file is, in one line
 unit: row                # one row is one person; or {{column: person_id, max_rows: 4}}
-{rows_about}missing_values: [""]     # texts that mean missing in the file
+# rows_about: 20000      # approximate number of rows, if public: `plan` then states noise as TVD
+missing_values: [""]     # texts that mean missing in the file
 out_of_range: reject     # or clip (to min and max), or missing; also per column
 """
 _TYPED = "Column names and types only; fill in the rest."
@@ -165,7 +165,7 @@ def _text(name: str, columns: Sequence[tuple[str, str]], ignored: Sequence[str])
         )
     typed = all(text is not _TYPE_TODO for _, text in columns)
     todo = _TYPED if typed else _UNTYPED
-    head = _HEAD.format(file=printable(name), todo=todo, rows_about=ROWS_ABOUT)
+    head = _HEAD.format(file=printable(name), todo=todo)
     return f"{head}columns:\n{body}{tail}{_TAIL}"
 
 

@@ -12,11 +12,6 @@ from dp_core.schema.definition import Kind, Level
 
 Role = Literal["", "id", "weight"]
 
-ROWS_ABOUT = """\
-# rows_about: 20000      # approximate number of rows, if it is public: `plan` then forecasts the
-#                        # error of tables and sets (as TVD) and the memory that the release needs
-"""
-"""Comment of every draft on the number of rows, which a draft never reads."""
 MANY_LEVELS = 5000
 """Most levels of a column that a draft lists."""
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from dp_core.documents.typed_text import parse_date, parse_fraction, printable
 from dp_core.schema.bin_edges import VALUES_WITHOUT_BINS
-from dp_core.schema.codebooks.codebook import MANY_LEVELS, ROWS_ABOUT, Codebook, Variable, by_name
+from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+/()-]*(?<! )", re.ASCII)
@@ -107,7 +107,6 @@ def _head(
     if codebook.description.strip():
         yield f"description: {scalar(' '.join(codebook.description.split()))}\n"
     yield "unit: row                # one row is one person; or {column: person_id, max_rows: 4}\n"
-    yield ROWS_ABOUT
     missing = codebook.missing_values
     listed = ", ".join(
         scalar(text, quoted=True) for text in (("",) if missing is None else missing)

@@ -59,7 +59,7 @@ def test_an_uncompleted_draft_is_refused_with_the_key_to_complete(survey):
     with pytest.raises(BadInput, match=r"draft.yaml, line 13, title: has no value") as caught:
         load_draft(survey)
     assert (
-        "Also empty: columns.age.type (line 21), columns.home, town.type (" in caught.value.message
+        "Also empty: columns.age.type (line 20), columns.home, town.type (" in caught.value.message
     )
     with pytest.raises(BadInput, match=r"columns.age.type: has no value; write one of category"):
         load_draft(survey, TITLE)
