@@ -188,7 +188,7 @@ def test_no_release_can_reach_the_audit():
     }
 
 
-def test_only_the_face_of_the_library_reaches_releases_of_public_frames():
+def test_only_the_public_api_reaches_releases_of_public_frames():
     """They count in memory, without a ledger, and no module imports the public API."""
     assert importing(trusted_core.PUBLIC_DATA) == {"dp_core"}
     assert [name for name in modules() if "dp_core" in imports(name)] == []

@@ -12,10 +12,7 @@ from dp_core.analysis.notebook.schemas import SchemaDraft
 from dp_core.errors import BadInput
 from dp_core.inspection.public_profile import (
     draft_frame,
-    public_codebook_of,
-    public_source,
 )
-from dp_core.schema.codebooks.codebook import Codebook
 from dp_core.schema.codebooks.codebook_file import read_codebook
 from dp_core.schema.draft import draft_schema as draft_file
 from dp_core.schema.draft import draft_table
@@ -73,7 +70,12 @@ def draft_schema(
     if isinstance(data, str | os.PathLike):
         path = Path(data)
         if public_data:
-            described = _public_file(path)
+            # privacy: a ledger may know the file as confidential, and this room knows no ledger.
+            raise BadInput(
+                "draft_schema: public_data=True takes a frame, not a path, because no ledger is"
+                " asked here whether the file is confidential. Type dp-release schema draft"
+                f" {path} --public-data, which asks it; or read the file with pandas."
+            )
         return SchemaDraft(_titled(draft_file(path, described), title))
     import pandas as pd
 
@@ -101,10 +103,6 @@ def _titled(text: str, title: str | None) -> str:
         return text
     stated = f"title: {json.dumps(title, ensure_ascii=False)}"
     return re.sub(r"^title:.*$", lambda _: stated, text, count=1, flags=re.MULTILINE)
-
-
-def _public_file(path: Path) -> Codebook:
-    return public_codebook_of(public_source([str(path)]))
 
 
 def _stated(dtype: Any) -> Any:

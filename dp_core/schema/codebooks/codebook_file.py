@@ -79,8 +79,9 @@ def _from_xml(raw: bytes, name: str, data: str) -> Codebook:
 
 def _beside(path: Path, other: str) -> Any:
     """Load a JSON document that a package names; it must lie in the package's folder or below."""
-    beside = (path.parent / other).resolve()
-    if "://" in other or path.parent.resolve() not in beside.parents:
+    here = path.parent.resolve()
+    beside = here if "\0" in other else (path.parent / other).resolve()
+    if "://" in other or here not in beside.parents:
         raise BadInput(
             f"{path.name} refers to the schema {other!r}, which is not in its folder. Copy it"
             " there."

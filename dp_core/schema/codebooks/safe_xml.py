@@ -12,6 +12,7 @@ from xml.parsers import expat
 from dp_core.errors import BadInput
 
 MAX_DEPTH = 200
+MAX_ELEMENTS = 1_000_000
 
 
 @dataclass(slots=True)
@@ -22,13 +23,18 @@ class Element:
         tag: Local name.
         attributes: Attributes by local name.
         children: Elements in it, in order.
-        text: Its own text before, between and after them.
+        parts: Its own text before, between and after them, in pieces.
     """
 
     tag: str
     attributes: dict[str, str]
     children: list[Element] = field(default_factory=list)
-    text: str = ""
+    parts: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The element's own text, without that of elements in it."""
+        return "".join(self.parts)
 
     def all(self, *path: str) -> list[Element]:
         """Return the elements at the end of a path of local names."""
@@ -69,14 +75,22 @@ def parse_xml(raw: bytes, name: str) -> Element:
         name: Name of its file, for the message.
 
     Raises:
-        BadInput: if it is not XML, has a document type, or is nested deeper than `MAX_DEPTH`.
+        BadInput: if it is not XML, has a document type or an encoding that is not read, is nested deeper
+            than `MAX_DEPTH`, or has more than `MAX_ELEMENTS` elements.
     """
     parser = expat.ParserCreate(namespace_separator="}")
     parser.buffer_text = True
     root = Element("", {})
     open_: list[Element] = [root]
+    number = 0
 
     def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal number
+        number += 1
+        if number > MAX_ELEMENTS:
+            raise BadInput(
+                f"{name} has more than {MAX_ELEMENTS:,} elements. Give a smaller codebook."
+            )
         if len(open_) > MAX_DEPTH:
             raise BadInput(f"{name} is nested deeper than {MAX_DEPTH} elements.")
         plain = {_local(key): value for key, value in attributes.items()}
@@ -88,7 +102,7 @@ def parse_xml(raw: bytes, name: str) -> Element:
         open_.pop()
 
     def characters(text: str) -> None:
-        open_[-1].text += text
+        open_[-1].parts.append(text)
 
     def document_type(*_what: object) -> None:
         raise BadInput(
@@ -102,6 +116,8 @@ def parse_xml(raw: bytes, name: str) -> Element:
     parser.StartDoctypeDeclHandler = document_type
     try:
         parser.Parse(raw, True)
+    except (LookupError, ValueError):  # Python would have to read the declared encoding
+        raise BadInput(f"{name} has an encoding that is not read. Save it as UTF-8.") from None
     except expat.ExpatError as error:
         raise BadInput(
             f"{name}, line {error.lineno}: is not valid XML ({expat.ErrorString(error.code)})."
