@@ -35,9 +35,8 @@ IN_MEMORY = "in-memory.json"
 FORMAT_NAME = "dp-release in memory"
 FORMAT_VERSION = 1
 NOT_PROTECTED = (
-    "Made in memory from data that were declared public, for public data, tests and teaching. No"
-    " ledger paid for it and no account covers it: it is no differentially private release of"
-    " anybody's data."
+    "This release was made in memory from public data, for tests and teaching. No ledger paid for"
+    " it. It is not a differentially private release and protects nobody."
 )
 """What a release in memory says about itself wherever it is shown or saved."""
 SOURCE = "Public data, from which this release was made in memory; no ledger paid for it"

@@ -102,7 +102,7 @@ def check_frame(frame: pd.DataFrame | pa.Table, schema: Schema) -> FileCheck:
 def with_findings(check: FileCheck, more: Sequence[Finding]) -> FileCheck:
     """Return a check with more findings, in their places."""
     found = _ordered([*check.findings, *more])
-    fits = not any(one.weight == "refusal" for one in found)
+    fits = not any(one.severity == "refusal" for one in found)
     return replace(check, findings=found, fits=fits)
 
 
@@ -169,8 +169,8 @@ class _Check:
     def findings(self) -> Iterator[Finding]:
         """Yield what was found so far."""
         if not self.rows:
-            says = "The file has a header but no row."
-            yield Finding("refusal", "empty", "", says, "Name a file with rows.")
+            message = "The file has a header but no row."
+            yield Finding("refusal", "empty", "", message, "Name a file with rows.")
         for tally in self._tallies.values():
             yield from value_findings(tally)
         yield from self._rows.findings()
@@ -193,7 +193,7 @@ def _about(path: Path, files: Sequence[Path], finding: Finding) -> Finding:
     """Return a finding that names its file, if there are several."""
     if len(files) == 1:
         return finding
-    return replace(finding, says=f"{path.name}: {finding.says}")
+    return replace(finding, message=f"{path.name}: {finding.message}")
 
 
 def _unread(files: Sequence[Path], kind: Kind, error: BadInput) -> Finding:
@@ -210,7 +210,7 @@ def _unread(files: Sequence[Path], kind: Kind, error: BadInput) -> Finding:
 
 
 def _ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(found, key=lambda one: _ORDER.index(one.weight)))
+    return tuple(sorted(found, key=lambda one: _ORDER.index(one.severity)))
 
 
 def _result(
@@ -221,7 +221,7 @@ def _result(
     found: Iterable[Finding],
 ) -> FileCheck:
     findings = _ordered(found)
-    fits = not any(one.weight == "refusal" for one in findings)
+    fits = not any(one.severity == "refusal" for one in findings)
     return FileCheck(
         fits=fits,
         title=schema.title,

@@ -1,4 +1,4 @@
-"""What a check of a file found: findings, each with its mend. Confidential."""
+"""What a check of a file found: findings, each with its fix. Confidential."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dp_core.display.answer import Answer
 from dp_core.display.page import Fact, Page, Sentence
 from dp_core.display.printed import Printed
 
-Weight: TypeAlias = Literal["refusal", "settled", "hint"]
+Severity: TypeAlias = Literal["refusal", "settled", "hint"]
 """Whether a finding stops a release, is settled by the schema's policy, or is only a hint."""
 
 EXAMPLES = 8
@@ -21,20 +21,25 @@ NOTICE = (
     " see the data."
 )
 PUBLIC_KNOWLEDGE = (
-    "A schema is published. A level or a bound that you add because the file has it is not public"
-    " knowledge and discloses the file; take it from the questionnaire, or set `out_of_range`."
+    "If you add a level or bound because you saw it in the file, the published schema discloses it."
+    " Take levels and bounds from the questionnaire, or set `out_of_range`."
 )
-_LABELS: Mapping[Weight, str] = {"refusal": "Refused", "settled": "Settled", "hint": "Hint"}
-_SAID: tuple[tuple[Weight, str, str], ...] = (
-    ("refusal", "finding stops a release", "findings stop a release"),
-    ("settled", "finding is settled by the schema", "findings are settled by the schema"),
+_LABELS: Mapping[Severity, str] = {"refusal": "Refused", "settled": "Settled", "hint": "Hint"}
+_SAID: tuple[tuple[Severity, str, str], ...] = (
+    ("refusal", "refused", "refused"),
+    ("settled", "settled", "settled"),
     ("hint", "hint", "hints"),
 )
 _OF_BOUNDS = frozenset(("levels", "out-of-range", "missing-codes"))
-"""Kinds of findings that a level or bound read off the file would seem to mend."""
+"""Kinds of findings that a level or bound read off the file would seem to fix."""
 
 
-_SINGULAR: Mapping[str, str] = {"have": "has", "are": "is", "break": "breaks"}
+_SINGULAR: Mapping[str, str] = {
+    "have": "has",
+    "are": "is",
+    "break": "breaks",
+    "differ": "differs",
+}
 
 
 def some_rows(rows: int, verb: str) -> str:
@@ -61,23 +66,23 @@ class Example(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Finding(Answer):
-    """One thing about the file that a person should know. Confidential.
+    """A problem of the file, or a remark about it. Confidential.
 
     Attributes:
-        weight: Whether it stops a release.
+        severity: Whether it stops a release.
         kind: Short fixed name of what was found, such as `levels` or `out-of-range`.
         column: Name of the column; empty if it is about the whole file.
-        says: What was found, one sentence.
-        mend: What to do, one sentence.
+        message: What was found, one sentence.
+        fix: What to do.
         rows: Number of rows concerned; None if it is not about rows.
         examples: At most `EXAMPLES` examples.
     """
 
-    weight: Weight
+    severity: Severity
     kind: str
     column: str
-    says: str
-    mend: str
+    message: str
+    fix: str
     rows: int | None = None
     examples: tuple[Example, ...] = ()
 
@@ -111,12 +116,12 @@ class FileCheck(Answer, Printed):
         """0 if the file fits, 2 if it does not."""
         return 0 if self.fits else 2
 
-    def of(self, weight: Weight) -> tuple[Finding, ...]:
-        """Return the findings of one weight."""
-        return tuple(one for one in self.findings if one.weight == weight)
+    def of(self, severity: Severity) -> tuple[Finding, ...]:
+        """Return the findings of one severity."""
+        return tuple(one for one in self.findings if one.severity == severity)
 
     def page(self) -> Page:
-        """Return the verdict and every finding with its examples and its mend."""
+        """Return the verdict and every finding with its examples and its fix."""
         blocks: list[Sentence | Fact] = [
             Sentence(NOTICE, warns=True),
             Sentence(self._verdict(), warns=not self.fits),
@@ -138,8 +143,8 @@ class FileCheck(Answer, Printed):
         size = "" if self.rows is None else f" has {self.rows:,} row{'s' * (self.rows != 1)} and"
         counts = [
             f"{len(found)} {one if len(found) == 1 else many}"
-            for weight, one, many in _SAID
-            if (found := self.of(weight))
+            for severity, one, many in _SAID
+            if (found := self.of(severity))
         ]
         told = f": {', '.join(counts)}" if counts else ""
         verdict = "fits" if self.fits else "does not fit"
@@ -147,16 +152,16 @@ class FileCheck(Answer, Printed):
 
 
 def _blocks(finding: Finding) -> list[Fact]:
-    label, warns = _LABELS[finding.weight], finding.weight == "refusal"
+    label, warns = _LABELS[finding.severity], finding.severity == "refusal"
     about = f"{finding.column}: " if finding.column else ""
-    blocks = [Fact(label, f"{about}{finding.says}", warns=warns)]
+    blocks = [Fact(label, f"{about}{finding.message}", warns=warns)]
     if finding.examples:
         shown = [
             one.text if one.rows is None else f"{one.text} ({one.rows:,})"
             for one in finding.examples
         ]
         blocks.append(Fact("", "; ".join(shown)))
-    return [*blocks, Fact("", finding.mend)]
+    return [*blocks, Fact("", finding.fix)]
 
 
 def examples_of(counted: Mapping[str, int]) -> tuple[Example, ...]:

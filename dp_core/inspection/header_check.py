@@ -122,9 +122,9 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
                 "refusal",
                 "column-unknown",
                 "" if many else extra[0],
-                f"The file has {f'{len(extra)} columns' if many else 'this column'}, which the"
-                " schema does not describe.",
-                f"Describe {'each' if many else 'it'} under `columns`, or name it under `ignore`.",
+                f"{f'{len(extra)} columns are' if many else 'This column is'} in the file but not"
+                " in the schema.",
+                f"Describe {'each' if many else 'it'} under `columns`, or list it under `ignore`.",
                 None,
                 tuple(Example(shown(name)) for name in extra) if many else (),
             )
@@ -195,8 +195,8 @@ def _start(path: Path) -> bytes:
     return bytes(start)
 
 
-def _unreadable(kind: str, says: str, mend: str) -> Header:
-    return Header({}, (Finding("refusal", kind, "", says, mend),), readable=False)
+def _unreadable(kind: str, message: str, fix: str) -> Header:
+    return Header({}, (Finding("refusal", kind, "", message, fix),), readable=False)
 
 
 def _separator(header: Sequence[str], schema: Schema) -> Finding | None:
@@ -278,16 +278,16 @@ def _difference(name: str, near: str) -> str:
 
 def readable_or_refused(error: BadInput) -> Finding:
     """Return the finding about a file whose rows cannot be read to the end."""
-    says, _, mend = error.message.partition("; ")
+    message, _, fix = error.message.partition("; ")
     detail = (error.internal or "").strip()
     examples = (Example(detail),) if detail else ()
-    mend = mend.replace(", which the internal folder names", "")
+    fix = fix.replace(", which the internal folder names", "")
     return Finding(
         "refusal",
         "damaged",
         "",
-        f"{says}.",
-        f"{mend[:1].upper()}{mend[1:]}",
+        f"{message}.",
+        f"{fix[:1].upper()}{fix[1:]}",
         None,
         examples,
     )

@@ -31,8 +31,8 @@ def hints(tally: Tally) -> Iterator[Finding]:
         yield from _of_numbers(tally)
 
 
-def _hint(tally: Tally, kind: str, says: str, mend: str, *examples: Example) -> Finding:
-    return Finding("hint", kind, tally.column.name, says, mend, None, examples[:8])
+def _hint(tally: Tally, kind: str, message: str, fix: str, *examples: Example) -> Finding:
+    return Finding("hint", kind, tally.column.name, message, fix, None, examples[:8])
 
 
 def _of_levels(tally: Tally) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def _of_levels(tally: Tally) -> Iterator[Finding]:
             tally,
             "constant",
             f"Only one of {column.bins} levels occurs.",
-            "A column with one value tells nothing; name it under `ignore`, or leave it.",
+            "A column with one value contains no information; list it under `ignore`, or keep it.",
             Example(repr(only), int(rows.max())),
         )
     elif 1 < used < column.bins and not tally.problems[Problem.LEVEL]:
@@ -54,9 +54,9 @@ def _of_levels(tally: Tally) -> Iterator[Finding]:
         yield _hint(
             tally,
             "unused-levels",
-            f"{len(unseen)} of {column.bins} levels never occur.",
-            "Keep them if the questionnaire has them: to remove one because the file lacks it would"
-            " disclose that.",
+            f"{len(unseen)} of {column.bins} levels never occur{'s' * (len(unseen) == 1)}.",
+            "Keep every level that the questionnaire lists. Removing a level because the file lacks"
+            " it discloses that nobody has it.",
             *(Example(repr(name), 0) for name in unseen),
         )
     if tally.unique and used > max(column.bins, tally.rows) / 2:
@@ -80,7 +80,7 @@ def _of_numbers(tally: Tally) -> Iterator[Finding]:
             tally,
             "constant",
             f"Every value in range is {tally.text(value)}.",
-            "A column with one value tells nothing; name it under `ignore`, or leave it.",
+            "A column with one value contains no information; list it under `ignore`, or keep it.",
         )
         return
     many = points >= MANY_POINTS or column.kind == "number"
@@ -91,7 +91,7 @@ def _of_numbers(tally: Tally) -> Iterator[Finding]:
             "category",
             f"{distinct} distinct values in a column of {where}: is it a category?",
             "If the questionnaire lists the codes, write `type: category` or `ordinal` with"
-            " `levels`; synthetic values are uniform within a bin.",
+            " `levels`. Otherwise synthetic values can fall between the codes.",
             *(Example(tally.text(value)) for value in sorted(tally.distinct)),
         )
     if column.kind == "integer" and tally.unique and tally.rows > MOST_DISTINCT:
@@ -105,12 +105,12 @@ def _of_numbers(tally: Tally) -> Iterator[Finding]:
         rows = tally.codes[: column.bins]
         if rows.sum() and rows.max() > NEARLY_ALL * rows.sum():
             code = int(np.argmax(rows))
-            share = f"{min(rows.max() / rows.sum(), 0.999):.1%}"
+            share = f"{100 * min(rows.max() / rows.sum(), 0.999):.1f} %"
             yield _hint(
                 tally,
                 "one-bin",
-                f"The bin {column.code_labels()[code]} holds {share} of the"
-                " values, and synthetic values are uniform within it.",
+                f"The bin {column.code_labels()[code]} contains {share} of the values, so the"
+                " release says little about how values vary within it.",
                 "State `edges` that divide it, or `bins: {private: 12}`, which places the edges"
                 " where the records are.",
             )
@@ -129,8 +129,10 @@ def _codes_for_missing(tally: Tally) -> Iterator[Finding]:
             tally,
             "missing-codes",
             f"{texts} {'is' if len(far) == 1 else 'are'} far from all other values"
-            f" ({tally.text(low)} to {tally.text(high)}): missing?",
-            "If it means missing, name it under the column's `missing_values` with `missing:"
-            " level`.",
+            f" ({tally.text(low)} to {tally.text(high)})."
+            f" {'Does it' if len(far) == 1 else 'Do they'} mean missing?",
+            f"If {'it means' if len(far) == 1 else 'they mean'} missing, list"
+            f" {'it' if len(far) == 1 else 'them'} under the column's `missing_values` with"
+            " `missing: level`.",
             *(Example(text, rows) for text, rows in far.items()),
         )

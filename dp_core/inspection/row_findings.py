@@ -116,10 +116,10 @@ class RowChecks:
                         "refusal",
                         "dependent",
                         name,
-                        f"{some_rows(rows, 'have')} another value than the rule derives from"
+                        f"{some_rows(rows, 'differ')} from the value that the rule derives from"
                         f" {dependent.source!r}.",
-                        "Correct the file or the schema's map, or give the column"
-                        " `out_of_range: missing`, by which the derived value replaces the file's.",
+                        "Correct the file or the schema's map. With `out_of_range: missing` on the"
+                        " column, the derived value replaces the value in the file.",
                         rows,
                         tuple(self._examples[name]),
                     )
@@ -135,8 +135,8 @@ class RowChecks:
                         key,
                         "",
                         f"{some_rows(rows, 'break')} the {named}.",
-                        "Correct the file or the rule, or give the rule's last column"
-                        " `missing: level` and `out_of_range: missing`.",
+                        "Correct the file or the rule. To set the rule's last column to missing in"
+                        " such rows, give it `missing: level` and `out_of_range: missing`.",
                         rows,
                         tuple(self._examples[text]),
                     )
@@ -187,9 +187,9 @@ class PersonCheck:
             persons, without = hashes(name, identifiers, self._unit.missing_values)
         except BadInput as error:
             about = error.message.partition(";")
-            says = f"{about[0]}."
-            mend = "Store it as text or whole numbers, so that a person has one identifier."
-            self._unsuitable = Finding("refusal", "identifier", name, says, mend)
+            message = f"{about[0]}."
+            fix = "Store it as text or whole numbers, so that a person has one identifier."
+            self._unsuitable = Finding("refusal", "identifier", name, message, fix)
             return
         self._persons.append(persons)
         self._nobody += without
@@ -223,8 +223,9 @@ class PersonCheck:
                     "settled",
                     "max-rows",
                     name,
-                    f"{above.size:,} of {rows.size:,} persons have more than {most} rows; the most"
-                    f" has {int(rows.max()):,}.",
+                    f"{above.size:,} of {rows.size:,} persons"
+                    f" {'has' if above.size == 1 else 'have'} more rows than `max_rows` ({most:,})"
+                    f" allows; the largest number is {int(rows.max()):,}.",
                     f"A release drops {lost:,} of their rows. Raise `max_rows` only if public"
                     " knowledge allows more: the noise grows with it.",
                     lost,
@@ -237,8 +238,8 @@ class PersonCheck:
                     "max-rows",
                     name,
                     f"Every person has one row, and `max_rows` is {most}.",
-                    "If the file can have one row per person only, write `max_rows: 1`: the noise"
-                    f" is then {most} times smaller.",
+                    "If each person can have only one row, write `max_rows: 1`. The noise is then"
+                    f" {most} times smaller.",
                 )
             )
         return found

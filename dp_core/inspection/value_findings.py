@@ -1,4 +1,4 @@
-"""Why values of a column do not fit the schema, and how to mend each. Confidential."""
+"""Why values of a column do not fit the schema, and how to fix each. Confidential."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dp_core.documents.typed_text import parse_fraction, shown
 from dp_core.errors import MOST_KNOWN, similar
 from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
-from dp_core.inspection.findings import Example, Finding, Weight, examples_of, some_rows
+from dp_core.inspection.findings import Example, Finding, Severity, examples_of, some_rows
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column
 from dp_core.schema.problems import Problem, refused
@@ -97,7 +97,7 @@ def _is_day(text: str, form: str) -> bool:
     return True
 
 
-def _weight(column: Column, problem: Problem) -> Weight:
+def _severity(column: Column, problem: Problem) -> Severity:
     return "refusal" if problem in refused(column) else "settled"
 
 
@@ -110,15 +110,15 @@ def _settled(column: Column, problem: Problem) -> str:
 
 def _missing(tally: Tally) -> Finding:
     rows, column = tally.problems[Problem.MISSING], tally.column
-    weight = _weight(column, Problem.MISSING)
-    says = f"{rows:,} of {tally.rows:,} rows have no value"
-    if weight == "refusal":
-        says += ", and the schema says `missing: reject` (the default)."
-        mend = "Write `missing: level`, or complete the file."
+    severity = _severity(column, Problem.MISSING)
+    message = f"{rows:,} of {tally.rows:,} rows {'has' if rows == 1 else 'have'} no value"
+    if severity == "refusal":
+        message += "; the schema refuses missing values (`missing: reject`, the default)."
+        fix = "Write `missing: level`, or complete the file."
     else:
-        says += "."
-        mend = "Missing is a level of the release (`missing: level`)."
-    return Finding(weight, "missing", column.name, says, mend, rows, _quoted(tally.missing))
+        message += "."
+        fix = "Missing is a level of the release (`missing: level`)."
+    return Finding(severity, "missing", column.name, message, fix, rows, _quoted(tally.missing))
 
 
 def _quoted(counted: Mapping[str, int]) -> tuple[Example, ...]:
@@ -130,49 +130,62 @@ def _quoted(counted: Mapping[str, int]) -> tuple[Example, ...]:
 
 def _levels(tally: Tally) -> Iterator[Finding]:
     column = tally.column
-    weight = _weight(column, Problem.LEVEL)
+    severity = _severity(column, Problem.LEVEL)
     cause_of = _level_causes(column)
     groups: dict[str, dict[str, int]] = {}
-    mends: dict[str, str] = {}
+    fixes: dict[str, str] = {}
     for text, rows in sorted(tally.strangers.items(), key=lambda item: (-item[1], item[0])):
-        cause, mend = cause_of(text)
+        cause, fix = cause_of(text)
         groups.setdefault(cause, {})[text] = rows
-        mends.setdefault(cause, mend)
+        fixes.setdefault(cause, fix)
     known = sum(map(sum, (group.values() for group in groups.values())))
     for cause, group in groups.items():
         rows = sum(group.values())
         if cause == "levels":
             rows += tally.problems[Problem.LEVEL] - known  # those beyond `MOST_TEXTS`
-        says = f"{some_rows(rows, 'have')} texts that {_CAUSES[cause]}."
-        mend = mends[cause] if weight == "refusal" else _settled(column, Problem.LEVEL)
-        yield Finding(weight, cause, column.name, says, mend, rows, _quoted(group))
+        message = f"{_texts(rows, _CAUSES[cause])}."
+        fix = fixes[cause] if severity == "refusal" else _settled(column, Problem.LEVEL)
+        yield Finding(severity, cause, column.name, message, fix, rows, _quoted(group))
 
 
 _CAUSES = {
-    "labels": "are labels in the schema, which states other texts for the file",
-    "spaces": "are levels but for spaces",
-    "case": "are levels but for capital letters",
-    "numbers": "are levels written as another number",
-    "missing-codes": "are not levels and look like codes for missing",
-    "levels": "are not levels",
+    "labels": ("is a label", "are labels", "; the schema expects other texts in the file"),
+    "spaces": ("differs", "differ", " from a level only in spaces"),
+    "case": ("differs", "differ", " from a level only in capital letters"),
+    "numbers": ("writes", "write", " a level's number differently, such as `1.0` for `1`"),
+    "missing-codes": (
+        "is not a level and looks like a code for missing",
+        "are not levels and look like codes for missing",
+        "",
+    ),
+    "levels": ("is not a level", "are not levels", ""),
 }
 
 
+def _texts(rows: int, cause: tuple[str, str, str]) -> str:
+    """Return a clause about the texts of some rows, from a verb for one, for many and the rest."""
+    one, many, rest = cause
+    said = f"The text of 1 row {one}" if rows == 1 else f"The texts of {rows:,} rows {many}"
+    return f"{said}{rest}"
+
+
 def _level_causes(column: Column) -> Callable[[str], tuple[str, str]]:
-    """Return a function from a text to the cause that it is no level, and its mend."""
+    """Return a function from a text to the cause that it is no level, and its fix."""
     levels = column.texts()
     labels = {level.label: level.text for level in column.levels}
     folded = {text.casefold(): text for text in levels}
     numbers = {value: text for text in levels if (value := _number_of(text)) is not None}
-    add = "Correct the file; or, if it is public knowledge, add the level"
-    to_missing = "; or write `missing: level` and `out_of_range: missing`."
+    add = (
+        "Correct the file. If public knowledge includes this level, add it. To treat such texts as"
+        " missing, write `missing: level` and `out_of_range: missing`."
+    )
 
     def cause(text: str) -> tuple[str, str]:
         stripped = text.strip()
         if stripped in labels and stripped not in levels:
             own = labels[stripped]
             return "labels", (
-                f"The schema says that the file writes {shown(own)} for the label"
+                f"According to the schema, the file writes {shown(own)} for the label"
                 f" {shown(stripped)}. If the file holds labels, list them: `levels:"
                 f" [{', '.join(list(labels)[:3])}{', ...' if len(labels) > 3 else ''}]`."
             )
@@ -195,7 +208,7 @@ def _level_causes(column: Column) -> Callable[[str], tuple[str, str]]:
                 f" {_listed(column, text)}`."
             )
         near = similar(stripped, levels) if len(levels) <= MOST_KNOWN else ""
-        return "levels", f"{add}{to_missing}{near}"
+        return "levels", f"{add}{near}"
 
     return cause
 
@@ -219,27 +232,36 @@ def _yaml(text: str) -> str:
 
 def _unreadable(tally: Tally) -> Iterator[Finding]:
     column = tally.column
-    weight = _weight(column, Problem.TYPE)
+    severity = _severity(column, Problem.TYPE)
     groups: dict[str, dict[str, int]] = {}
     for text, rows in tally.strangers.items():
         groups.setdefault(_type_cause(column, text), {})[text] = rows
-    words = {"integer": "whole numbers", "number": "numbers", "date": "dates"}[column.kind]
+    one, many = _WORDS[column.kind]
+    are = (f"is not {one}", f"are not {many}", "")
     for cause, group in groups.items():
         rows = sum(group.values())
-        says = f"{some_rows(rows, 'have')} texts that are not {words}"
-        says += f": {_TYPE_CAUSES[cause]}." if cause in _TYPE_CAUSES else "."
-        mend = _type_mend(column, cause, group)
-        if weight == "settled":
-            mend = _settled(column, Problem.TYPE)
-        yield Finding(weight, cause, column.name, says, mend, rows, _quoted(group))
+        message = _texts(rows, are)
+        if cause in _TYPE_CAUSES:
+            single, several = _TYPE_CAUSES[cause]
+            message += f": {single if rows == 1 else several}"
+        message += "."
+        fix = _type_fix(column, cause, group)
+        if severity == "settled":
+            fix = _settled(column, Problem.TYPE)
+        yield Finding(severity, cause, column.name, message, fix, rows, _quoted(group))
 
 
+_WORDS = {
+    "integer": ("a whole number", "whole numbers"),
+    "number": ("a number", "numbers"),
+    "date": ("a date", "dates"),
+}
 _TYPE_CAUSES = {
-    "decimal-comma": "they have a decimal comma",
-    "thousands": "they have thousands separators",
-    "fractions": "they have decimals",
-    "unit": "they have a unit or a currency",
-    "missing-codes": "they look like codes for missing",
+    "decimal-comma": ("it has a decimal comma", "they have a decimal comma"),
+    "thousands": ("it has thousands separators", "they have thousands separators"),
+    "fractions": ("it has decimals", "they have decimals"),
+    "unit": ("it has a unit or a currency", "they have a unit or a currency"),
+    "missing-codes": ("it looks like a code for missing", "they look like codes for missing"),
 }
 
 
@@ -258,7 +280,7 @@ def _type_cause(column: Column, text: str) -> str:
     return "unit" if _WITH_UNIT.fullmatch(stripped) else "unreadable"
 
 
-def _type_mend(column: Column, cause: str, group: Mapping[str, int]) -> str:
+def _type_fix(column: Column, cause: str, group: Mapping[str, int]) -> str:
     if cause == "missing-codes":
         texts = list(group)[:5]
         return (
@@ -270,8 +292,13 @@ def _type_mend(column: Column, cause: str, group: Mapping[str, int]) -> str:
         if len(formats) == 1:
             return f'Write `format: "{formats[0]}"` for this column.'
         if formats:
-            said = " or ".join(f'`format: "{form}"`' for form in formats)
-            return f"Write {said}, whichever the questionnaire says: both fit every text."
+            said = [f'`format: "{form}"`' for form in formats]
+            fit = (
+                f"Both {said[0]} and {said[1]} fit"
+                if len(said) == 2
+                else f"Each of {', '.join(said)} fits"
+            )
+            return f"{fit} every text; write the one that the questionnaire states."
         return (
             "Write the dates as YYYY-MM-DD, or state their `format` with %d, %m and %Y; no single"
             " format fits all of them."
@@ -285,32 +312,35 @@ def _type_mend(column: Column, cause: str, group: Mapping[str, int]) -> str:
     if cause == "unit":
         return "Remove the unit from the values; the schema's `description` can state it."
     return (
-        "Correct the file; or write `missing: level` and `out_of_range: missing`; or use"
-        " `type: category` if these are codes."
+        "Correct the file. If these are codes, write `type: category`. To treat such texts as"
+        " missing, write `missing: level` and `out_of_range: missing`."
     )
 
 
 def _outside(tally: Tally) -> Finding:
     column, rows = tally.column, tally.problems[Problem.RANGE]
-    weight = _weight(column, Problem.RANGE)
+    severity = _severity(column, Problem.RANGE)
     low, high = (tally.text(float(end)) for end in legal_range(column))
     assert tally.low is not None
     assert tally.high is not None
-    says = (
-        f"{some_rows(rows, 'are')} outside {low} to {high}; the file has"
-        f" {tally.text(tally.low)} to {tally.text(tally.high)}."
+    message = (
+        f"{some_rows(rows, 'are')} out of range: the schema allows {low} to {high}; values in the"
+        f" file run from {tally.text(tally.low)} to {tally.text(tally.high)}."
     )
     codes = [text for text in tally.outside if looks_missing(text) and tally.is_far(text)]
-    if weight == "settled":
-        mend = _settled(column, Problem.RANGE)
+    if severity == "settled":
+        fix = _settled(column, Problem.RANGE)
     else:
-        clip = "`out_of_range: clip`, or `missing: level` with `out_of_range: missing`"
-        mend = f"Write {clip}; or state wider bounds if they are public knowledge."
+        fix = (
+            "To move such values to the nearest bound, write `out_of_range: clip`. To make them"
+            " missing, write `missing: level` and `out_of_range: missing`. Widen the bounds only if"
+            " public knowledge supports it."
+        )
     if codes:
-        mend += (
+        fix += (
             f" If {', '.join(codes[:3])} means missing, write `missing: level, missing_values:"
             f" {_listed(column, *codes[:5])}`."
         )
     return Finding(
-        weight, "out-of-range", column.name, says, mend, rows, examples_of(tally.outside)
+        severity, "out-of-range", column.name, message, fix, rows, examples_of(tally.outside)
     )

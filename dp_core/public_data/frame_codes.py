@@ -55,7 +55,7 @@ def _said(finding: Finding) -> str:
     shown = "; ".join(
         one.text if one.rows is None else f"{one.text} ({one.rows:,})" for one in finding.examples
     )
-    return f"{about}{finding.says} {f'[{shown}] ' if shown else ''}{finding.mend}"
+    return f"{about}{finding.message} {f'[{shown}] ' if shown else ''}{finding.fix}"
 
 
 def frame_codes(frame: pd.DataFrame, schema: Schema) -> Dataset:
@@ -83,12 +83,16 @@ def frame_codes(frame: pd.DataFrame, schema: Schema) -> Dataset:
 
 def _of_frame(finding: Finding, table: pa.Table) -> Finding:
     """Return a finding about a file in the words of a frame."""
-    says, mend = finding.says.replace("The file ", "The frame "), finding.mend
+    message = finding.message.replace("The file ", "The frame ").replace(" the file", " the frame")
+    fix = finding.fix
     if finding.column in table.column_names and table.column_names.count(finding.column) == 1:
         kind = table.schema.field(finding.column).type
         if finding.kind == "numbers" and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            mend += " The frame has numbers here: read its file with dtype=str to keep its texts."
-    return replace(finding, says=says, mend=mend)
+            fix += (
+                " This column holds numbers. Read the file with dtype=str to keep its texts as"
+                " written."
+            )
+    return replace(finding, message=message, fix=fix)
 
 
 def _codes(table: pa.Table, schema: Schema) -> NDArray[np.uint16] | None:

@@ -2,7 +2,7 @@
 
 A piece is a range of values within which values are uniform; a bin consists of one or more pieces.
 The noisy counts that choose private bins also show how many records each part of a bin has. Within
-public bins, the pieces follow a density that is fitted to the noisy counts of the bins around
+public bins, the pieces follow a density that is fitted to the noisy counts of neighbouring bins
 (`dp_core.methods.bin_density`). All of this is post-processing.
 """
 

@@ -93,7 +93,7 @@ class Column:
         choice: Private choice of bins or levels; None if all are public. Before the choice,
             `levels` and `edges` are placeholders of the right length.
         density: Integer, number and date: whether values within public bins follow a density that
-            is fitted to the noisy counts of the bins around, or are uniform.
+            is fitted to the noisy counts of neighbouring bins, or are uniform.
         pieces: The fitted density; None if values are uniform within bins, before the noisy counts
             are known, and for bins that are chosen privately.
         grid: The column on a fine public grid that contains its bin edges, if the file is stored

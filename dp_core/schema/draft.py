@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from dp_core.documents.other_formats import conversion
 from dp_core.documents.typed_text import parse_fraction, printable
 from dp_core.errors import BadInput
+from dp_core.schema.codebooks.draft_lines import RULE_LINES, UNIT_LINES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,19 +44,12 @@ _HEAD = """\
 # Add `missing: level` to a column whose values may be missing in the file and in the release.
 version: 1
 title:                   # what the file is, in one line
-unit: row                # one row is one person; or {{column: person_id, max_rows: 4}}
-# rows_about: 20000      # approximate number of rows, if public: `plan` then states noise as TVD
+{unit}\
 missing_values: [""]     # texts that mean missing in the file
 out_of_range: reject     # or clip (to min and max), or missing; also per column
 """
 _TYPED = "Column names and types only; fill in the rest."
 _UNTYPED = "Column names only; fill in each type."
-_TAIL = """\
-# impossible:            # combinations that cannot occur, by a public rule
-#   - {age: "<15", marital: [married, widowed]}
-# rules:                 # rules between columns, which hold in every synthetic row
-#   - start_date <= end_date
-"""
 _TYPE_TODO = "    type:      # category, ordinal, integer, number or date; then its other keys\n"
 _BY_KIND = {
     "category": "    type: category   # or ordinal\n    levels: []       # list them\n",
@@ -165,8 +159,8 @@ def _text(name: str, columns: Sequence[tuple[str, str]], ignored: Sequence[str])
         )
     typed = all(text is not _TYPE_TODO for _, text in columns)
     todo = _TYPED if typed else _UNTYPED
-    head = _HEAD.format(file=printable(name), todo=todo)
-    return f"{head}columns:\n{body}{tail}{_TAIL}"
+    head = _HEAD.format(file=printable(name), todo=todo, unit=UNIT_LINES)
+    return f"{head}columns:\n{body}{tail}{RULE_LINES}"
 
 
 def _csv_header(path: Path) -> list[str]:

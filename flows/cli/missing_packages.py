@@ -56,8 +56,8 @@ def what_to_install(error: ModuleNotFoundError) -> str | None:
     package = (error.name or "").partition(".")[0]
     if package in UNIX or sys.platform == "win32":
         return (
-            "This command needs Linux or macOS; on Windows, install dp-release in WSL"
-            " (docs/install.md)."
+            "This command needs Linux; on Windows, install dp-release in WSL (docs/install.md)."
+            " macOS is untested."
         )
     return (
         f"This command needs the extra `pipeline` (the package {package} is not installed); type:"

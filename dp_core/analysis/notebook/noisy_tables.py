@@ -176,8 +176,9 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
             for item in self._measured
         ):
             return (
-                f"Of {', '.join(ordered)} the interaction was measured, which has no counts of its"
-                f' own; query("count by {", ".join(ordered)}") adds the other tables to it.'
+                f"Only the interaction of {', '.join(ordered)} was measured, and an interaction has"
+                f' no counts. query("count by {", ".join(ordered)}") combines it with the other'
+                " tables."
             )
         return (
             f"No published table of counts has exactly the columns {', '.join(ordered)}; `query`"

@@ -38,8 +38,8 @@ def notes_of(
     found = tuple(_notes(sources, asked, unbounded, negative))
     if sampling and asked.schema.states_design:
         found += (
-            "The sampling error is that of a simple random sample: the sample design of the schema"
-            " is not used. `infer --design` uses it.",
+            "The sampling error assumes a simple random sample. To use the sample design in the"
+            " schema, fit a regression with `infer --design`.",
         )
     return found
 
@@ -100,9 +100,9 @@ def _of_number(sources: Sources, asked: Asked, column: Column) -> Iterator[str]:
         largest = float(np.max(_bin_error(sources, asked), initial=0.0))
         unit = " days" if column.kind == "date" else ""
         yield (
-            f"The tables do not tell the values within a bin of {column.name} apart, so"
-            f" {_stands(column)} stands for each bin. The margin does not include the error of"
-            f" that, which is at most {largest:.3g}{unit}."
+            f"The tables count bins of {column.name}, not values. Each bin is represented by"
+            f" {_stands(column)}. The margin does not include the resulting error, which is at most"
+            f" {_plain(largest)}{unit}."
         )
         yield from _heavy(sources, column)
     if column.out_of_range != "reject":
@@ -121,11 +121,21 @@ def _of_number(sources: Sources, asked: Asked, column: Column) -> Iterator[str]:
         yield f"Records with missing {column.name} are left out."
 
 
+def _plain(value: float) -> str:
+    """Return a number with three significant digits and no exponent.
+
+    >>> _plain(83412.0), _plain(0.1234), _plain(0.0)
+    ('83,400', '0.123', '0')
+    """
+    digits = 2 - math.floor(math.log10(abs(value))) if value else 0
+    return f"{round(value, digits):,.{max(digits, 0)}f}"
+
+
 def _stands(column: Column) -> str:
-    """Return a phrase for the value that stands for each bin."""
+    """Return a phrase for the value that represents each bin."""
     if column.choice is not None:
-        return "the mean of the noisy counts that chose it"
-    return "its middle" if column.within is None else "the mean of a density fitted to the counts"
+        return "its mean, estimated from the noisy counts of its parts"
+    return "its midpoint" if column.within is None else "the mean of a density fitted to the counts"
 
 
 def _heavy(sources: Sources, column: Column) -> Iterator[str]:
@@ -143,10 +153,11 @@ def _heavy(sources: Sources, column: Column) -> Iterator[str]:
     of_sum = part * means.mean()
     held = ""
     if (means.mean() >= 0).all() and of_sum.sum() > 0 and column.kind != "date":
-        held = f" and {100 * of_sum[code] / of_sum.sum():.0f} % of the sum"
+        held = f" and about {100 * of_sum[code] / of_sum.sum():.0f} % of the sum"
     yield (
-        f"The bin {column.code_labels()[code]} is wide and holds {100 * part[code]:.1f} % of the"
-        f" records{held}: its mean depends on the density assumed within it."
+        "This answer depends on the density assumed within the bin"
+        f" {column.code_labels()[code]}, which contains {100 * part[code]:.1f} % of the records"
+        f"{held}."
     )
 
 

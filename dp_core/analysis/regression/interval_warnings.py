@@ -78,9 +78,9 @@ class Concern:
         kind: `unmeasured`: a relation that they need is in no measured table. `undrawn`: the same
             for a pair that posterior sets do not draw because of their limits. `inferred`: the same
             for a pair that they draw, so that intervals include the variance of its prior.
-            `clusters`: the sets do not carry the clusters of the survey. `cluster-noise`: the
-            tables by cluster are mostly noise. `prior`: the pair was measured, but its noise is so
-            large that posterior sets follow the prior.
+            `clusters`: the sets do not reproduce the correlation within clusters.
+            `cluster-noise`: the tables by cluster are mostly noise. `prior`: the pair was
+            measured, but its noise is so large that posterior sets follow the prior.
             `thin`: the sets differ from the noisy tables, because they have no negative counts or
             because the method shrinks tables. `noise`: the interval leaves out large noise that all
             sets share. `bins`: the bins are wide for the column.

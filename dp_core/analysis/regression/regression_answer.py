@@ -380,9 +380,9 @@ def infer(
 def _with_clusters(
     bundle: Bundle, found: Analysis, sides: Sequence[Compared], factor: float
 ) -> tuple[Analysis, tuple[Concern, ...], DesignUsed]:
-    """Return an analysis by the design, what the sets do not carry of it, and what was used.
+    """Return an analysis by the design, what the sets do not reproduce of it, and what was used.
 
-    If the schema states a design effect, it takes the place of what the sets do not carry.
+    If the schema states a design effect, it takes the place of what the sets do not reproduce.
     """
     schema, samples = bundle.claims.schema, found.design.samples
     alike = cluster_concerns(bundle, found.formula, sides)

@@ -61,8 +61,11 @@ class DesignUsed(Answer):
     def in_words(self) -> str:
         """Return the design as a sentence."""
         what = [
-            f"{number:,} {noun}"
-            for number, noun in ((self.strata, "strata"), (self.clusters, "clusters"))
+            f"{number:,} {one if number == 1 else many}"
+            for number, one, many in (
+                (self.strata, "stratum", "strata"),
+                (self.clusters, "cluster", "clusters"),
+            )
             if number is not None
         ]
         by = "linearization (Binder 1983)"
@@ -70,13 +73,15 @@ class DesignUsed(Answer):
             by = f"{self.replicates} {self.method} replicates"
             by += ", each raked to the public totals" if self.calibrated else ""
         words = (
-            f"Variances within the sets are by {by}{', of ' if what else ''}{' and '.join(what)}:"
-            f" {self.degrees_of_freedom:,.0f} degrees of freedom."
+            f"Within-set variances: {by}{' with ' if what else ''}{' and '.join(what)},"
+            f" {self.degrees_of_freedom:,.0f}"
+            f" degree{'s' * (round(self.degrees_of_freedom) != 1)} of freedom."
         )
         if self.widened:
             words += (
-                f" Those of {listed(self.widened)} were increased to the stated design effect of"
-                f" {self.design_effect:.4g}, because the sets do not carry the clusters."
+                f" The variances of {listed(self.widened)} were increased to the stated design"
+                f" effect of {self.design_effect:.4g}, because the sets do not reproduce the"
+                " correlation within clusters."
             )
         return words
 
@@ -108,7 +113,7 @@ def design_used(schema: Schema, samples: Sequence[Sample], widened: Sequence[str
 def cluster_concerns(
     bundle: Bundle, formula: Formula, coefficients: Sequence[Compared]
 ) -> tuple[Concern, ...]:
-    """Return the concerns about coefficients for which the sets do not carry the clusters.
+    """Return the concerns about coefficients for which the sets do not reproduce the clusters.
 
     Args:
         bundle: The release.
@@ -125,9 +130,9 @@ def cluster_concerns(
             Concern(
                 "clusters",
                 names,
-                "The clusters of the survey are not in the sets. These intervals leave out that"
-                " records of one cluster are alike, so they are too narrow for the population;"
-                " a `design_effect` in the schema would widen them.",
+                "The clusters of the survey are not in the sets. These intervals ignore the"
+                " similarity of records within a cluster, so they are too narrow for the"
+                " population. A `design_effect` in the schema would widen them.",
             ),
         )
     if bundle.origin in ("drawn", "chosen"):
@@ -151,10 +156,10 @@ def cluster_concerns(
             Concern(
                 "clusters",
                 tuple(lost),
-                f"No measured table holds {what}, so the sets do not carry how alike records of one"
-                " cluster are. These intervals are wrong for the population, and mostly too"
-                " narrow. A release that measures these tables (`tables:` of the spec), or a"
-                " `design_effect` in the schema, would correct it.",
+                f"No measured table contains {what}, so the sets do not reproduce the correlation"
+                " within clusters. These intervals are not valid for the population; most are too"
+                " narrow. To correct them, measure these tables (`tables:` in the spec) or state a"
+                " `design_effect` in the schema.",
             )
         )
     if faint:
@@ -162,9 +167,9 @@ def cluster_concerns(
             Concern(
                 "cluster-noise",
                 tuple(faint),
-                "The noise of the tables by cluster is larger than the differences between"
-                f" clusters that independent records would show, in {listed(faint)}: the design's"
-                " share of these standard errors follows the noise or the prior, not the file.",
+                f"For {listed(faint)}, the noise of the tables by cluster exceeds the variation"
+                " between clusters that independent records would have. The cluster part of these"
+                " standard errors reflects the noise or the prior, not the file.",
             )
         )
     return tuple(found)

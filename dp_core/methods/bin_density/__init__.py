@@ -3,7 +3,7 @@
 A set of records has codes; the values within a bin are drawn. Uniform values are wrong where bins
 are wide: in a top bin from 150,000 to 2,000,000 almost all incomes are near its lower end. So each
 bin gets a density of a family with one parameter (`tilted`), which is estimated from the counts of
-the bins around (`neighbours`) and expressed as pieces (`fitting`,
+neighbouring bins (`neighbours`) and expressed as pieces (`fitting`,
 `dp_core.schema.bin_pieces.BinPieces`). `stated` writes the pieces into a statement and reads them.
 
 Read `tilted` first, then `neighbours`, `fitting` and `stated`. Nothing here imports a method of

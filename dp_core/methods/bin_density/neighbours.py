@@ -1,4 +1,4 @@
-"""How the density falls or rises within each bin, from the noisy counts of the bins around it.
+"""How the density falls or rises within each bin, from the noisy counts of its neighbours.
 
 The density of a bin is its count over its width. To each side, the bins next to it are taken
 together until their count is clear of its noise; a side without clear counts says nothing.

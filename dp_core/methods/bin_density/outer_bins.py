@@ -39,15 +39,19 @@ class OuterBin:
 
     @property
     def in_words(self) -> str:
-        """A sentence that says what the bin does, and how to mend it."""
+        """A sentence that says what the bin does, and how to fix it."""
         percent = float(100 * PART)
         moves = f"{self.moves:,.0f}" if self.moves >= 100 else f"{self.moves:.3g}"
-        density = "uniform, as the schema says" if self.uniform else "fitted to the bins around it"
+        density = (
+            "the uniform density that the schema states"
+            if self.uniform
+            else "a density within the bin, fitted to the neighbouring bins"
+        )
         return (
             f"{self.column}: the bin {self.label} is {self.times:,.0f} times as wide as all other"
-            f" bins together, so few records may hold much of the sum: with {percent:.0f} %"
-            f" of the records in it, its count leaves the mean open by {moves}. The density"
-            f" within it is {density}; state more edges there, or bins: {{private: 12}}."
+            f" bins together. If it contains {percent:.0f} % of the records, the mean is uncertain"
+            f" by {moves}. The sets assume {density}. State more edges in this range, or write"
+            " bins: {private: 12}."
         )
 
 

@@ -14,6 +14,7 @@ from fractions import Fraction
 from dp_core.documents.typed_text import parse_date, parse_fraction, printable
 from dp_core.schema.bin_edges import VALUES_WITHOUT_BINS
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
+from dp_core.schema.codebooks.draft_lines import RULE_LINES, UNIT_LINES
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 _PLAIN_TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+/()-]*(?<! )", re.ASCII)
@@ -73,6 +74,7 @@ def draft_from_codebook(
             if not ignored
             else "ignore:                  # columns of the file that are not released\n",
             *ignored,
+            RULE_LINES,
         )
     )
 
@@ -87,16 +89,18 @@ def _head(
     of = f" for {printable(file)}" if file else ""
     if codebook.public_data:
         yield f"# Draft of a schema{of}. Levels, bounds, decimals and texts for missing were read\n"
-        yield f"# off {printable(codebook.name)}, which was declared public; numbers are rounded.\n"
+        yield f"# off {printable(codebook.name)}, as public data; numbers are rounded.\n"
     else:
         name = printable(codebook.name)
         yield f"# Draft of a schema{of}. Types, levels, bounds and texts for missing are from\n"
-        yield f"# {name} ({codebook.form}); nothing was read off a row of a data file.\n"
-    yield "# Bins without edges are a proposal. Compare every statement with the questionnaire.\n"
+        yield f"# {name} ({codebook.form}); no row of the data file was read.\n"
+    yield "# Numbers of bins (`bins: 20`) are only proposals. Check every entry against the\n"
+    yield "# questionnaire.\n"
     if open_:
-        yield from _wrapped(f"{len(open_)} of {len(names)} columns are to be completed", open_)
+        yield from _wrapped(f"To complete ({len(open_)} of {len(names)} columns)", open_)
     if absent and file:
-        yield from _wrapped(f"{len(absent)} variables of the codebook are not in the file", absent)
+        variables = f"{len(absent)} variable{'s' * (len(absent) != 1)} of the codebook"
+        yield from _wrapped(f"Not in the file ({variables})", absent)
     yield "version: 1\n"
     title = codebook.title
     yield (
@@ -106,7 +110,7 @@ def _head(
     )
     if codebook.description.strip():
         yield f"description: {scalar(' '.join(codebook.description.split()))}\n"
-    yield "unit: row                # one row is one person; or {column: person_id, max_rows: 4}\n"
+    yield UNIT_LINES
     missing = codebook.missing_values
     listed = ", ".join(
         scalar(text, quoted=True) for text in (("",) if missing is None else missing)

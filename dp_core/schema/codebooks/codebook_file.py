@@ -39,15 +39,15 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
     """
     name = printable(path.name)
     if name.lower().endswith(_OFFICE):
-        raise BadInput(f"{name}: is not read as a codebook; export it as {FORMS}.")
+        raise BadInput(f"{name} cannot be read as a codebook. Export it as {FORMS}.")
     if name.lower().endswith((".yaml", ".yml")):
-        raise BadInput(f"{name}: is a YAML file, not a codebook; name {FORMS}.")
+        raise BadInput(f"{name} is a YAML file, not a codebook. Give {FORMS}.")
     raw = _read(path, name)
     start = raw.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"<" or raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return _from_xml(raw, name, data)
     if raw.startswith(b"PAR1"):
-        raise BadInput(f"{name}: is a Parquet file; name a codebook: {FORMS}.")
+        raise BadInput(f"{name} is a Parquet file, not a codebook. Give {FORMS}.")
     text = utf8_text(raw, name)
     if start not in (b"{", b"["):
         return read_codebook_table(text, name)
@@ -59,7 +59,7 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
     if is_plain_json(document):
         return read_plain_json(document, name)
     raise BadInput(
-        f"{name}: has neither `fields` or `resources` (Frictionless) nor `tableSchema` (CSVW); name"
+        f"{name} has neither `fields` or `resources` (Frictionless) nor `tableSchema` (CSVW). Give"
         f" {FORMS}."
     )
 
@@ -74,7 +74,7 @@ def _from_xml(raw: bytes, name: str, data: str) -> Codebook:
         return read_ddi_codebook(root, name, data)
     if is_ddi_lifecycle(root):
         return read_ddi_lifecycle(root, name)
-    raise BadInput(f"{name}: begins with <{root.tag}>, which is not DDI; name {FORMS}.")
+    raise BadInput(f"{name} begins with <{root.tag}>, which is not DDI. Give {FORMS}.")
 
 
 def _beside(path: Path, other: str) -> Any:
@@ -82,7 +82,7 @@ def _beside(path: Path, other: str) -> Any:
     beside = (path.parent / other).resolve()
     if "://" in other or path.parent.resolve() not in beside.parents:
         raise BadInput(
-            f"{path.name}: names the schema {other!r}, which is not below its folder; copy it"
+            f"{path.name} refers to the schema {other!r}, which is not in its folder. Copy it"
             " there."
         )
     return load_json(utf8_text(_read(beside, beside.name), beside.name), beside.name)
@@ -91,17 +91,17 @@ def _beside(path: Path, other: str) -> Any:
 def _read(path: Path, name: str) -> bytes:
     try:
         if path.is_dir():
-            raise BadInput(f"{name}: is a folder; name the codebook in it.")
+            raise BadInput(f"{name} is a folder. Give the codebook in it.")
         if not path.exists():
-            raise BadInput(f"{name}: there is no such file; check the path of the codebook.")
+            raise BadInput(f"{name} does not exist. Check the path of the codebook.")
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise BadInput(f"{name}: cannot be read ({error.strerror}).") from None
-    if not raw.strip():
-        raise BadInput(f"{name}: is empty; name {FORMS}.")
-    if len(raw) > MAX_BYTES:
         raise BadInput(
-            f"{name}: is larger than {MAX_BYTES // 2**20} MB; name a codebook, not data."
-        )
+            f"{name} cannot be read ({error.strerror}). Check its permissions."
+        ) from None
+    if not raw.strip():
+        raise BadInput(f"{name} is empty. Give {FORMS}.")
+    if len(raw) > MAX_BYTES:
+        raise BadInput(f"{name} is larger than {MAX_BYTES // 2**20} MB. Give a codebook, not data.")
     return raw

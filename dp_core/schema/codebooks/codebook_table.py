@@ -87,7 +87,7 @@ def read_codebook_table(text: str, name: str) -> Codebook:
         if current:
             groups.setdefault(current, []).append(record)
     if not groups:
-        raise BadInput(f"{name}: has headings and no row; name a codebook that lists variables.")
+        raise BadInput(f"{name} has headings but no rows. Give a codebook that lists variables.")
     by_level = "value" in heading and "values" not in heading
     return Codebook(
         name=name,
@@ -102,13 +102,9 @@ def _rows(text: str, name: str) -> list[list[str]]:
     try:
         rows = list(csv.reader(io.StringIO(text), delimiter=mark, strict=True))
     except csv.Error as error:
-        raise BadInput(
-            f"{name}: is not a CSV table ({error}); check its quotation marks."
-        ) from None
+        raise BadInput(f"{name} is not a CSV table ({error}). Check its quotation marks.") from None
     if not rows or not any(map(str.strip, rows[0])):
-        raise BadInput(
-            f"{name}: has no heading line; put one first, such as variable,label,values."
-        )
+        raise BadInput(f"{name} has no heading line. Put one first, such as variable,label,values.")
     return rows
 
 
@@ -123,9 +119,9 @@ def _headings(first: Sequence[str], name: str) -> Mapping[str, int]:
                 break
     if "name" not in found:
         raise BadInput(
-            f"{name}: no heading says which column names the variables; call it `variable`. Other"
-            " headings that are read: label, type, values, value, value_label, min, max, missing,"
-            " unit, format, decimals, role, required."
+            f"{name}: none of the headings marks the column of variable names. Give that column the"
+            " heading `variable`. Other headings that are read: label, type, values, value,"
+            " value_label, min, max, missing, unit, format, decimals, role, required."
         )
     if "value_label" not in found and "value" in found and cells.count("label") > 1:
         found["value_label"] = len(cells) - 1 - cells[::-1].index("label")

@@ -58,7 +58,7 @@ def read_csvw(document: Any, name: str, data: str) -> Codebook:
     schema = mapping(table.get("tableSchema")) or mapping(group.get("tableSchema"))
     columns = [one for one in mappings(schema.get("columns")) if word(one.get("virtual")) != "true"]
     if not columns:
-        raise BadInput(f"{name}: its `tableSchema` has no `columns`; name one that lists them.")
+        raise BadInput(f"{name}: its `tableSchema` has no `columns`. Give one that lists them.")
     inherited = {**group, **table, **schema}
     default = words(inherited.get("null", ""))
     keys = set(words(schema.get("primaryKey")))

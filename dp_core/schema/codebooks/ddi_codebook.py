@@ -44,7 +44,7 @@ def read_ddi_codebook(root: Element, name: str, data: str) -> Codebook:
     variables = tuple(_variable(one) for one in (chosen or found))
     if not variables:
         raise BadInput(
-            f"{name}: has no variables under `dataDscr`; name a codebook that lists them."
+            f"{name} has no variables under `dataDscr`. Give a codebook that lists them."
         )
     return Codebook(
         name=name,

@@ -41,7 +41,7 @@ def read_ddi_lifecycle(root: Element, name: str) -> Codebook:
     lists = {_id(one): _codes(one, labels) for one in root.below(*_LISTS)}
     variables = tuple(_variable(one, lists) for one in root.below("Variable"))
     if not variables:
-        raise BadInput(f"{name}: has no variables; name an instance with a `VariableScheme`.")
+        raise BadInput(f"{name} has no variables. Give an instance with a `VariableScheme`.")
     citations = root.below("Citation")
     title = citations[0].words("Title") if citations else ""
     return Codebook(name=name, form="DDI Lifecycle", title=title, variables=variables)

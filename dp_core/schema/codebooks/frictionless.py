@@ -57,7 +57,7 @@ def read_frictionless(document: Any, name: str, data: str, load: Callable[[str],
         schema = mapping(load(found) if isinstance(found, str) else found)
     fields = mappings(schema.get("fields"))
     if not fields:
-        raise BadInput(f"{name}: has no `fields`; name a Table Schema or a Data Package.")
+        raise BadInput(f"{name} has no `fields`. Give a Table Schema or a Data Package.")
     missing = _missing_words(schema.get("missingValues", [""]))
     keys = set(words(schema.get("primaryKey")))
     key = keys.pop() if len(keys) == 1 else None
@@ -74,7 +74,7 @@ def read_frictionless(document: Any, name: str, data: str, load: Callable[[str],
 def _resource(package: Mapping[str, Any], name: str, data: str) -> Mapping[str, Any]:
     described = [one for one in mappings(package.get("resources")) if one.get("schema")]
     if not described:
-        raise BadInput(f"{name}: no resource has a `schema`; name a package that describes fields.")
+        raise BadInput(f"{name}: no resource has a `schema`. Give a package that describes fields.")
     for one in described:
         if data and any(PurePosixPath(path).name == data for path in words(one.get("path"))):
             return one

@@ -78,7 +78,7 @@ def parse_xml(raw: bytes, name: str) -> Element:
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         if len(open_) > MAX_DEPTH:
-            raise BadInput(f"{name}: is nested deeper than {MAX_DEPTH} elements.")
+            raise BadInput(f"{name} is nested deeper than {MAX_DEPTH} elements.")
         plain = {_local(key): value for key, value in attributes.items()}
         element = Element(_local(tag), plain)
         open_[-1].children.append(element)
@@ -92,8 +92,8 @@ def parse_xml(raw: bytes, name: str) -> Element:
 
     def document_type(*_what: object) -> None:
         raise BadInput(
-            f"{name}: has a document type (<!DOCTYPE ...>), which is not read because it can load"
-            " other files; remove that line."
+            f"{name} has a document type (<!DOCTYPE ...>), which is not read because it can load"
+            " other files. Remove that line."
         )
 
     parser.StartElementHandler = start
@@ -104,8 +104,8 @@ def parse_xml(raw: bytes, name: str) -> Element:
         parser.Parse(raw, True)
     except expat.ExpatError as error:
         raise BadInput(
-            f"{name}, line {error.lineno}: is not valid XML ({expat.ErrorString(error.code)});"
-            " export it again."
+            f"{name}, line {error.lineno}: is not valid XML ({expat.ErrorString(error.code)})."
+            " Export it again."
         ) from None
     return root.children[0]
 

@@ -28,18 +28,18 @@ def draft(
     """Return the text of a draft.
 
     Args:
-        name: Path of a data file or of a codebook, URL of an object, or name of a table; None with
-            a codebook and no data file.
-        database: Environment variable with the URL of the table's database; None (the default) for
-            a file.
-        codebook: The codebook, or with `public` a public data file of the same form; None (the
-            default) without one.
-        public: Who declares the data file public and why, so that levels and bounds are read off
-            it: off `codebook` if it is given, else off `name`. None (the default) without.
+        name: Path of a data file or of a codebook, URL of an object, or name of a table; None if
+            only a codebook is given.
+        database: Environment variable with the URL of the table's database; defaults to None (a
+            file).
+        codebook: Path of a codebook, or with `public` of a public data file of the same form;
+            defaults to None (column names only).
+        public: Who declares the data public and why; levels and bounds are then taken from
+            `codebook` if it is given, else from `name`. Defaults to None (no row is read).
 
     Raises:
-        BadInput: if there is no such thing, it cannot be described, or data that were declared
-            public belong to an account.
+        BadInput: if the file or table does not exist or cannot be read, or if data that were
+            declared public belong to an account.
     """
     from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
     from dp_core.schema.codebooks.codebook_file import looks_like_codebook, read_codebook
@@ -47,17 +47,26 @@ def draft(
 
     if database is not None:
         if public or codebook is not None or name is None:
-            raise BadInput("--database needs TABLE, and neither --codebook nor --public-data.")
+            raise BadInput(
+                "--database reads a table: give the table's name, and leave out --codebook and"
+                " --public-data."
+            )
         return _of_table(name, database)
     if name is None:
         if codebook is None:
-            raise BadInput("Name a data file, a codebook or both: schema draft FILE --codebook C.")
+            raise BadInput(
+                "Give a data file, a codebook or both: dp-release schema draft FILE --codebook"
+                " CODEBOOK."
+            )
         found = _codebook(codebook, codebook if public is None else None, public)
         assert found is not None
         return draft_from_codebook(found)
     if "://" not in name and codebook is None and looks_like_codebook(Path(name)):
         if public:
-            raise BadInput(f"{name}: is a codebook; --public-data is about a data file.")
+            raise BadInput(
+                f"{Path(name).name} is a codebook, but --public-data is for data files. Leave out"
+                " --public-data."
+            )
         return draft_from_codebook(read_codebook(Path(name)))
     with _local(name) as path:
         found = _codebook(path, codebook, public)
@@ -74,8 +83,8 @@ def _codebook(path: Path, codebook: Path | None, public: tuple[str, str] | None)
     if codebook is not None and public is None:
         if _is_data(codebook):
             raise BadInput(
-                f"{codebook.name}: is a Parquet file, not a codebook; if it is public data of the"
-                " same form, add --public-data."
+                f"{codebook.name} is a Parquet file, not a codebook. If it contains public data of"
+                " the same form, add --public-data."
             )
         return read_codebook(codebook, "" if codebook == path else path.name)
     if public is None:
@@ -85,7 +94,10 @@ def _codebook(path: Path, codebook: Path | None, public: tuple[str, str] | None)
 
     other = path if codebook is None else codebook
     if looks_like_codebook(other):
-        raise BadInput(f"{other.name}: is a codebook; --public-data is about a data file.")
+        raise BadInput(
+            f"{other.name} is a codebook, but --public-data is for data files. Leave out"
+            " --public-data."
+        )
     source = public_source([str(other)])
     require_unknown([source], by=public[0], reason=public[1])
     return public_codebook_of(source)

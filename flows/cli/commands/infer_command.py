@@ -57,7 +57,7 @@ def _print(console: Console, answer: RegressionAnswer | InternalComparison) -> N
 @click.option(
     "--design",
     is_flag=True,
-    help="Standard errors by the survey's sample design, with its weights.",
+    help="Compute standard errors from the survey's sample design and weights.",
 )
 @answering(_print)
 def infer(

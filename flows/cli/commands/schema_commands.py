@@ -33,7 +33,7 @@ def _print_draft(_console: Console, answer: SchemaDraft) -> None:
 
 @cli.group(cls=CommandGroup)
 def schema() -> None:
-    """Describe a data file, from public knowledge only."""
+    """Draft a schema, check a file against it, or print its suite."""
 
 
 @schema.command("draft")
@@ -45,7 +45,9 @@ def schema() -> None:
     help="Frictionless, DDI, CSVW or a CSV table; with --public-data, a public file of this form.",
 )
 @click.option(
-    "--public-data", is_flag=True, help="Declare the data public: levels and bounds are read off."
+    "--public-data",
+    is_flag=True,
+    help="Declare the data public, so that the draft takes levels and bounds from them.",
 )
 @click.option("--by", metavar="NAME", help="Who declares it public; with --public-data.")
 @click.option("--reason", metavar="TEXT", help="Why it is public; with --public-data.")
@@ -66,8 +68,8 @@ def schema_draft(
     dp-release schema draft --codebook CODEBOOK        without a data file
     dp-release schema draft FILE                       column names; types of Parquet only
 
-    No row of the file is read, unless it is declared public. Levels and bounds that are still
-    open are for a person to state, from public knowledge.
+    No row of the file is read unless it is declared public. Fill in the levels and bounds that
+    are still empty from public knowledge.
     """  # noqa: D301 (click's sign for text that is not to be wrapped)
     from flows.cli.actions.drafting import draft
 
@@ -80,7 +82,9 @@ def schema_draft(
             )
         public = person_and_reason(by, reason)
     elif by is not None or reason is not None:
-        raise BadInput("--by and --reason go with --public-data.")
+        raise BadInput(
+            "--by and --reason are for --public-data only. Add --public-data, or leave both out."
+        )
     return SchemaDraft(draft(file, database=database, codebook=codebook, public=public))
 
 

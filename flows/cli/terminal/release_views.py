@@ -139,8 +139,8 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
     yield from _expected(plan)
     if plan.score_noise_within is not None:
         yield (
-            f"95 % error bound on selection scores: ±{plan.score_noise_within:,.6g} records. The"
-            " noise of a selected table depends on how many are selected."
+            f"95 % margin of error of selection scores: ±{plan.score_noise_within:,.6g} records."
+            " The noise of a selected table depends on how many are selected."
         )
 
 
@@ -153,13 +153,16 @@ def _expected(plan: PlanAnswer) -> Iterator[str]:
         yield f"{said} {_range(error)}."
         if error.mostly_noise:
             yield (
-                "Most of what the sets show of relations between columns will be noise: the schema"
+                "Relations between columns in the sets will be mostly noise: the schema"
                 f" has {plan.levels:,} levels and bins in {plan.columns} columns for about"
                 f" {error.rows:,} rows. Merge levels, leave out columns, or raise epsilon."
             )
     elif plan.expected_by_rows:
-        ranges = ", ".join(f"{_range(each)} for {each.rows:,}" for each in plan.expected_by_rows)
-        yield f"{said} {ranges} rows. Add rows_about to the schema to see it for your file."
+        ranges = "; ".join(f"{_range(each)} ({each.rows:,} rows)" for each in plan.expected_by_rows)
+        yield (
+            f"{said} {ranges}. Add rows_about to the schema for the forecast at your number of"
+            " rows."
+        )
     elif plan.rows_about is None:
         yield "Add rows_about to the schema to see the expected error of the sets."
     else:
@@ -202,7 +205,7 @@ def _account(console: Console, plan: PlanAnswer) -> None:
 
 
 def _planned_tables(console: Console, plan: PlanAnswer) -> None:
-    right = ("cells", "95 % error", "TVD")
+    right = ("cells", "margin", "TVD")
     tables = table_of("table", "stage", *right, right=right)
     for table in plan.tables[:MOST_TABLES]:
         name = " x ".join(table.columns) or "number of rows"
@@ -220,7 +223,9 @@ def _planned_tables(console: Console, plan: PlanAnswer) -> None:
         if plan.rows_about
         else " Add rows_about to the schema to see the noise as TVD too."
     )
-    console.print(f"[dim]{kind} noise. 95 % error: bound for one count, in records.{note}[/dim]")
+    console.print(
+        f"[dim]{kind} noise. margin: 95 % margin of error of one count, in records.{note}[/dim]"
+    )
 
 
 def _wanted_tables(console: Console, wanted: Sequence[WantedMargin]) -> None:
@@ -240,13 +245,13 @@ def _wanted_tables(console: Console, wanted: Sequence[WantedMargin]) -> None:
     console.print(tables)
     _left_out(console, len(wanted), "wanted tables")
     console.print(
-        "[dim]95 % margin of a count from all noisy tables together, in records, at most; of ranges"
-        " and prefixes, that of a typical one.[/dim]"
+        "[dim]95 % margin of error of a count from all noisy tables together, in records, at most;"
+        " of ranges and prefixes, that of a typical one.[/dim]"
     )
 
 
 def _planned_totals(console: Console, plan: PlanAnswer) -> None:
-    right = ("numbers", "95 % error", "TVD")
+    right = ("numbers", "margin", "TVD")
     totals = table_of("sum", "of", *right, right=right)
     for total in plan.totals[:MOST_TABLES]:
         error = _error(total.within_records, total.tvd)
@@ -254,8 +259,8 @@ def _planned_totals(console: Console, plan: PlanAnswer) -> None:
     console.print(totals)
     _left_out(console, len(plan.totals), "sums")
     console.print(
-        "[dim]95 % error: bound for one number, in records at the end of their range. TVD: expected"
-        " distance of the counts due to noise alone.[/dim]"
+        "[dim]margin: 95 % margin of error of one number, in records at the end of their range."
+        " TVD: expected distance of the counts due to noise alone.[/dim]"
     )
     if any((total.tvd or 0) > TOO_NOISY for total in plan.totals):
         sentence(

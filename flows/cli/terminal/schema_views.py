@@ -9,5 +9,5 @@ from dp_core.inspection.findings import FileCheck
 
 
 def checked(console: Console, check: FileCheck) -> None:
-    """Print the verdict and every finding with its examples and its mend."""
+    """Print the verdict and every finding with its examples and its fix."""
     print_page(console, check.page())

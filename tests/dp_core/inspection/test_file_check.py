@@ -17,7 +17,7 @@ MANY = 50
 def found_in(definition, values, extra=""):
     """Return what is found in a frame of one column, by kind."""
     check = check_frame(pd.DataFrame({"age": values}), read(column(definition, extra=extra)))
-    assert len({(one.weight, one.kind) for one in check.findings}) == len(check.findings)
+    assert len({(one.severity, one.kind) for one in check.findings}) == len(check.findings)
     return {one.kind: one for one in check.findings}
 
 
@@ -29,7 +29,7 @@ SEX = "{type: category, levels: {1: male, 2: female}}"
 
 
 @pytest.mark.parametrize(
-    ("value", "kind", "mend"),
+    ("value", "kind", "fix"),
     [
         ("male", "labels", "[male, female]"),
         ("1.0", "numbers", "Write '1' in the file"),
@@ -38,26 +38,26 @@ SEX = "{type: category, levels: {1: male, 2: female}}"
         ("NA", "missing-codes", 'missing_values: ["", "NA"]'),
         ("-9", "missing-codes", 'missing_values: ["", "-9"]'),
         (".", "missing-codes", 'missing_values: ["", "."]'),
-        ("3", "levels", "if it is public knowledge"),
+        ("3", "levels", "If public knowledge includes"),
     ],
 )
-def test_a_text_that_is_no_level_is_told_why_and_counted(value, kind, mend):
+def test_a_text_that_is_no_level_is_told_why_and_counted(value, kind, fix):
     finding = found_in(SEX, ["1", "2", value, value])[kind]
 
-    assert (finding.weight, finding.rows, finding.column) == ("refusal", 2, "age")
-    assert mend in finding.mend
+    assert (finding.severity, finding.rows, finding.column) == ("refusal", 2, "age")
+    assert fix in finding.fix
     assert texts(finding) == {repr(value): 2}
 
 
 def test_other_capital_letters_and_near_levels_are_named():
     regions = "{type: category, levels: [North, South]}"
 
-    assert "'North'" in found_in(regions, ["north", "South"])["case"].mend
-    assert "'South'" in found_in(regions, ["Sooth", "South"])["levels"].mend
+    assert "'North'" in found_in(regions, ["north", "South"])["case"].fix
+    assert "'South'" in found_in(regions, ["Sooth", "South"])["levels"].fix
 
 
 @pytest.mark.parametrize(
-    ("values", "kind", "mend"),
+    ("values", "kind", "fix"),
     [
         (["1,5", "2"], "decimal-comma", "decimal points"),
         (["1,500", "2"], "thousands", "thousands"),
@@ -68,16 +68,16 @@ def test_other_capital_letters_and_near_levels_are_named():
         (["abc", "2"], "unreadable", "type: category"),
     ],
 )
-def test_a_text_that_is_no_number_is_told_why(values, kind, mend):
+def test_a_text_that_is_no_number_is_told_why(values, kind, fix):
     found = found_in("{type: number, min: 0, max: 9999, bins: 4}", values)
 
-    assert mend in found[kind].mend
+    assert fix in found[kind].fix
     assert texts(found[kind]) == {repr(values[0]): 1}
 
 
 def test_decimals_in_whole_numbers_ask_for_the_type_number():
     found = found_in("{type: integer, min: 0, max: 9}", ["1.5", "2"])
-    assert "type: number" in found["fractions"].mend
+    assert "type: number" in found["fractions"].fix
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_decimals_in_whole_numbers_ask_for_the_type_number():
 def test_dates_get_the_formats_that_fit_all_of_them(values, formats):
     found = found_in("{type: date, min: 1990-01-01, max: 2030-12-31, bins: year}", values)
     assert [form for form in ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d") if form in
-            found["dates"].mend] == formats  # fmt: skip
+            found["dates"].fix] == formats  # fmt: skip
 
 
 def test_a_format_that_the_check_proposes_makes_the_file_fit():
@@ -108,19 +108,19 @@ def test_values_out_of_range_show_the_ends_and_the_likely_code_for_missing():
     finding = found["out-of-range"]
 
     assert finding.rows == 3
-    assert "-9 to 999" in finding.says
+    assert "-9 to 999" in finding.message
     assert texts(finding) == {"999": 2, "-9": 1}
-    assert '"999"' in finding.mend
+    assert '"999"' in finding.fix
     assert "means missing" not in found_in("{type: integer, min: 0, max: 80}", [75, 80, 88])[
-        "out-of-range"].mend  # fmt: skip
+        "out-of-range"].fix  # fmt: skip
 
 
 def test_a_missing_value_is_settled_by_a_level_of_its_own():
     values = ["1", "", None]
 
-    assert found_in("{type: integer, min: 0, max: 9}", values)["missing"].weight == "refusal"
+    assert found_in("{type: integer, min: 0, max: 9}", values)["missing"].severity == "refusal"
     settled = found_in("{type: integer, min: 0, max: 9, missing: level}", values)["missing"]
-    assert (settled.weight, settled.rows) == ("settled", 2)
+    assert (settled.severity, settled.rows) == ("settled", 2)
 
 
 def test_rows_that_break_a_rule_are_shown_with_their_values():
@@ -172,7 +172,7 @@ def test_a_hint_does_not_stop_a_release(definition, values, kind):
     check = check_frame(pd.DataFrame({"age": values}), schema)
 
     assert check.fits
-    assert [one.weight for one in check.findings if one.kind == kind] == ["hint"]
+    assert [one.severity for one in check.findings if one.kind == kind] == ["hint"]
     few = check_frame(pd.DataFrame({"age": values[:3]}), schema)
     assert few.findings == ()
 
@@ -189,7 +189,7 @@ def test_an_identifier_as_category_is_recognised_and_its_texts_are_bounded():
     check = check_frame(pa.table({"age": values}), read(column("{type: category, levels: [a]}")))
     found = {one.kind: one for one in check.findings}
 
-    assert "role: id" in found["identifier"].mend
+    assert "role: id" in found["identifier"].fix
     assert found["levels"].rows == len(values)
     assert len(found["levels"].examples) == EXAMPLES
 
@@ -200,7 +200,7 @@ def test_a_column_under_another_spelling_is_named_and_its_values_are_checked(tmp
     found = {one.kind: one for one in check.findings}
 
     assert set(found) == {"column-name", "out-of-range"}
-    assert "' AGE '" in found["column-name"].says
+    assert "' AGE '" in found["column-name"].message
 
 
 def test_separators_and_encodings_are_named_with_the_command_that_mends_them(tmp_path):
@@ -214,10 +214,10 @@ def test_separators_and_encodings_are_named_with_the_command_that_mends_them(tmp
     ):
         (tmp_path / name).write_bytes(raw)
         check = check_files([name], schema, tmp_path)
-        refusals = " ".join(f"{one.says} {one.mend}" for one in check.of("refusal"))
+        refusals = " ".join(f"{one.message} {one.fix}" for one in check.of("refusal"))
         assert part in refusals, name
     assert "line 3" in " ".join(
-        one.says for one in check_files(["l.csv"], schema, tmp_path).findings
+        one.message for one in check_files(["l.csv"], schema, tmp_path).findings
     )
 
 

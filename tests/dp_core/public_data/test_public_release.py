@@ -73,8 +73,8 @@ def test_tables_answers_and_sets_are_those_of_the_frame_at_a_very_large_epsilon(
 
 
 def test_it_says_everywhere_that_it_protects_nobody(made, tmp_path):
-    assert "no account covers it" in str(made)
-    assert "no account covers it" in made._repr_html_()
+    assert "protects nobody" in str(made)
+    assert "protects nobody" in made._repr_html_()
     assert "protects nobody" in (dp.release.__doc__ or "")
     folder = made.save(tmp_path / "saved")
     for name in (IN_MEMORY, "datapackage.json"):

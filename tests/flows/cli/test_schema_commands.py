@@ -75,7 +75,7 @@ def test_rows_are_read_for_a_draft_only_if_a_person_declares_them_public(folder,
 
     assert "age: {type: integer, min: 10, max: 90}" in own.out
     assert "age: {type: integer, min: 10, max: 90}" in other.out
-    assert "declared public" in own.out
+    assert "as public data" in own.out
     assert "300" not in other.out
     assert not (folder / "home").exists()
 
@@ -93,12 +93,12 @@ def test_rows_are_read_for_a_draft_only_if_a_person_declares_them_public(folder,
         (("schema", "check", "s.yaml", "s3://bucket/f.csv"), "files of this machine"),
         (("schema", "check", "spec.yaml", "f.csv"), "is a release spec"),
         (("schema", "check", "s.yaml", "b.xlsx"), "read_excel"),
-        ((*DRAFT,), "Name a data file, a codebook or both"),
+        ((*DRAFT,), "Give a data file, a codebook or both"),
         ((*DRAFT, "b.xlsx"), "read_excel"),
-        ((*DRAFT, "f.csv", "--codebook", "nix.json"), "no such file"),
+        ((*DRAFT, "f.csv", "--codebook", "nix.json"), "does not exist"),
         ((*DRAFT, "f.csv", "--codebook", "s.yaml"), "not a codebook"),
         ((*DRAFT, "f.csv", "--codebook", "p.parquet"), "--public-data"),
-        ((*DRAFT, "f.csv", "--database", "X", "--codebook", "c.csv"), "neither"),
+        ((*DRAFT, "f.csv", "--database", "X", "--codebook", "c.csv"), "leave out"),
         ((*DRAFT, "d.json", "--public-data", *WHO), "is a codebook"),
     ],
 )

@@ -214,7 +214,7 @@ def test_a_table_schema_alone_is_read_and_so_is_one_that_a_package_names(tmp_pat
     assert schema_of(tmp_path, "p.json", package)[0].domain == schema.domain
     for outside in ("../table.json", "https://example.org/table.json"):
         package["resources"][0]["schema"] = outside
-        with pytest.raises(BadInput, match="not below its folder"):
+        with pytest.raises(BadInput, match="not in its folder"):
             schema_of(tmp_path, "p.json", package)
 
 
@@ -346,8 +346,8 @@ def test_a_draft_keeps_the_order_of_the_file_and_names_what_differs(tmp_path):
     keys = re.findall(r"^  (\S.*?):", text, re.MULTILINE)
     names = [key for key in keys if not key.startswith("-")]
     assert names == ["age", "new", '" sex"']
-    assert "1 of 3 columns are to be completed: new." in text
-    assert "1 variables of the codebook are not in the file: gone." in text
+    assert "# To complete (1 of 3 columns): new." in text
+    assert "# Not in the file (1 variable of the codebook): gone." in text
 
 
 BILLION = """<?xml version="1.0"?>
@@ -368,12 +368,12 @@ BILLION = """<?xml version="1.0"?>
         ("c.json", "[" * 100_000, "JSON|nested"),
         ("c.json", "{}", "neither"),
         ("c.json", '{"resources": [{"path": "a.csv"}]}', "no resource"),
-        ("c.csv", "a,b\n1,2\n", "call it `variable`"),
+        ("c.csv", "a,b\n1,2\n", "heading `variable`"),
         ("c.csv", "variable,label\n", "no row"),
         ("c.csv", 'variable,label\n"a,b\n', "quotation marks"),
         ("c.csv", "", "is empty"),
-        ("c.xlsx", "PK", "export it"),
-        ("c.pdf", "%PDF", "export it"),
+        ("c.xlsx", "PK", "Export it"),
+        ("c.pdf", "%PDF", "Export it"),
         ("c.csv", "PAR1xx", "Parquet"),
     ],
 )
