@@ -15,15 +15,23 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
     ".xpt": ("a SAS file", "read_sas", ""),
     ".feather": ("a Feather file", "read_feather", ""),
     ".arrow": ("an Arrow file", "read_feather", ""),
-    ".rds": ("an R file", "", "arrow::write_parquet(readRDS('{name}'), 'NEW.parquet')"),
-    ".rdata": ("an R file", "", "load('{name}'), then arrow::write_parquet(DATA, 'NEW.parquet')"),
+    ".rds": (
+        "an R file",
+        "",
+        "Convert it in R: arrow::write_parquet(readRDS('{name}'), 'NEW.parquet')",
+    ),
+    ".rdata": (
+        "an R file",
+        "",
+        "Convert it in R: load('{name}'), then arrow::write_parquet(DATA, 'NEW.parquet')",
+    ),
     ".json": ("a JSON file", "read_json", ""),
-    ".tsv": ("separated by tabs", "", "save it with commas as .csv"),
-    ".tab": ("separated by tabs", "", "save it with commas as .csv"),
-    ".zip": ("an archive", "", "unpack it, and name the file in it"),
-    ".bz2": ("compressed with bzip2", "", "unpack it, or compress it with gzip as .csv.gz"),
-    ".xz": ("compressed with xz", "", "unpack it, or compress it with gzip as .csv.gz"),
-    ".zst": ("compressed with zstd", "", "unpack it, or compress it with gzip as .csv.gz"),
+    ".tsv": ("separated by tabs", "", "Save it with commas as CSV"),
+    ".tab": ("separated by tabs", "", "Save it with commas as CSV"),
+    ".zip": ("an archive", "", "Unpack it, and give the file in it"),
+    ".bz2": ("compressed with bzip2", "", "Unpack it, or compress it with gzip as .csv.gz"),
+    ".xz": ("compressed with xz", "", "Unpack it, or compress it with gzip as .csv.gz"),
+    ".zst": ("compressed with zstd", "", "Unpack it, or compress it with gzip as .csv.gz"),
 }
 
 
@@ -31,13 +39,15 @@ def conversion(name: str) -> str:
     """Return what a data file is by its name, and how to convert it; empty for a readable kind.
 
     >>> conversion("a.csv"), conversion("a.tsv")
-    ('', 'is separated by tabs; data are CSV or Parquet: save it with commas as .csv.')
+    ('', 'is separated by tabs. dp-release reads CSV and Parquet only. Save it with commas as CSV.')
     """
     for suffix, (what, call, how) in _KINDS.items():
         if name.lower().endswith(suffix):
             if call:
-                said = f"convert it in pandas, `pandas.{call}({name!r}).to_parquet('NEW.parquet')`"
+                said = (
+                    f"Convert it with pandas: `pandas.{call}({name!r}).to_parquet('NEW.parquet')`"
+                )
             else:
                 said = how.format(name=name)
-            return f"is {what}; data are CSV or Parquet: {said}."
+            return f"is {what}. dp-release reads CSV and Parquet only. {said}."
     return ""

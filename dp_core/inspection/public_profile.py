@@ -58,9 +58,9 @@ def draft_frame(
 
     Args:
         frame: The rows; only names and stored types are read without `public_data`.
-        codebook: What is known of the columns; None (the default) without a codebook.
-        public_data: Whether the frame is public, so that levels and bounds are read off it; False
-            by default, and without effect on a frame with a codebook.
+        codebook: What a codebook says about the columns; defaults to None (column names only).
+        public_data: Whether the frame is public, so that the draft takes levels and bounds from it;
+            False by default, and without effect on a frame with a codebook.
         name: Name of the frame, for the draft's first comment.
 
     Raises:

@@ -57,17 +57,17 @@ def release(
     Args:
         frame: The public data, one row for each record. Numbers, booleans, texts, dates and
             categories may have any pandas type; NaN, None and NaT are missing values.
-        schema: A schema, the path of its file, or what else `read_schema` takes.
+        schema: A schema, or anything that `read_schema` accepts.
         epsilon: Epsilon by which the noise is calibrated; 1 by default.
         delta: Delta by which the noise is calibrated; 1e-9 by default, 0 for pure noise.
         neighbours: Neighbouring relation: `add-remove` (the default) or `replace-one`.
         method: Name of the preset; `auto` by default.
         sets: Number of synthetic sets, 0 for noisy tables only; by default as in a spec, mostly 5.
         rows: Rows of each set; None (the default) for the noisy number of records.
-        mode: How the sets are made; None (the default) for `posterior` where the method allows it.
-        seed: Seed of all that follows the noise, 1 by default. The noise has no seed: two calls
+        mode: How the sets are made; defaults to `posterior` if the method supports it.
+        seed: Seed for everything but the noise; defaults to 1. The noise has no seed: two calls
             never give the same release.
-        tables: Tables that will certainly be looked at, such as `["sex, age"]`; none by default.
+        tables: Tables to make more accurate, such as `["sex, age"]`; none by default.
         analyses: Formulas of regressions that are measured directly; none by default.
         stages: Options of stages by their names, such as `{"select": {"share": 0.2}}`.
 

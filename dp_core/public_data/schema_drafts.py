@@ -39,15 +39,15 @@ def draft_schema(
 
     Args:
         data: The frame, or the path of the file.
-        codebook: File that describes the columns, as `dp-release schema draft` takes it; None (the
-            default) without one.
-        public_data: Whether the data are public, so that levels and bounds are read off them; False
-            by default.
+        codebook: Path of a codebook; defaults to None (column names only).
+        public_data: Whether the data are public, so that the draft takes levels and bounds from
+            them; False by default. It excludes `codebook`: where the command takes a public file of
+            the same form as `--codebook`, give that file as `data`.
         title: Title of the data; None (the default) to leave it to be filled in.
         name: Name of the frame in the draft's first line.
 
     Raises:
-        BadInput: if there is no such file, it cannot be read, or a name of a column is not
+        BadInput: if the file does not exist or cannot be read, or if a name of a column is not
             printable or not unique.
         TypeError: if it is neither a frame nor a path.
 
@@ -84,7 +84,7 @@ def draft_schema(
         )
     other = next((each for each in data.columns if not isinstance(each, str)), None)
     if other is not None:
-        raise BadInput(f"The frame has a column named {other!r}, which is no text; rename it.")
+        raise BadInput(f"The frame has a column named {other!r}, which is not a text; rename it.")
     if public_data:
         text = draft_frame(data, public_data=True, name=name)
     elif described is not None:

@@ -118,7 +118,7 @@ def _columns_of(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
                 f"{path.name}: is a YAML file; name the CSV or Parquet file that it describes."
             )
         if advice := conversion(path.name):
-            raise BadInput(f"{path.name}: {advice}")
+            raise BadInput(f"The data file {path.name} {advice}")
         with path.open("rb") as raw:
             start = raw.read(4)
     except OSError as error:

@@ -19,7 +19,7 @@ from dp_core.errors import ReleaseError, StageFailed
 from flows.notebook.made_release import MadeRelease
 
 CHILD = "flows.notebook.child"
-INTERRUPTED = "The release was interrupted; nothing is lost. Call `run` again to continue it."
+INTERRUPTED = "The release was interrupted; nothing is lost. Call `run` again, or `resume(NAME)`."
 PATIENCE = 60.0
 """Seconds that an interrupted release gets to stop by itself."""
 
@@ -34,14 +34,14 @@ def run(
 ) -> MadeRelease:
     """Make a release and write its bundle to a new folder, as `dp-release run` does.
 
-    The release has the ledger, the resumption and the stages of the command. It runs in a process
-    of its own: this process never holds a row or an exact count. To interrupt this call interrupts
-    the release, and nothing is lost: call it again, or `resume`.
+    The release runs in its own process, with the ledger, the resumption and the stages of the
+    command, so this process never holds a row or an exact count. Interrupting the call stops the
+    release without losing anything: call `run` again, or `resume`.
 
     Args:
         spec: Path of the release spec.
         out: New or empty folder of the bundle.
-        dask: Address of a running Dask scheduler; None (the default) for what the spec says.
+        dask: Address of a running Dask scheduler. Defaults to the one in the spec.
         keep_confidential: Keep the confidential codes and counts afterwards; False by default.
         quiet: Print no progress; False by default.
 
@@ -77,8 +77,9 @@ def resume(
 
     Args:
         release: Name of the release.
-        stage: Finished stage from which all is made again; None (the default) for none.
-        dask: Address of a running Dask scheduler; None (the default) for what the spec says.
+        stage: Finished stage to repeat, with all stages after it. Defaults to None (continue at the
+            failed stage).
+        dask: Address of a running Dask scheduler. Defaults to the one in the spec.
         keep_confidential: Keep the confidential codes and counts afterwards; False by default.
         quiet: Print no progress; False by default.
 
@@ -149,12 +150,12 @@ def _result(lines: list[bytes], code: int) -> MadeRelease:
         raise kind(in_python(result["error"]), row=result["row"])
     if "interrupted" in result or code == -signal.SIGINT:
         raise KeyboardInterrupt(in_python(result.get("interrupted", "")) or INTERRUPTED)
-    how = f"ended with exit code {code}; what it printed says more"
+    how = f"ended with exit code {code}; see its output above"
     if code < 0:
         little = "; the machine may have too little memory" if code == -signal.SIGKILL else ""
         how = f"was ended by signal {-code}{little}"
     raise StageFailed(
-        f"The process of the release {how}. Nothing is lost: call `run` again to continue it.",
+        f"The process of the release {how}. Nothing is lost: call `run` again, or `resume(NAME)`.",
         row="interrupted",
     )
 

@@ -138,7 +138,7 @@ def _maps(
     promised: Mapping[tuple[str, str], PairNoise],
     states: Mapping[tuple[str, str], State],
 ) -> list[tuple[str, str, HeatMap]]:
-    """Return the maps with their headings and identifiers: true errors, and promises if any."""
+    """Return the maps with headings and identifiers: true errors, and expected ones if any."""
     if len(shown) < 2 or not errors:
         return []
     inside = [pair for pair in states if {*shown}.issuperset(pair)]
@@ -146,7 +146,7 @@ def _maps(
     maps = [("True error of the sets", "true", true)]
     if any(each.tvd is not None for each in promised.values()):
         told = {pair: Square(each.state, each.tvd) for pair, each in promised.items()}
-        maps.append(("Promised: noise expected", "promised", told))
+        maps.append(("Expected error", "expected", told))
     return [
         (
             heading,

@@ -11,6 +11,7 @@ from typing import Any
 
 from dp_core.analysis.notebook.open_release import OpenRelease
 from dp_core.analysis.notebook.plan_page import PlanPage, privacy_words
+from dp_core.analysis.notebook.statement import counted, tables_words
 from dp_core.bundle.in_memory import NOT_PROTECTED, MadeInMemory, save_in_memory
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.statement.release_json import origin_of, plain
@@ -102,10 +103,11 @@ class MemoryRelease(OpenRelease):
         return (
             Sentence(f"{spec.schema.title} (release in memory, method {spec.method})"),
             Fact("Warning", NOT_PROTECTED, warns=True),
-            Fact("Noise", f"that of a release with {privacy_words(spec.privacy)}"),
             Fact(
-                "Tables", f"{len(self.tables):,} of counts; {len(bundle.measured):,} measurements"
+                "Noise",
+                f"as in a release with {privacy_words(spec.privacy)}; no privacy guarantee",
             ),
+            Fact("Tables", tables_words(len(self.tables), len(bundle.measured))),
             Fact("Sets", _sets_words(bundle, spec.mode)),
             *((Fact("Declared", "; ".join(bundle.declared)),) if bundle.declared else ()),
             Fact("Columns", ", ".join(spec.schema.names)),
@@ -119,7 +121,8 @@ def _sets_words(bundle: Bundle, mode: str) -> str:
         return str(covers)
     rows = sorted(set(bundle.claims.rows))
     number = f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}"
-    return f"{sets} of {number} rows ({mode}). Intervals of `infer` cover: {covers}"
+    size = f"{counted(sets, 'set')} of {number} rows each ({mode})."
+    return f"{size} Intervals of `infer` cover: {covers}"
 
 
 def _as_bundle(outcome: Outcome, drawn: list[DrawnSet], rows: int | None) -> Bundle:

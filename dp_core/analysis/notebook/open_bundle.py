@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from dp_core.analysis.notebook.open_release import OpenRelease
-from dp_core.analysis.notebook.statement import Statement, guarantee_words, sets_words
+from dp_core.analysis.notebook.statement import Statement, guarantee_words, sets_words, tables_words
 from dp_core.bundle import reading
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.bundle.verification.verify import Verification, verify
@@ -78,7 +78,7 @@ class OpenBundle(OpenRelease):
             Fact("Privacy", guarantee_words(statement)),
             Fact(
                 "Tables",
-                f"{len(self.tables):,} of counts; {len(self._bundle.measured):,} measurements",
+                tables_words(len(self.tables), len(self._bundle.measured)),
             ),
             Fact("Sets", sets_words(statement)),
             *((Fact("Declared", "; ".join(declared)),) if declared else ()),

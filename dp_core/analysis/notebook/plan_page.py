@@ -65,7 +65,7 @@ class PlanPage(Printed):
             for row in rows[:MOST_SHOWN]
         )
         left = len(rows) - len(shown)
-        chosen = "" if rows else " Which tables are measured is decided by private choices."
+        chosen = "" if rows else " The tables to measure are chosen privately."
         return (
             Fact("Plan", f"method {spec.method}, {privacy_words(spec.privacy)}"),
             Fact("Sets", sets),
@@ -75,8 +75,9 @@ class PlanPage(Printed):
             *((Sentence(f"... and {left:,} more; .frame has all."),) if left else ()),
             Fact(
                 "Noise",
-                "margin: 95 % for the count of a cell, in records; TVD: what the noise alone"
-                f" causes{'' if spec.schema.rows_about else ', if the schema has rows_about'}."
+                "margin: 95 % margin of error of one count, in records. TVD: expected distance due"
+                " to noise alone"
+                f"{'' if spec.schema.rows_about else '; add rows_about to the schema to see it'}."
                 f"{chosen}",
             ),
         )

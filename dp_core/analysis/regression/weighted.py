@@ -171,7 +171,8 @@ def _solve(design: Design, y: Floats, x: Floats, weights: Floats, where: str) ->
     y, x, weights = y[used], x[used], weights[used]
     if len(y) <= x.shape[1]:
         raise BadInput(
-            f"In {where} only {len(y)} rows have a weight above 0, too few for this formula."
+            f"In {where} only {len(y)} row{'s have' if len(y) != 1 else ' has'} a weight above 0,"
+            " too few for this formula."
         )
     scale = float(weights.mean())
     weights = weights / scale

@@ -162,8 +162,8 @@ def summary_sentence(fits: Sequence[TableFit]) -> str:
     ]
     text = (
         f"The mean distance ratio over {' and '.join(found)} is {mean:.2f}: the distance of the"
-        " synthetic sets from what was measured, divided by the distance that noise and the random"
-        " drawing of rows explain."
+        " synthetic sets from what was measured, divided by the distance that noise and sampling"
+        " explain."
     )
     if far:
         text += (

@@ -379,7 +379,8 @@ def _domain(measured: Sequence[Measured], schema: Schema) -> str | tuple[str, ..
         or (column.choice.codes, column.choice.pieces)
         != (choices[column.name].codes, choices[column.name].pieces)
     )
-    return wrong or f"The bins and levels of {len(choices)} columns follow from the noisy counts."
+    columns = f"{len(choices)} column{'s' * (len(choices) != 1)}"
+    return wrong or f"The bins and levels of {columns} follow from the noisy counts."
 
 
 def _densities(measured: Sequence[Measured], schema: Schema) -> str | tuple[str, ...]:
@@ -392,4 +393,5 @@ def _densities(measured: Sequence[Measured], schema: Schema) -> str | tuple[str,
         if not agree(column.pieces, other.pieces)
     )
     stated = sum(column.pieces is not None for column in schema.columns)
-    return wrong or f"The densities within bins of {stated} columns follow from the noisy tables."
+    columns = f"{stated} column{'s' * (stated != 1)}"
+    return wrong or f"The densities within the bins of {columns} follow from the noisy tables."

@@ -2,6 +2,6 @@
 
 Read `codebook` first: what any codebook says about a column. `codebook_file` finds the form of a
 file and calls its reader: `frictionless`, `csvw`, `ddi_codebook`, `ddi_lifecycle`, `codebook_table`
-or `plain_json`. `codebook_draft` writes the draft, with the lines of `draft_lines`. Imports `schema`
-and below; reads no data.
+or `plain_json`. `codebook_draft` writes the draft, with the lines of `draft_lines`. Imports
+`schema` and below; reads no data.
 """

@@ -322,7 +322,8 @@ class _Reader:
         sign = self._sign()
         if sign in ("+", "-"):
             raise self._node.error(
-                f"{name!r} is a {column.kind}; only numbers, whole numbers and dates add up."
+                f"{name!r} is {'an' if column.kind == 'ordinal' else 'a'} {column.kind}; only"
+                " numbers, integers and dates can be added or subtracted."
             )
         if sign not in ("==", "!=") and column.kind == "category":
             raise self._node.error(

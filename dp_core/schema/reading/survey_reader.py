@@ -34,8 +34,9 @@ def check_design_column(column: Column, role: Node) -> None:
     word = role.text()
     if not column.levels:
         raise role.error(
-            f"a {word} has public levels; write `type: category` and list them, or put the column"
-            " under `ignore` and state the numbers of strata and clusters under `survey`."
+            f"a column of {'strata' if word == 'stratum' else 'clusters'} must list its levels;"
+            " write `type: category` with `levels`. Or put the column under `ignore` and state the"
+            " numbers of strata and clusters under `survey`."
         )
     check_public(role, column, f"it cannot be a {word}")
 
@@ -43,15 +44,14 @@ def check_design_column(column: Column, role: Node) -> None:
 def check_roles(columns: Sequence[Column], definitions: Mapping[str, Node]) -> None:
     """Refuse a second column of a role, and strata or clusters that can be missing."""
     found: dict[str, str] = {}
-    what = {"weight": "weights", "stratum": "strata", "cluster": "clusters"}
     for column in columns:
         if not column.role:
             continue
         role = definitions[column.name].entries()["role"]
         if column.role in found:
             raise role.error(
-                f"a file has one column of {what[column.role]}, and {shown(found[column.role])} is"
-                " it; remove this role."
+                f"only one column can have `role: {column.role}`, and"
+                f" {shown(found[column.role])} already has it; remove one of the two."
             )
         found[column.role] = column.name
         if column.role != "weight" and column.missing_code is not None:
@@ -96,7 +96,8 @@ def read_survey(
         )
     if survey.nested and not (schema.stratum and schema.cluster):
         raise keys["nested"].error(
-            "is about a column of strata and one of clusters; give both roles, or remove the key."
+            "needs a column with `role: stratum` and one with `role: cluster`; add both, or remove"
+            " the key."
         )
     counts = _units_by_stratum(replace(schema, survey=survey), definitions)
     strata = counts.size if counts is not None else _strata(schema, survey)

@@ -339,7 +339,7 @@ def test_bins_and_levels_from_the_file_are_told_with_their_cost(release, replace
     assert "Values within a bin follow the same counts." in page
     assert "It keeps the 2 levels of 3 with the largest noisy counts" in page
     assert "Choosing them cost 4 % of the budget" in page
-    assert "except in bins that were chosen from the file:" in page
+    assert "Private bins have densities from their own counts." in page
     assert "chosen from the file" not in said(published, data)
 
 

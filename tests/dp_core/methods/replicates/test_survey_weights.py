@@ -287,7 +287,7 @@ def test_totals_that_do_not_say_it_all_are_refused(tmp_path, totals, said):
         (
             "{type: number, min: 0, max: 9, bins: 3, role: weight}\n"
             "  other: {type: number, min: 0, max: 9, bins: 3, role: weight}",
-            "one column of weights",
+            "only one column can have",
         ),
     ],
 )

@@ -129,7 +129,7 @@ def changed(**columns):
             None,
             ["'B' has one cluster", "merge"],
         ),
-        (changed(second=PSU), None, ["second.role", "'psu' is it"]),
+        (changed(second=PSU), None, ["second.role", "'psu' already has it"]),
         (changed(psu=PSU | {"missing": "level"}), None, ["cannot be missing"]),
         (
             {"y": Y, "psu": {"type": "category", "levels": ["one"], "role": "cluster"}},
@@ -144,7 +144,7 @@ def changed(**columns):
         (BOTH, {"clusters": "4"}, ["the levels of 'psu' state this number"]),
         (BOTH, {"cluster": "4"}, ["Did you mean 'clusters'"]),
         (BOTH, "yes", ["must be a mapping"]),
-        ({"y": Y}, {"nested": "true"}, ["give both roles"]),
+        ({"y": Y}, {"nested": "true"}, ["add both"]),
         (
             {"y": Y},
             {"strata": "15", "clusters": "15"},
