@@ -101,7 +101,7 @@ def test_every_cell_runs_while_an_event_loop_is_running(tmp_path: Path):
         (found,) = (text for source, (text, _) in shown.items() if beginning in source)
         return found
 
-    assert "no account covers it" in printed("trial = dp.release(")
+    assert "protects nobody" in printed("trial = dp.release(")
     assert "FEMALE" in printed("wrong = survey.assign")
     assert "gender, race" in printed("trial.plan")
     assert "in-memory.json" in printed("trial.save")

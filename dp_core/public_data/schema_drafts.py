@@ -38,14 +38,14 @@ def draft_schema(
         data: The frame, or the path of the file.
         codebook: Path of a codebook; defaults to None (column names only).
         public_data: Whether the data are public, so that the draft takes levels and bounds from
-            them; False by default. It excludes `codebook`: where the command takes a public file of
-            the same form as `--codebook`, give that file as `data`.
+            them; False by default. Only for a frame, and without `codebook`: the command
+            `dp-release schema draft FILE --public-data` asks the ledger about a file first.
         title: Title of the data; None (the default) to leave it to be filled in.
         name: Name of the frame in the draft's first line.
 
     Raises:
-        BadInput: if the file does not exist or cannot be read, or if a name of a column is not
-            printable or not unique.
+        BadInput: if the file does not exist or cannot be read, if a name of a column is not
+            printable or not unique, or if a path is given with `public_data`.
         TypeError: if it is neither a frame nor a path.
 
     >>> import dp_core as dp, pandas as pd

@@ -75,8 +75,8 @@ def parse_xml(raw: bytes, name: str) -> Element:
         name: Name of its file, for the message.
 
     Raises:
-        BadInput: if it is not XML, has a document type or an encoding that is not read, is nested deeper
-            than `MAX_DEPTH`, or has more than `MAX_ELEMENTS` elements.
+        BadInput: if it is not XML, has a document type or an encoding that is not read, is nested
+            deeper than `MAX_DEPTH`, or has more than `MAX_ELEMENTS` elements.
     """
     parser = expat.ParserCreate(namespace_separator="}")
     parser.buffer_text = True

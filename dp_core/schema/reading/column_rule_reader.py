@@ -433,8 +433,9 @@ class _Reader:
                 column = self._known[name]
                 if column.levels:
                     raise self._node.error(
-                        f"{name!r} is a {column.kind}; it can be compared with its levels only, on"
-                        " the right of the sign, and does not add up."
+                        f"{name!r} is {'an' if column.kind == 'ordinal' else 'a'} {column.kind}; it"
+                        " can be compared with its levels only, on the right of the sign, and not"
+                        " be added or subtracted."
                     )
                 terms.append((name, sign))
                 dates += sign * (column.kind == "date")

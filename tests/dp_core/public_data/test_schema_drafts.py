@@ -80,7 +80,12 @@ def test_a_file_is_drafted_as_the_command_drafts_it(tmp_path):
         drafted = dp.draft_schema(tmp_path / name)
         assert drafted.text == draft_schema(tmp_path / name)
         assert [value for value in VALUES if value in columns_of(drafted)] == []
-    assert "zebra" in dp.draft_schema(tmp_path / "a.csv", public_data=True).text
+
+
+def test_a_file_is_not_taken_for_public_where_no_ledger_is_asked(tmp_path):
+    FRAME.to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(dp.BadInput, match=r"schema draft .* --public-data"):
+        dp.draft_schema(tmp_path / "a.csv", public_data=True)
 
 
 @pytest.mark.parametrize(

@@ -375,6 +375,13 @@ BILLION = """<?xml version="1.0"?>
         ("c.xlsx", "PK", "Export it"),
         ("c.pdf", "%PDF", "Export it"),
         ("c.csv", "PAR1xx", "Parquet"),
+        ("c.xml", '<?xml version="1.0" encoding="x-user-foo"?><codeBook/>', "Save it as UTF-8"),
+        ("c.xml", '<?xml version="1.0" encoding="utf-7"?><codeBook/>', "Save it as UTF-8"),
+        (
+            "c.json",
+            '{"resources": [{"name": "x", "schema": "a\\u0000b.json"}]}',
+            "not in its folder",
+        ),
     ],
 )
 def test_a_codebook_that_cannot_be_read_is_refused_in_a_sentence(name, content, words, tmp_path):
