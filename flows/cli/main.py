@@ -20,7 +20,7 @@ from flows.cli.commands import (  # noqa: F401
     audit_command,
     automations_command,
     bundle_commands,
-    compare_command,
+    evaluation_commands,
     infer_command,
     ledger_commands,
     metrics_command,

@@ -67,13 +67,16 @@ def scores_or_reason(
             return {"problem": f"The scores stopped with {type(error).__name__}."}
 
 
-def read_sample(store: CodeStore, schema: Schema, *, most: int | None = None) -> Dataset:
+def read_sample(
+    store: CodeStore, schema: Schema, *, most: int | None = None, coarse: bool = True
+) -> Dataset:
     """Return a simple random sample of a store's records, with a fixed seed. CONFIDENTIAL.
 
     Args:
         store: A code store.
-        schema: Schema of its codes; from a grid, they are brought to the schema's own bins.
+        schema: Schema of its codes.
         most: Largest number of records; as many as scores use by default.
+        coarse: Whether codes on a grid become those of the schema's own bins; they do by default.
     """
     from dp_core.metrics.field_scores.file_scores import MOST_RECORDS
     from dp_core.schema.grid import Coarsening
@@ -91,4 +94,4 @@ def read_sample(store: CodeStore, schema: Schema, *, most: int | None = None) ->
         start += rows
     codes = np.ascontiguousarray(np.concatenate(pieces, axis=1))
     data = Dataset(schema.domain, codes)
-    return data if schema.coarse is None else Coarsening(schema).dataset(data)
+    return data if schema.coarse is None or not coarse else Coarsening(schema).dataset(data)

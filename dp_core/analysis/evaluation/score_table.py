@@ -43,7 +43,7 @@ SCORES: tuple[Score, ...] = (
         "propensity MSE",
         "0",
         "number",
-        "mean squared error of a tree of depth 5 that tells sets from file; .25 if it tells all",
+        "mean squared error of a tree of depth 6 that tells sets from file; .25 if it tells all",
     ),
     Score(
         "propensity_ratio",

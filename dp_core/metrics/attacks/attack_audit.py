@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.metrics.attacks.anonymity_attacks import (
     AttackResult,
@@ -14,7 +14,7 @@ from dp_core.metrics.attacks.anonymity_attacks import (
     singling_out,
 )
 from dp_core.metrics.attacks.distance_membership import MembershipResult, distance_attack
-from dp_core.metrics.attacks.shadow_membership import ShadowResult, shadow_attack
+from dp_core.metrics.attacks.shadow_membership import Make, ShadowResult, shadow_attack
 from dp_core.metrics.field_scores.code_values import CodeValues
 from dp_core.tables.dataset import Dataset
 
@@ -95,7 +95,7 @@ def attack_audit(
     values: CodeValues,
     *,
     permitted: float | None = None,
-    make: Callable[[Dataset, int], Dataset] | None = None,
+    make: Make | None = None,
     files: int = SHADOW_FILES,
     seed: int = 0,
 ) -> AttackAudit:
@@ -107,8 +107,8 @@ def attack_audit(
         synthetic: The synthetic records; not empty.
         values: The ordered columns and their numbers.
         permitted: Largest advantage that the guarantee permits; None for no guarantee.
-        make: Makes a synthetic file of some records, for the shadow attack (see `shadow_attack`);
-            None (the default) leaves that attack out.
+        make: Makes a synthetic file of some members and controls, numbered in this order, for the
+            shadow attack; None (the default) leaves that attack out.
         files: Shadow files; 30 by default.
         seed: Seed of all random choices; 0 by default. Noise that `make` adds has none.
 
@@ -131,8 +131,9 @@ def attack_audit(
         common = {"files": files, "targets": min(SHADOW_TARGETS, pool.rows // 8)}
         shadow = shadow_attack(make, pool, values, rng=rng, **common)
 
-        def resampled(data: Dataset, _: int) -> Dataset:
-            return _resample(data, rng)
+        def resampled(part: NDArray[np.bool_], _: int) -> Dataset:
+            own = np.ascontiguousarray(pool.codes[:, part])
+            return _resample(Dataset(pool.domain, own), rng)
 
         shadow_reference = shadow_attack(resampled, pool, values, rng=rng, **common)
     return AttackAudit(

@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,11 @@ MOST_CLIQUES = 60
 """Pairs, and triples, of columns whose agreement is counted; of more, a random sample."""
 FEWEST_FILES = 8
 """Files that an attack needs: to learn from, and to be judged on."""
+
+
+Make: TypeAlias = Callable[[NDArray[np.bool_], int], Dataset]
+"""Makes a synthetic file of the records that the first argument marks, shape (records,); the second
+is the number of the file, from 0, for a seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ def unusual_records(data: Dataset, number: int, *, rng: np.random.Generator) -> 
 
 
 def shadow_attack(
-    make: Callable[[Dataset, int], Dataset],
+    make: Make,
     data: Dataset,
     values: CodeValues,
     *,
@@ -84,8 +90,7 @@ def shadow_attack(
     """Return the success of membership inference by shadow files.
 
     Args:
-        make: Makes a synthetic file of some records; the second argument is the number of the file,
-            from 0, for a seed.
+        make: Makes a synthetic file.
         data: All records that the attacker and the release draw from.
         values: The ordered columns and their numbers.
         files: Number of files, at least 8; a third of them judges.
@@ -105,8 +110,7 @@ def shadow_attack(
     for number in range(files):
         part = rng.random(data.rows) < 0.5
         inside[number] = part[chosen]
-        some = Dataset(data.domain, np.ascontiguousarray(data.codes[:, part]))
-        seen[number] = features.of(make(some, number))
+        seen[number] = features.of(make(part, number))
     judged = max(FEWEST_FILES // 3, files // 3)
     right = _classified(seen, inside, files - judged) == inside[files - judged :]
     accuracy = right.mean(axis=1)

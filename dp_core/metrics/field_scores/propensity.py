@@ -1,6 +1,6 @@
 """Propensity mean squared error: whether a decision tree tells synthetic records from real ones.
 
-Both files are put together, n_s of N records being synthetic, and a tree of depth 5 is fitted that
+Both files are put together, n_s of N records being synthetic, and a tree of depth 6 is fitted that
 predicts which are. With p_i the predicted probability of record i and c = n_s / N,
 
     pMSE = (1/N) sum_i (p_i - c)^2,
@@ -8,7 +8,7 @@ predicts which are. With p_i the predicted probability of record i and c = n_s /
 0 if the tree finds no difference, c (1 - c) if it tells every record: .25 for files of equal size.
 
 Sources: Snoke, Raab, Nowok, Dibben & Slavkovic (2018), JRSS A 181(3), Section 2.1; SDNist 2.4,
-`sdnist/metrics/propensity.py`, which has the same tree (scikit-learn, Gini, `max_depth=5`). The
+`sdnist/metrics/propensity.py`, which has the same tree (scikit-learn, Gini, `max_depth=6`). The
 ratio to the mean under permuted labels is Snoke et al.'s Section 2.3: about 1 if the files are
 draws from the same population, because a tree also fits chance.
 """
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dp_core.tables.dataset import Dataset
 
-DEPTH = 5
+DEPTH = 6
 """Depth of the tree, as in SDNist."""
 PERMUTATIONS = 3
 """Permutations of the labels for the ratio."""
@@ -36,7 +36,7 @@ def propensity_mse(real: Dataset, synthetic: Dataset, *, depth: int = DEPTH) -> 
     Args:
         real: The real file, not empty.
         synthetic: The synthetic file of the same domain, not empty.
-        depth: Depth of the tree; 5 by default.
+        depth: Depth of the tree; 6 by default.
     """
     codes, labels = _together(real, synthetic)
     return _mse(codes, labels, real.domain.sizes, depth)
@@ -55,7 +55,7 @@ def propensity_ratio(
     Args:
         real: The real file, not empty.
         synthetic: The synthetic file of the same domain, not empty.
-        depth: Depth of the tree; 5 by default.
+        depth: Depth of the tree; 6 by default.
         permutations: Number of permutations, with a fixed seed; 3 by default.
         mse: The pMSE if it is known already.
     """

@@ -7,8 +7,9 @@ whether there was a solution, nor by the names or the number of the files there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ from tasks.run.internal_inference import write_comparison
 from tasks.support.run_folder import RunFolder, make_folder
 
 if TYPE_CHECKING:
+    from dp_core.bundle.reading import Bundle
+    from dp_core.bundle.verification.claims import Claims
     from dp_core.confidential.source import Source
     from dp_core.schema.definition import Schema
     from tasks.ledger.ledger import Ledger
@@ -48,15 +51,87 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> tuple[str, Pa
         does not depend on the file.
     """
     from dp_core.bundle.files.codebook import synthetic_path
+    from dp_core.inference.formulas.comparable_formula import check_formula
+
+    found = release_with_file(home, bundle_folder, lambda schema: check_formula(formula, schema))
+    claims, bundle = found.claims, found.bundle
+    assert bundle.rule is not None  # it has sets
+    files = [bundle_folder / synthetic_path(number) for number in range(1, claims.sets + 1)]
+    name = found.unused_name("inference-asked")
+    with confidential_folder(found.folder):
+        page = write_comparison(
+            found.folder.internal,
+            found.source(),
+            claims.schema,
+            files,
+            [formula],
+            rule=bundle.rule,
+            name=name,
+        )
+    return claims.name, page
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ReleaseWithFile:
+    """A published release in the home that made it, with the way to its confidential file.
+
+    Attributes:
+        home: The home.
+        bundle: The published bundle.
+        claims: Claims of its statement.
+        ledger: Ledger of the home.
+        reservation: The release in the ledger.
+        folder: Folder of its run.
+    """
+
+    home: Path
+    bundle: Bundle
+    claims: Claims
+    ledger: Ledger
+    reservation: Reservation
+    folder: RunFolder
+
+    def unused_name(self, base: str) -> str:
+        """Return the name of new files in the internal folder, without suffix."""
+        return next(
+            name
+            for name in (f"{base}-{number}" for number in range(1, 1_000_000))
+            if not (self.folder.internal / f"{name}.json").exists()
+        )
+
+    def source(self) -> Source:
+        """Return the confidential file as it was when the release was made.
+
+        Raises:
+            BadInput: if it is no longer where the spec has it, or has changed.
+        """
+        return _same_source(
+            self.home, self.ledger, self.reservation, self.folder, self.claims.schema
+        )
+
+
+def release_with_file(
+    home: Path, bundle_folder: Path, check: Callable[[Schema], object] | None = None
+) -> ReleaseWithFile:
+    """Return a published release of this home that opened data and has sets.
+
+    Args:
+        home: The home that made the release.
+        bundle_folder: The published bundle.
+        check: Called with its schema before the ledger is opened; None (the default) for no check.
+
+    Raises:
+        BadInput: if the folder is no such release.
+    """
     from dp_core.bundle.reading import read_bundle
     from dp_core.bundle.verification.claims import Claims
     from dp_core.inference.combining_rules import NO_SETS
-    from dp_core.inference.formulas.comparable_formula import check_formula
 
     bundle = read_bundle(bundle_folder)
     claims = bundle.claims
     assert isinstance(claims, Claims)  # only a release in memory has other facts
-    check_formula(formula, claims.schema)
+    if check is not None:
+        check(claims.schema)
     ledger = existing_ledger()
     reservation = ledger.reservation(claims.name)
     if reservation is None or tuple(ledger.receipts(reservation)) != claims.receipts:
@@ -78,23 +153,7 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> tuple[str, Pa
         )
     if bundle.rule is None:
         raise BadInput(NO_SETS)
-    files = [bundle_folder / synthetic_path(number) for number in range(1, claims.sets + 1)]
-    name = next(
-        name
-        for name in (f"inference-asked-{number}" for number in range(1, 1_000_000))
-        if not (folder.internal / f"{name}.json").exists()
-    )
-    with confidential_folder(folder):
-        page = write_comparison(
-            folder.internal,
-            _same_source(home, ledger, reservation, folder, claims.schema),
-            claims.schema,
-            files,
-            [formula],
-            rule=bundle.rule,
-            name=name,
-        )
-    return claims.name, page
+    return ReleaseWithFile(home, bundle, claims, ledger, reservation, folder)
 
 
 @contextmanager

@@ -1,15 +1,21 @@
-"""`dp-release compare`: several methods on public data."""
+"""`compare`: several methods on public data. `evaluate`: a release against its file, for staff."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dp_core.display.answer import Answer
+from dp_core.documents.typed_text import plain_text
 from flows.cli.command_parts import PATH, answering, cli, json_wanted, this_home
 from flows.cli.completion import METHOD
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from flows.answers.comparison_answers import ComparisonAnswer
 
 
@@ -53,3 +59,53 @@ def compare(**options: Any) -> ComparisonAnswer:
 
     prepare(this_home())
     return carry_out(request, ComparisonProgress(quiet=json_wanted()))
+
+
+@dataclass(frozen=True, slots=True)
+class InternalEvaluation(Answer):
+    """Where the evaluation is."""
+
+    release: str
+    internal: Path
+
+
+def _print(_: Console, answer: InternalEvaluation) -> None:
+    click.echo(f"Result: {answer.internal} (confidential, for staff)")
+
+
+@cli.command("evaluate")
+@click.argument("folder", metavar="DIR", type=PATH)
+@click.option("--by", multiple=True, metavar="COLUMN", help="Error by level; repeatable.")
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="COLUMN",
+    help="Column for classifiers to predict; repeatable.",
+)
+@click.option("--quasi", multiple=True, metavar="COLUMN", help="Quasi-identifier; repeatable.")
+@click.option("--line", metavar="Y~X", help="Regression line to compare by group.")
+@click.option("--attacks", is_flag=True, help="Attack the method; takes minutes.")
+@answering(_print)
+def evaluate(
+    folder: Path,
+    by: tuple[str, ...],
+    targets: tuple[str, ...],
+    quasi: tuple[str, ...],
+    line: str | None,
+    attacks: bool,
+) -> InternalEvaluation:
+    """Compare a published release with its file, for staff; nothing is charged.
+
+    The scores of NIST's SDNist report, error by subgroup, classifiers, and attacks. The result goes
+    to the internal folder of the release, never to the terminal.
+    """
+    from flows.cli.actions.internal_evaluation import evaluate_release
+
+    for option, names in (("--by", by), ("--target", targets), ("--quasi", quasi)):
+        for name in names:
+            plain_text(option, name)
+    release, page = evaluate_release(
+        this_home(), folder, by=by, targets=targets, quasi=quasi, line=line, attacks=attacks
+    )
+    return InternalEvaluation(release, page)

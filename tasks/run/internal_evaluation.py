@@ -1,0 +1,230 @@
+"""An evaluation of a published release against its confidential file, for staff only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tasks.run.internal_inference import FROM_OUTSIDE, unheard
+from tasks.run.internal_scores import read_sample
+from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dp_core.confidential.code_store import CodeStore
+    from dp_core.confidential.source import Source
+    from dp_core.metrics.field_scores.file_scores import ScoredColumns
+    from dp_core.schema.definition import Schema
+    from dp_core.spec.plan import Plan
+    from dp_core.tables.dataset import Dataset
+    from dp_core.wall.released import Released
+
+MOST_ATTACKED = 20_000
+"""Records of the file, half of them members, of an attack audit."""
+_SEED = 20_261_129
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedEvaluation:
+    """What is evaluated.
+
+    Attributes:
+        schema: Schema of the published sets.
+        sets: Paths of the published sets.
+        released: Everything that was measured.
+        records: Public or estimated number of records.
+        rows: Number of records if it is public, otherwise None.
+        columns: Columns of the scores that need some.
+        targets: Columns that classifiers predict.
+        attacked: Plan whose method is attacked; None for no attacks.
+    """
+
+    schema: Schema
+    sets: Sequence[Path]
+    released: Sequence[Released]
+    records: float
+    rows: float | None
+    columns: ScoredColumns
+    targets: Sequence[str] = ()
+    attacked: Plan | None = None
+
+
+def write_evaluation(
+    folder: Path, work: Path, source: Source, asked: AskedEvaluation, *, name: str
+) -> Path:
+    """Write the evaluation as an HTML page and as JSON, which only the owner can read.
+
+    Args:
+        folder: Internal folder of the run.
+        work: Confidential folder, for the codes of the file.
+        source: The confidential files.
+        asked: What is evaluated.
+        name: Name of the two files, without suffix.
+
+    Returns:
+        The path of the page.
+
+    Privacy:
+        Nothing is charged, and nothing leaves the internal folder. Whether a score can be computed
+        may depend on one record, so the same files are written whatever the data are, nothing is
+        printed, and no error is raised because of them.
+    """
+    from dp_core.analysis.evaluation.evaluation_page import as_html, as_json
+
+    title = asked.schema.title
+    found: dict[str, Any] = {"scores": {"problem": "The evaluation stopped before its end."}}
+
+    def written() -> dict[str, bytes]:
+        return {
+            f"{name}.json": as_json(INTERNAL_NOTICE, title, found).encode(),
+            f"{name}.html": as_html(INTERNAL_NOTICE, title, found).encode(),
+        }
+
+    pages = written()  # privacy: messages and imports of the first page happen here.
+    with unheard():
+        try:
+            found = _sections(work, source, asked)
+            pages = written()
+        except FROM_OUTSIDE:
+            raise
+        except BaseException as error:  # privacy: no error that depends on the data may leave.
+            found = {"scores": {"problem": f"The evaluation stopped with {type(error).__name__}."}}
+            pages = written()
+    for file, content in pages.items():
+        write_atomically(folder / file, content)
+    return folder / f"{name}.html"
+
+
+def _sections(work: Path, source: Source, asked: AskedEvaluation) -> dict[str, Any]:
+    from dp_core.analysis.evaluation.release_scores import expected_noise, score_sets
+
+    store = _coded(source, asked.schema, work / "evaluated")
+    real = read_sample(store, asked.schema)
+    sets = [_published(path, asked.schema) for path in asked.sets]
+    columns = asked.columns
+
+    def scores() -> dict[str, object]:
+        noise = expected_noise(
+            asked.schema, asked.released, columns.by, records=asked.records, rows=asked.rows
+        )
+        return score_sets(real, sets, asked.schema, asked=columns, noise=noise)
+
+    found = {"scores": _or_reason(scores)}
+    if asked.targets:
+        found["classifiers"] = _or_reason(lambda: _classifiers(real, sets, asked))
+    if asked.attacked is not None:
+        plan = asked.attacked
+        found["attacks"] = _or_reason(lambda: _attacks(work, source, store, plan, asked.schema))
+    return found
+
+
+def _or_reason(section: Callable[[], dict[str, object]]) -> dict[str, object]:
+    """Return a section, or why it could not be computed."""
+    try:
+        return section()
+    except FROM_OUTSIDE:
+        raise
+    except BaseException as error:  # privacy: the other sections are written all the same.
+        return {"problem": f"This part stopped with {type(error).__name__}."}
+
+
+def _coded(source: Source, schema: Schema, folder: Path) -> CodeStore:
+    """Write the codes of the file, with the rows of each person that the release used."""
+    from dp_core.confidential.code_store import RecodedStore
+    from dp_core.spec.chosen_domain import recoding
+    from tasks.inputs.coding import write_codes
+
+    stored = write_codes(source, schema.stored, folder)
+    return RecodedStore(stored, recoding(schema)) if schema.recoded else stored
+
+
+def _published(path: Path, schema: Schema) -> Dataset:
+    """Return a published set in the codes of the schema."""
+    import pyarrow.parquet as pq
+
+    from dp_core.schema.decoding import codes_of
+    from dp_core.tables.dataset import Dataset
+
+    table = pq.read_table(path, columns=list(schema.domain.columns))
+    codes = [codes_of(one, table.column(one.name).combine_chunks()) for one in schema.columns]
+    return Dataset(schema.domain, np.stack(codes))
+
+
+def _classifiers(real: Dataset, sets: Sequence[Dataset], asked: AskedEvaluation) -> dict[str, Any]:
+    from dp_core.analysis.comparison.judging import split, untested
+    from dp_core.metrics.classification import misclassification, svm_accuracy
+
+    _, test = split(real, 0.0)
+    learners = [*sets, untested(real)]
+    nominal = [one.name for one in asked.schema.columns if one.kind == "category"]
+    targets = []
+    for target in asked.targets:
+        given = [(one, test, target) for one in learners]
+        trees = [1 - misclassification(*each, nominal=nominal) for each in given]
+        machines = [svm_accuracy(*each, nominal=nominal) for each in given]
+        most = np.bincount(test.column(target)).max() / test.rows
+        targets.append(
+            {
+                "target": target,
+                "trees": {"sets": float(np.mean(trees[:-1])), "file": trees[-1]},
+                "svm": {"sets": float(np.mean(machines[:-1])), "file": machines[-1]},
+                "most_frequent": float(most),
+            }
+        )
+    return {"records": real.rows, "targets": targets}
+
+
+def _attacks(
+    work: Path, source: Source, store: CodeStore, plan: Plan, schema: Schema
+) -> dict[str, object]:
+    """Carry out the plan in memory on half of the records, and attack the result.
+
+    Under add-remove each record is a member with probability 1/2, independently, so that the file
+    with it and the file without it are neighbours; under replace-one exactly half are.
+    """
+    from dp_core.analysis.evaluation.release_scores import code_values
+    from dp_core.confidential.memory_counter import MemoryCounter
+    from dp_core.metrics.attacks.attack_audit import attack_audit
+    from dp_core.metrics.attacks.attack_rates import permitted_advantage
+    from dp_core.schema.grid import Coarsening
+    from dp_core.spec.procedure import carry_out, sample
+    from dp_core.tables.dataset import Dataset
+    from tasks.inputs.coding import write_codes
+
+    stored_schema = plan.spec.schema.stored
+    stored = write_codes(source, stored_schema, work / "attacked")
+    # The same seed and number of rows: both samples have the same records.
+    fine = read_sample(stored, stored_schema, most=MOST_ATTACKED, coarse=False)
+    real = read_sample(store, schema, most=MOST_ATTACKED)
+    rng = np.random.default_rng(_SEED)
+    inside = rng.random(real.rows) < 0.5
+    if plan.spec.privacy.relation.rows_public:
+        inside = rng.permutation(real.rows) < real.rows // 2
+    order = np.concatenate([np.flatnonzero(inside), np.flatnonzero(~inside)])
+
+    def made(places: NDArray[Any]) -> Dataset:
+        part = Dataset(fine.domain, np.ascontiguousarray(fine.codes[:, places]))
+        drawn = sample(plan, carry_out(plan, MemoryCounter(part)).models, 1)
+        if plan.spec.schema.coarse is None:
+            return drawn
+        return Coarsening(plan.spec.schema).dataset(drawn)
+
+    members, control = (
+        Dataset(real.domain, np.ascontiguousarray(real.codes[:, side]))
+        for side in (inside, ~inside)
+    )
+    privacy = plan.spec.privacy
+    audit = attack_audit(
+        members,
+        control,
+        made(np.flatnonzero(inside)),
+        code_values(schema),
+        permitted=permitted_advantage(float(privacy.epsilon), float(privacy.delta)),
+        make=lambda part, _: made(np.sort(order[part])),
+    )
+    return audit.to_json()
