@@ -31,6 +31,7 @@ from dp_core.analysis.comparison.judging import (
     untested,
 )
 from dp_core.analysis.comparison.variants import planned
+from dp_core.analysis.evaluation.release_scores import code_values
 from dp_core.confidential.code_store import CodeStore
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import ReleaseError
@@ -55,7 +56,8 @@ def perform(job: Mapping[str, Any]) -> Result:
 
     Args:
         job: `codes` (folder of the store), `columns`, `sizes`, `hold_out`, `seed`, `spec` (path,
-            None for the bootstrap), `target` and `nominal` (None for no classifier), `formulas`
+            None for the bootstrap), `target` and `nominal` (None for no classifier), `by` (columns of
+            subgroups), `attacks` (whether they are made), `formulas`
             (of the file's values, which are beside its codes) and `schema` (as a document).
     """
     try:
@@ -77,7 +79,17 @@ def perform(job: Mapping[str, Any]) -> Result:
     learn = None
     if plan is None and not job["hold_out"]:
         learn = resample(untested(real), rng=np.random.default_rng(job["seed"]))
-    figures = judge(real, synthetic, task=task, test=test, learn=learn)
+    figures = judge(
+        real,
+        synthetic,
+        task=task,
+        test=test,
+        learn=learn,
+        values=code_values(parse_schema(job["schema"])),
+        by=tuple(job["by"]),
+        attacked=job["attacks"],
+        seed=job["seed"],
+    )
     pairs = figures["tvd2"]
     if pairs is not None and numbers is not None:
         figures["cost"] = cost_normalised_error(pairs, numbers)

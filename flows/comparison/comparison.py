@@ -16,6 +16,7 @@ from typing import Any
 
 from dp_core.analysis.comparison.cells import Cell, CellStore, Result, write_text
 from dp_core.errors import BadInput, SchemaViolation, StageFailed
+from dp_core.metrics.attacks.attack_audit import FEWEST
 from flows.answers.comparison_answers import ComparisonAnswer
 from flows.comparison.cell_processes import Job, run_cells
 from flows.comparison.comparison_layout import Input, Prepared, prepare
@@ -191,6 +192,12 @@ def _coded(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgre
             f"{of.name}: {error.message} Exact counts are in {checked}.", internal=error.internal
         ) from None
     shutil.rmtree(prepared.out / "validation", ignore_errors=True)
+    held = round(store.rows * prepared.request.hold_out)
+    if prepared.request.attacks and min(held, store.rows - held) < FEWEST:
+        raise BadInput(
+            f"The file {of.name} has {store.rows:,} records; --attacks needs {FEWEST} records that"
+            f" no method sees, and {FEWEST} others. Leave out --attacks, or increase --hold-out."
+        )
     if prepared.request.target is not None and store.rows < _FEWEST:
         raise BadInput(
             f"The file {of.name} has fewer than {_FEWEST} records, too few to train and test"
@@ -221,7 +228,9 @@ def _task(cell: Cell, of: Input, codes: Path, prepared: Prepared) -> dict[str, A
         "codes": str(codes),
         "columns": list(domain.columns),
         "sizes": list(domain.sizes),
-        "hold_out": request.hold_out if request.target else 0.0,
+        "hold_out": request.held_out,
+        "by": list(request.by_columns),
+        "attacks": request.attacks,
         "seed": cell.seed,
         "spec": str(cell.spec) if cell.spec else None,
         "target": request.target,

@@ -26,6 +26,7 @@ from dp_core.confidential.source import Source, keyed_digest, open_source
 from dp_core.errors import BadInput, nearest
 from dp_core.inference.formulas.comparable_formula import check_formula
 from dp_core.metrics.classification import MOST_CLASSES
+from dp_core.metrics.field_scores.file_scores import MOST_LEVELS
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.spec.data_location import require_files
@@ -102,6 +103,8 @@ def prepare(request: Request) -> Prepared:
     for one in inputs.values():
         if request.target is not None:
             _check_target(one, request.target)
+        for column in request.by_columns:
+            _check_by(one, column)
         for formula in request.formulas:
             check_formula(formula, one.schema)
     out = (request.out or Path(f"comparison-{given[0].spec.release}")).absolute()
@@ -158,6 +161,20 @@ def _check_target(one: Input, target: str) -> None:
         raise BadInput(f"--target {target!r} is the only column of {one.name}.")
 
 
+def _check_by(one: Input, column: str) -> None:
+    domain = one.schema.domain
+    if column not in domain:
+        raise BadInput(
+            f"--group {column!r} is not a column of {one.name}.{nearest(column, domain.columns)}"
+        )
+    size = domain.size((column,))
+    if not 2 <= size <= MOST_LEVELS:
+        raise BadInput(
+            f"--group {column!r} has {size:,} levels in {one.name}; a column of subgroups has 2 to"
+            f" {MOST_LEVELS}."
+        )
+
+
 def _check_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
         raise BadInput(f"--out {out} is a file; name a folder.")
@@ -196,7 +213,9 @@ def _mark(declaration: Declaration, request: Request) -> str:
         "runs": request.runs,
         "target": request.target,
         "formulas": list(request.formulas),
-        "hold_out": request.hold_out if request.target else None,
+        "hold_out": request.held_out or None,
+        "by": list(request.by_columns),
+        "attacks": request.attacks,
         "seed": request.seed,
     }
     return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
@@ -237,7 +256,9 @@ def _cell(
         "run": number,
         "seed": seed + number - 1,
         "target": request.target,
-        "hold_out": request.hold_out if request.target else 0.0,
+        "hold_out": request.held_out,
+        "by": list(request.by_columns),
+        "attacks": request.attacks,
         "formulas": list(request.formulas),
     }
     return Cell(

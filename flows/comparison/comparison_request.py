@@ -38,6 +38,8 @@ class Request:
             for each spec's own.
         jobs: Number of processes at a time.
         limit: Seconds after which a run is stopped.
+        by_columns: Columns whose subgroups are compared.
+        attacks: Whether attacks are made; their control are the records that no method sees.
     """
 
     specs: tuple[Path, ...]
@@ -53,6 +55,13 @@ class Request:
     seed: int | None = None
     jobs: int = 1
     limit: float = 1800.0
+    by_columns: tuple[str, ...] = ()
+    attacks: bool = False
+
+    @property
+    def held_out(self) -> float:
+        """Share of records that no method sees; 0 without classifiers and attacks."""
+        return self.hold_out if self.target or self.attacks else 0.0
 
     @property
     def note(self) -> str:
@@ -98,6 +107,8 @@ def request_of(
     seed: str | None = None,
     jobs: str = "1",
     limit: str = "1800",
+    groups: Sequence[str] = (),
+    attacks: bool = False,
 ) -> Request:
     """Return the request for these options.
 
@@ -125,11 +136,18 @@ def request_of(
     values = [exact_number("--epsilon", text, positive=True) for text in epsilons]
     if any(value > MAX_EPSILON for value in values):
         raise BadInput(f"--epsilon must be at most {MAX_EPSILON}.")
-    if hold_out is not None and target is None:
-        raise BadInput("--hold-out is the share on which classifiers are tested; add --target.")
+    for name in groups:
+        plain_text("--group", name)
+    if hold_out is not None and target is None and not attacks:
+        raise BadInput(
+            "--hold-out is the share on which classifiers are tested, or the control of attacks;"
+            " add --target or --attacks."
+        )
     held = float(exact_number("--hold-out", hold_out)) if hold_out is not None else 0.2
     if held > MOST_HELD_OUT:
         raise BadInput(f"--hold-out is a share from 0 to {MOST_HELD_OUT}, not {hold_out}.")
+    if attacks and not held:
+        raise BadInput("--attacks needs records that no method saw; give a --hold-out above 0.")
     seconds = float(exact_number("--limit", limit, positive=True))
     return Request(
         specs=tuple(specs),
@@ -145,6 +163,8 @@ def request_of(
         seed=None if seed is None else _whole("--seed", seed, least=0, most=_SEED),
         jobs=_whole("--jobs", jobs, least=1, most=MOST_JOBS),
         limit=seconds if math.isfinite(seconds) else 1e9,
+        by_columns=tuple(dict.fromkeys(groups)),
+        attacks=attacks,
     )
 
 

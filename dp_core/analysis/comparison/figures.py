@@ -49,6 +49,70 @@ FIGURES: tuple[Figure, ...] = (
         "mean error of 1,000 random range queries over three columns, as a proportion",
     ),
     Figure(
+        "kmarginal",
+        "k-marginal",
+        "NIST's k-marginal score, 1000 (1 - 2-way TVD): 1000 is best (evaluation.md)",
+        True,
+        drawn=False,
+    ),
+    Figure(
+        "propensity",
+        "pMSE ratio",
+        "propensity mean squared error of a tree of depth 6, over its mean with permuted labels; 1"
+        " if the tree finds chance only",
+        drawn=False,
+    ),
+    Figure(
+        "correlations",
+        "correlation",
+        "mean absolute difference of Pearson correlations of ordered columns",
+        drawn=False,
+    ),
+    Figure(
+        "components",
+        "PCA",
+        "largest distance of Kolmogorov and Smirnov along the file's first five components",
+        drawn=False,
+    ),
+    Figure(
+        "matched",
+        "exact matches",
+        "share of the records that occur once in the file which the method repeats; at most 20,000"
+        " records of each",
+        drawn=False,
+    ),
+    Figure(
+        "subgroups",
+        "subgroup ratio",
+        "largest error of a level over the smallest, the most unequal column of --by",
+        drawn=False,
+    ),
+    Figure(
+        "excess",
+        "subgroup excess",
+        "largest error of a level of these columns over what drawing alone predicts",
+        drawn=False,
+    ),
+    Figure(
+        "membership",
+        "membership",
+        "advantage of membership inference by distance, on records no method saw as the control",
+        drawn=False,
+    ),
+    Figure(
+        "singling",
+        "singling out",
+        "risk of singling out, excess over the control (Giomi et al. 2023)",
+        drawn=False,
+    ),
+    Figure("linking", "linkability", "risk of linkability, likewise", drawn=False),
+    Figure(
+        "inferring",
+        "inference",
+        "largest risk of inferring one of the last ten columns, likewise",
+        drawn=False,
+    ),
+    Figure(
         "misclassified",
         "misclassified",
         "share of wrong predictions of the target on real test records by"
@@ -100,7 +164,15 @@ FIGURES: tuple[Figure, ...] = (
 )
 """In the order of the table."""
 
-_DIGITS = {"relative": 3, "best": 2, "overlap": 2, "width": 2}
+_DIGITS = {
+    "relative": 3,
+    "best": 2,
+    "overlap": 2,
+    "width": 2,
+    "propensity": 1,
+    "subgroups": 1,
+    "excess": 1,
+}
 """Digits after the decimal point, 4 by default."""
 
 FIGURE: Mapping[str, Figure] = {figure.name: figure for figure in FIGURES}
@@ -123,7 +195,7 @@ def shown_number(name: str, value: float) -> str:
     >>> shown_number("tvd2", 0.01234), shown_number("memory", 512.3), shown_number("cpu", 12.34)
     ('.0123', '512', '12.3')
     """
-    if name == "memory":
+    if name in ("memory", "kmarginal"):
         return f"{value:,.0f}"
     if name == "cpu":
         return f"{value:.1f}"

@@ -6,14 +6,17 @@ They are computed from the real file and are as public as that file.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.metrics.attacks.attack_audit import attack_audit
 from dp_core.metrics.cell_error import max_cell_error
 from dp_core.metrics.classification import misclassification, svm_accuracy
+from dp_core.metrics.field_scores.code_values import CodeValues
+from dp_core.metrics.field_scores.file_scores import default_columns, file_scores
 from dp_core.metrics.marginal_error import TRIPLES, Tally, batches, small_cliques, tvd, within_limit
 from dp_core.metrics.range_queries import mean_range_error, random_range_queries
 from dp_core.metrics.relative_entropy import relative_entropy
@@ -102,6 +105,10 @@ def judge(
     task: Task | None = None,
     test: Dataset | None = None,
     learn: Dataset | None = None,
+    values: CodeValues | None = None,
+    by: Clique = (),
+    attacked: bool = False,
+    seed: int = 0,
 ) -> dict[str, float | None]:
     """Return the figures of one synthetic file; None for a figure that does not apply.
 
@@ -111,6 +118,11 @@ def judge(
         task: Task of the classifiers; None for no classifiers.
         test: Real records on which classifiers are tested.
         learn: Records from which they learn; None for the synthetic records.
+        values: The ordered columns and their numbers, for the scores of the field; None (the
+            default) for no such scores.
+        by: Columns whose subgroups are compared; none by default.
+        attacked: Whether attacks are made, with the test records as the control.
+        seed: Seed of the attacks; 0 by default.
     """
     found = _tables(real, synthetic)
     found["kl"] = _joint(real, synthetic)
@@ -121,6 +133,12 @@ def judge(
         first_rows=real.rows,
         second_rows=synthetic.rows,
     )
+    if values is not None and real.rows and synthetic.rows:
+        found |= _scores(real, synthetic, values, by, found)
+        if attacked and test is not None:
+            audit = attack_audit(real, test, synthetic, values, seed=seed).headline()
+            for name in ("membership", "singling", "linking", "inferring"):
+                found[name] = math.nan if (risk := audit[name]) is None else risk
     learn = synthetic if learn is None else learn
     if task is not None and test is not None and learn.rows:
         asked = learn, test, task.target
@@ -157,6 +175,31 @@ def _tables(real: Dataset, synthetic: Dataset) -> dict[str, float]:
         if ways == 2:
             found["cell"], found["kl2"] = max(cells, default=math.nan), mean_or_nan(entropies)
     return found
+
+
+def _scores(
+    real: Dataset,
+    synthetic: Dataset,
+    values: CodeValues,
+    by: Clique,
+    found: Mapping[str, float],
+) -> dict[str, float]:
+    """Return the scores of the field."""
+    asked = replace(default_columns(real.domain), by=by)
+    mean_tvd = {ways: found[f"tvd{ways}"] for ways in (2, 3)}
+    scores = file_scores(real, synthetic, values, asked=asked, mean_tvd=mean_tvd).headline()
+    names = {
+        "kmarginal": "k_marginal",
+        "propensity": "propensity_ratio",
+        "correlations": "pearson",
+        "components": "components",
+        "matched": "unique_matched",
+        "subgroups": "subgroups",
+        "excess": "subgroup_excess",
+    }
+    return {
+        own: math.nan if (value := scores[name]) is None else value for own, name in names.items()
+    }
 
 
 def _tallies(cliques: Sequence[Clique], *files: Dataset) -> list[Tally]:

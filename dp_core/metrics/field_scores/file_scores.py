@@ -45,6 +45,8 @@ MOST_RECORDS = 20_000
 """Records of each file from which scores are computed."""
 MOST_GROUPS = 12
 """Most levels of a column whose subgroups are compared unasked, and most such columns."""
+MOST_LEVELS = 100
+"""Most levels of a column whose subgroups are compared on request."""
 QUASI = 4
 """Columns that count as quasi-identifiers unless the caller names some: the first of the schema."""
 _SEED = 20_261_125

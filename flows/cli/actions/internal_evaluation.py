@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dp_core.errors import BadInput, nearest
 from dp_core.metrics.classification import MOST_CLASSES
-from dp_core.metrics.field_scores.file_scores import MOST_GROUPS, default_columns
+from dp_core.metrics.field_scores.file_scores import MOST_GROUPS, MOST_LEVELS, default_columns
 from flows.cli.actions.internal_regression import confidential_folder, release_with_file
 from tasks.run.earlier_releases import load_release
 from tasks.run.internal_evaluation import AskedEvaluation, write_evaluation
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from dp_core.schema.definition import Schema
     from dp_core.spec.plan import Plan
     from flows.cli.actions.internal_regression import ReleaseWithFile
-
-MOST_LEVELS = 100
-"""Most levels of a column whose subgroups are compared on request."""
 
 
 def evaluate_release(

@@ -38,8 +38,12 @@ if TYPE_CHECKING:
 )
 @click.option("--runs", default="3", metavar="N", help="Runs of each method and epsilon; 3.")
 @click.option("--target", metavar="COLUMN", help="Column for classifiers to predict.")
+@click.option(
+    "--group", "groups", multiple=True, metavar="COLUMN", help="Error by level; repeatable."
+)
+@click.option("--attacks", is_flag=True, help="Attack each method; records are held out.")
 @click.option("--formula", "formulas", multiple=True, metavar="F", help="Regression; repeatable.")
-@click.option("--hold-out", metavar="SHARE", help="Share of test records, with --target; 0.2.")
+@click.option("--hold-out", metavar="SHARE", help="Share of records no method sees; 0.2.")
 @click.option("--seed", metavar="S", help="Seed of the first run; default: the spec's.")
 @click.option("--jobs", default="1", metavar="N", help="Parallel runs; 1.")
 @click.option("--limit", default="1800", metavar="SECONDS", help="Time limit of a run; 1800.")
