@@ -88,17 +88,17 @@ def _columns(
 ) -> ScoredColumns:
     columns = default_columns(schema.domain)
     for name in by:
-        size = _size("--by", schema, name)
+        size = _size("--group", schema, name)
         if not 2 <= size <= MOST_LEVELS:
             raise BadInput(
-                f"--by {name!r} has {size:,} levels; a column of subgroups has 2 to {MOST_LEVELS}."
+                f"--group {name!r} has {size:,} levels; a column of subgroups has 2 to {MOST_LEVELS}."
             )
     for name in quasi:
         _size("--quasi", schema, name)
     if quasi and len({*quasi}) == len(schema.domain):
         raise BadInput("--quasi names every column; leave out those that a match is judged by.")
     if by:
-        groups = tuple(name for name in by if _size("--by", schema, name) <= MOST_GROUPS)
+        groups = tuple(name for name in by if _size("--group", schema, name) <= MOST_GROUPS)
         columns = replace(columns, by=tuple(dict.fromkeys(by)), groups=groups[:1])
     if quasi:
         columns = replace(columns, quasi=tuple(dict.fromkeys(quasi)))

@@ -79,7 +79,9 @@ def _print(_: Console, answer: InternalEvaluation) -> None:
 
 @cli.command("evaluate")
 @click.argument("folder", metavar="DIR", type=PATH)
-@click.option("--by", multiple=True, metavar="COLUMN", help="Error by level; repeatable.")
+@click.option(
+    "--group", "groups", multiple=True, metavar="COLUMN", help="Error by level; repeatable."
+)
 @click.option(
     "--target",
     "targets",
@@ -93,7 +95,7 @@ def _print(_: Console, answer: InternalEvaluation) -> None:
 @answering(_print)
 def evaluate(
     folder: Path,
-    by: tuple[str, ...],
+    groups: tuple[str, ...],
     targets: tuple[str, ...],
     quasi: tuple[str, ...],
     line: str | None,
@@ -106,10 +108,10 @@ def evaluate(
     """
     from flows.cli.actions.internal_evaluation import evaluate_release
 
-    for option, names in (("--by", by), ("--target", targets), ("--quasi", quasi)):
+    for option, names in (("--group", groups), ("--target", targets), ("--quasi", quasi)):
         for name in names:
             plain_text(option, name)
     release, page = evaluate_release(
-        this_home(), folder, by=by, targets=targets, quasi=quasi, line=line, attacks=attacks
+        this_home(), folder, by=groups, targets=targets, quasi=quasi, line=line, attacks=attacks
     )
     return InternalEvaluation(release, page)
