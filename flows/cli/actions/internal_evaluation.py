@@ -91,7 +91,8 @@ def _columns(
         size = _size("--group", schema, name)
         if not 2 <= size <= MOST_LEVELS:
             raise BadInput(
-                f"--group {name!r} has {size:,} levels; a column of subgroups has 2 to {MOST_LEVELS}."
+                f"--group {name!r} has {size:,} levels; a column of subgroups has 2 to"
+                f" {MOST_LEVELS}."
             )
     for name in quasi:
         _size("--quasi", schema, name)
