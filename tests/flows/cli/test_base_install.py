@@ -207,6 +207,7 @@ NEEDING = [
     ("ledger", "verify"),
     ("compare", "town.release.yaml", "--public-data", *DECISION),
     ("infer", "first", "income ~ age", "--against-confidential"),
+    ("evaluate", "first"),
     ("schema", "draft", "town", "--database", "TOWN"),
     ("schema", "draft", "s3://town/town.csv"),
     ("metrics",),
