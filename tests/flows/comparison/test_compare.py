@@ -548,3 +548,36 @@ def test_methods_on_a_grid_are_judged_by_the_schema_s_own_bins(command, spec, tm
     # At this epsilon a histogram is that of the file; on positions nearly all would be different.
     assert rows["laplace-sanitizer"]["figures"]["tvd1"]["mean"] < 0.02
     assert rows["modips"]["figures"]["tvd2"]["mean"] < 0.15
+
+
+# -- scores of the field, subgroups and attacks
+
+
+@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
+def test_scores_subgroups_and_attacks_are_columns_of_the_table(command, spec, tmp_path):
+    write_data(tmp_path, rows=600)
+    words = ("--runs", "1", "--group", "b", "--attacks", "--out", "out")
+    answer = command("compare", spec, *SURE, *words, "--json")
+    assert answer.code == 0, answer.err
+    floor, row = (one["figures"] for one in answer.json["rows"])
+    assert row["kmarginal"]["mean"] == pytest.approx(1000 * (1 - row["tvd2"]["mean"]))
+    assert row["kmarginal"]["mean"] < floor["kmarginal"]["mean"] < 1000
+    names = {"propensity", "matched", "subgroups", "excess", "membership", "linking"}
+    assert names <= {*row}
+    assert row["subgroups"]["mean"] >= 1
+    assert -1 <= row["membership"]["mean"] <= 1
+    heads = (tmp_path / "out" / "table.md").read_text()
+    assert "| k-marginal |" in heads
+    assert "risk of linkability" in heads
+
+
+@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
+def test_what_subgroups_and_attacks_need(command, spec):
+    for words, says in (
+        (("--group", "bb"), "is not a column of data"),
+        (("--attacks",), "--attacks needs 100 records"),
+        (("--attacks", "--hold-out", "0"), "above 0"),
+        (("--hold-out", "0.3"), "add --target or --attacks"),
+    ):
+        answer = command("compare", spec, *SURE, *words)
+        assert (answer.code, says in answer.err) == (2, True), answer.err
