@@ -57,13 +57,8 @@ def perform(job: Mapping[str, Any]) -> Result:
     Args:
         job: `codes` (folder of the store), `columns`, `sizes`, `hold_out`, `seed`, `spec` (path,
             None for the bootstrap), `target` and `nominal` (None for no classifier), `by` (columns
-<<<<<<< HEAD
-            of subgroups), `attacks` (whether they are made), `formulas` (of the file's values,
-            which are beside its codes) and `schema` (as a document).
-=======
             of subgroups), `attacks` (whether they are made), `formulas` (of the file's
             values, which are beside its codes) and `schema` (as a document).
->>>>>>> origin/evaluation
     """
     try:
         domain = Domain(tuple(job["columns"]), tuple(job["sizes"]))
