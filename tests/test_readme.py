@@ -6,6 +6,7 @@ import csv
 import gzip
 import re
 import shlex
+import subprocess
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,16 @@ def test_every_spec_of_the_pages_has_a_plan(folder: Path, name: str) -> None:
     plan = make_plan(load_spec(folder / name))
 
     assert sum(plan.costs.values()) == plan.currency.limit
+
+
+def test_the_ten_lines_write_a_spec_that_has_a_plan(folder: Path) -> None:
+    (lines,) = blocks("sh", section("A release in ten lines"))
+    assert len(lines.splitlines()) == 10
+    (line,) = (each for each in lines.splitlines() if each.startswith("echo "))
+    subprocess.run(line, shell=True, cwd=folder, check=True)
+    named = shlex.split(line)[-1]
+    assert ["plan", named] in commands(README)
+    assert make_plan(load_spec(folder / named)).spec.account == "survey"
 
 
 def test_the_schema_of_the_walk_describes_the_survey_that_ships(folder: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from dp_core.documents.other_formats import conversion
-from dp_core.errors import BadInput, similar
+from dp_core.documents.similar_paths import similar_path
+from dp_core.errors import BadInput
 
 Kind: TypeAlias = Literal["csv", "parquet"]
 
@@ -79,7 +80,7 @@ def matching_files(
     if not files:
         raise BadInput(
             f"No data file matches {pattern!r}; check the path, which is relative to"
-            f" {relative_to}.{similar(exact.name, _names_beside(exact))}",
+            f" {relative_to}.{similar_path(exact)}",
             row="data-not-found",
         )
     if folders:
@@ -89,13 +90,6 @@ def matching_files(
             f" such as {name + '/*.parquet'!r}."
         )
     return files
-
-
-def _names_beside(path: Path) -> list[str]:
-    try:
-        return [other.name for other in path.parent.iterdir()]
-    except OSError:
-        return []
 
 
 def kind_of(path: Path) -> Kind:

@@ -15,8 +15,9 @@ from pathlib import Path
 import yaml
 
 from dp_core.documents.node import MAX_DEPTH, Node
+from dp_core.documents.similar_paths import similar_path
 from dp_core.documents.typed_text import printable, shown, utf8_text
-from dp_core.errors import BadInput, similar
+from dp_core.errors import BadInput
 
 MAX_BYTES = 16 * 2**20
 
@@ -59,14 +60,18 @@ class Document:
     root: Node
 
 
-def load(path: Path) -> Document:
+def load(path: Path, *, advice: str = "") -> Document:
     """Read a YAML file, with every scalar as text.
+
+    Args:
+        path: The file.
+        advice: Sentence that ends the error if there is no such file and none of a similar name.
 
     Raises:
         BadInput: if the file cannot be read, is not UTF-8 or not YAML, gives a key twice, or uses
             anchors, aliases, merge keys, tags or several documents.
     """
-    return Document(path, parse(_read(path), source=path.name))
+    return Document(path, parse(_read(path, advice), source=path.name))
 
 
 def parse(text: str, *, source: str) -> Node:
@@ -162,16 +167,14 @@ class _Builder:
         return entries
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, advice: str) -> str:
     name = printable(path.name or str(path))
     try:
         if path.is_dir():
             raise BadInput(f"{name}: is a folder; name the YAML file in it.")
         if not path.exists():
-            near = [file.name for file in _siblings(path) if file.suffix in {".yaml", ".yml"}]
-            raise BadInput(
-                f"{name}: there is no such file in {_folder(path)}.{similar(name, near)}"
-            )
+            hint = similar_path(path, _is_yaml) or (advice and f" {advice}")
+            raise BadInput(f"{name}: there is no such file in {_folder(path)}.{hint}")
         if not path.is_file():
             raise BadInput(f"{name}: is not a regular file; name a YAML file.")
         if name.lower().endswith(_DATA_SUFFIXES):
@@ -191,11 +194,8 @@ def _folder(path: Path) -> str:
     return "this folder" if str(path.parent) == "." else f"{str(path.parent)!r}"
 
 
-def _siblings(path: Path) -> list[Path]:
-    try:
-        return [entry for entry in path.parent.iterdir() if entry.is_file()]
-    except OSError:
-        return []
+def _is_yaml(path: Path) -> bool:
+    return path.suffix in {".yaml", ".yml"} and path.is_file()
 
 
 def _translated(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dp_core.documents.other_formats import conversion
+from dp_core.documents.similar_paths import similar_path
 from dp_core.documents.typed_text import parse_fraction, printable
 from dp_core.errors import BadInput
 from dp_core.schema.codebooks.draft_lines import RULE_LINES, UNIT_LINES
@@ -110,7 +111,10 @@ def _columns_of(path: Path) -> tuple[list[tuple[str, str]], list[str]]:
         if path.is_dir():
             raise BadInput(f"{path.name or path}: is a folder; name one CSV or Parquet file in it.")
         if not path.exists():
-            raise BadInput(f"{path.name}: there is no such file; check the path.")
+            raise BadInput(
+                f"{path.name}: there is no such file; check the path."
+                f"{similar_path(path, Path.is_file)}"
+            )
         if not path.is_file():
             raise BadInput(f"{path.name}: is not a regular file; name a CSV or Parquet file.")
         if path.suffix.lower() in (".yaml", ".yml"):

@@ -57,10 +57,23 @@ def run(
         Held: if the finished release waits for a person.
         Unpublished: if the release ended by its own thresholds.
         KeyboardInterrupt: if it was interrupted.
+        TypeError: if `spec` or `out` is not a path.
     """
     options = {"dask": dask, "keep_confidential": keep_confidential}
-    job = {"spec": os.fspath(spec), "out": os.fspath(out), "options": options}
+    job = {"spec": _path("spec", spec), "out": _path("out", out), "options": options}
     return _made(job, quiet=quiet)
+
+
+def _path(name: str, given: Any) -> str:
+    """Return a path as text.
+
+    Raises:
+        TypeError: if it is not a path.
+    """
+    if not isinstance(given, str | os.PathLike):
+        what = {"spec": "file of the release spec", "out": "new folder of the bundle"}[name]
+        raise TypeError(f"`{name}` must be the path of a {what}, not {type(given).__name__}.")
+    return str(os.fspath(given))
 
 
 def resume(

@@ -42,6 +42,7 @@ from dp_core.display.answer import Answer
 from dp_core.display.page import Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.documents.canonical import digest
+from dp_core.documents.similar_paths import similar_path
 from dp_core.errors import BadInput
 from dp_core.methods.bin_density.fitting import may_have_density, with_densities
 from dp_core.methods.bin_density.stated import agree
@@ -178,7 +179,10 @@ def verify(
     first = _first_failure(measurements, trusted) if measurements is not None else None
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
-        raise BadInput(f"{folder} {what}; name the folder of a release (with {STATEMENT}).")
+        raise BadInput(
+            f"{folder} {what}; name the folder of a release (with {STATEMENT})."
+            f"{similar_path(folder, Path.is_dir)}"
+        )
     if not (folder / STATEMENT).is_file():
         refuse_in_memory(folder)
         raise BadInput(f"{folder} is not a release: it contains no {STATEMENT}.")

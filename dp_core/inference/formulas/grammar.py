@@ -156,6 +156,9 @@ def column_named(name: str, columns: Sequence[str]) -> str:
     if name in columns:
         return name
     near = nearest(name, columns)
+    for one in columns:
+        if not one.isidentifier():
+            near = near.replace(f"mean {one!r}?", f"mean Q({one!r})?")
     odd = [one for one in columns if not one.isidentifier() and re.split(r"\W", one)[0] == name]
     if odd:
         near = f" Did you mean Q({odd[0]!r})?"

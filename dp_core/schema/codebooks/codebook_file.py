@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from dp_core.documents.similar_paths import similar_path
 from dp_core.documents.typed_text import printable, utf8_text
 from dp_core.errors import BadInput
 from dp_core.schema.codebooks.codebook import Codebook
@@ -104,7 +105,10 @@ def _read(path: Path, name: str) -> bytes:
         if path.is_dir():
             raise BadInput(f"{name} is a folder. Give the codebook in it.")
         if not path.exists():
-            raise BadInput(f"{name} does not exist. Check the path of the codebook.")
+            raise BadInput(
+                f"{name} does not exist. Check the path of the codebook."
+                f"{similar_path(path, Path.is_file)}"
+            )
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:

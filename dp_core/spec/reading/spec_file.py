@@ -59,6 +59,11 @@ from dp_core.spec.reading.wanted_reader import refuse_wanted
 from dp_core.spec.release_spec import PUBLISH, ReleaseSpec
 
 DEFAULT_METHOD = "auto"
+HOW_TO_WRITE = (
+    "Write one: `version: 1`, `release: NAME`, `data: FILE`, `schema: FILE`, `account: NAME` and"
+    " `privacy: {epsilon: 1, delta: 1e-9}`, one on a line (docs/spec.md)."
+)
+"""Advice for a person who names a spec that does not exist."""
 MAX_EPSILON = 1000
 MAX_SETS = 1000
 MAX_ROWS = 10**10
@@ -119,7 +124,7 @@ def load_spec(path: Path, *, find: FindEarlier = no_ledger) -> ReleaseSpec:
     Raises:
         BadInput: for any mistake, with its file, line and key, and what is expected there.
     """
-    root, earlier = with_measurements(load(path).root, find)
+    root, earlier = with_measurements(load(path, advice=HOW_TO_WRITE).root, find)
     return read_spec(root, path.parent, earlier=earlier)
 
 

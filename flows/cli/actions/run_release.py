@@ -76,6 +76,8 @@ def make(
                 flow(spec=str(spec), out=str(out), **options)
             except (Held, Unpublished):
                 raise
+            except KeyboardInterrupt:
+                raise Interrupted(made) from None
             except PrefectSignal as stop:
                 progress.close()
                 raise click.Abort from Stopped(made, paused=isinstance(stop, Pause))
@@ -104,6 +106,16 @@ def make(
     # Measure the machine after the release, so that the next `plan` knows it.
     calibrate(home())
     return published_release(home(), open_ledger(), plan, out, seconds=seconds)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The command of a release was interrupted."""
+
+    def __init__(self, release: str) -> None:
+        self.message = (
+            f"Release {release!r} was interrupted; nothing is lost. `dp-release resume {release}`"
+            f" continues it, and `dp-release status {release}` shows the stages done."
+        )
 
 
 class Stopped(KeyboardInterrupt):

@@ -107,6 +107,24 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
         assert message in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("rnd.yaml", " Did you mean 'rand.yaml'?"),
+        ("RAND.yaml", " Did you mean 'rand.yaml'?"),
+        ("nope.yaml", " Write it."),
+        ("town.release.yaml", " Write it."),
+        ("twon.schema.yaml", " Did you mean 'town.schema.yaml'?"),
+    ],
+)
+def test_only_a_similar_file_of_the_same_kind_is_suggested(tmp_path, name, hint):
+    for other in ("rand.yaml", "s.yaml", "town.schema.yaml", "town.release.csv"):
+        (tmp_path / other).write_text("a: 1")
+    with pytest.raises(BadInput) as caught:
+        load(tmp_path / name, advice="Write it.")
+    assert caught.value.message.endswith(f"{str(tmp_path)!r}.{hint}")
+
+
 def test_a_byte_order_mark_is_not_part_of_the_first_key(tmp_path):
     (tmp_path / "a.yaml").write_bytes(b"\xef\xbb\xbfa: 1\n")
 

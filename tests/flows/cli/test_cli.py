@@ -8,6 +8,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
 from dp_core.wall.accounting.composition import NOTHING
 from dp_core.wall.accounting.stability_thresholds import threshold_for
+from flows import release as release_flow
 from tasks.run.home import home_id
 from tests.dp_core.bundle.forgery import relink, reseal, statement_of
 from tests.flows.conftest import SCHEMA, as_csv, make_project, survey
@@ -782,3 +784,28 @@ def test_a_reader_that_closes_the_pipe_changes_no_exit_code(tmp_path, code, as_j
         process.stdout.close()
         said = process.stderr.read()
     assert (process.returncode, said) == (code, b"")
+
+
+def test_a_missing_spec_says_how_to_write_one_and_names_no_schema(project, command):
+    assert (project.folder / "town.schema.yaml").exists()
+    for words in (("plan",), ("run", "--out", project.out)):
+        answer = command(words[0], project.folder / "town.release.yaml", *words[1:])
+        assert_refused(answer, 2, "no such file", "`privacy: {epsilon: 1, delta: 1e-9}`", "spec.md")
+        assert "Did you mean" not in answer.err
+
+
+def test_a_mistyped_folder_of_a_bundle_and_a_codebook_are_suggested(command, tmp_path):
+    (tmp_path / "first").mkdir()
+    (tmp_path / "codes.csv").write_text("a\n")
+    assert_refused(command("verify", "frist"), 2, "Did you mean 'first'?")
+    assert "Did you mean" not in command("verify", "zebra").err
+    draft = ("schema", "draft", "--codebook")
+    assert_refused(command(*draft, "coeds.csv"), 2, "Did you mean 'codes.csv'?")
+    assert "Did you mean" not in command(*draft, "nope.csv").err
+
+
+def test_an_interrupted_release_is_named(project, command, monkeypatch):
+    interrupt = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(release_flow, "carry_out", interrupt)
+    answer = command("run", project.spec, "--out", project.out)
+    assert (answer.code, "`dp-release resume town` continues it" in answer.err) == (130, True)

@@ -180,3 +180,9 @@ def test_sets_in_memory_are_those_that_the_pipeline_writes(project):
     project.release(perform=perform)
 
     assert compared == [True, True]
+
+
+@pytest.mark.parametrize("words", [({"version": 1}, "z"), ("s.yaml", None), (["s.yaml"], "z")])
+def test_what_is_no_path_is_refused_in_a_sentence(words):
+    with pytest.raises(TypeError, match=r"^`(spec|out)` must be the path of a .*, not \w+\.$"):
+        running.run(*words)

@@ -75,6 +75,7 @@ def test_what_has_a_coefficient_for_each_level_is_known(text, by_level):
         ("income ~ aeg", "has no column 'aeg'. Did you mean 'age'?"),
         ("incom ~ age", "Did you mean 'income'?"),
         ("income ~ Q('hours')", "has no column 'hours'"),
+        ("income ~ hours_per_week", "Did you mean Q('hours-per-week')?"),
         ("income ~ hours-per-week", "Did you mean Q('hours-per-week')?"),
         ("income ~ age^2", "a power is written **"),
         ("income ~ poly(age, 2)", "no function 'poly'"),
