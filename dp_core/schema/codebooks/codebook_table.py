@@ -208,6 +208,10 @@ def _variable(name: str, records: Sequence[Mapping[str, str]]) -> Variable:
             found = split_levels(listed)
             doubts.append(doubt_of(listed, found) if len(records) == 1 else "")
             pairs += found
+    ranges = [pair for pair in pairs if not pair[1] and range_of(pair[0])]
+    if len(ranges) == 1 and not (low or high) and _type_of(cell("type")) in ("integer", "number"):
+        pairs.remove(ranges[0])  # 12-18; 97=refused
+        low, high = range_of(ranges[0][0]) or (None, None)
     required = cell("required")
     if not required and (nullable := cell("nullable")):
         required = "no" if nullable.lower() in _YES else "yes"
@@ -256,8 +260,8 @@ def variable_of(
     """
     low, high = cells["min"] or None, cells["max"] or None
     notes = list(remarks)
-    stated = re.sub(r"\s*\([0-9., ]*\)$", "", cells["type"].lower())
-    kind = _TYPES.get(stated)
+    stated = _type_name(cells["type"])
+    kind = _type_of(cells["type"])
     known = {*_TYPES, *_TEXTS, *_IDS}
     if stated and stated not in known:
         notes.append(
@@ -308,6 +312,15 @@ def variable_of(
         text=kind is None and stated in _TEXTS and not role and not (low or high),
         remarks=tuple(notes),
     )
+
+
+def _type_name(cell: str) -> str:
+    """Return a type in small letters without its length, as in `varchar(20)`."""
+    return re.sub(r"\s*\([0-9., ]*\)$", "", cell.strip().lower())
+
+
+def _type_of(cell: str) -> Kind | None:
+    return _TYPES.get(_type_name(cell))
 
 
 def _numeric_with_codes(

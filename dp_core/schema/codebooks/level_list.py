@@ -55,7 +55,7 @@ def doubt_of(cell: str, levels: Sequence[tuple[str, str]]) -> str:
     """
     text = " ".join(cell.split())
     text = repr(text if len(text) <= 60 else f"{text[:57]}...")
-    if len(levels) == 1 and re.search(r"\W", cell.strip()):
+    if len(levels) == 1 and not levels[0][1] and re.search(r"\W", cell.strip()):
         return (
             f"the codebook's values were read as one level; separate levels by semicolons: {text}"
         )

@@ -86,6 +86,16 @@ def test_a_number_with_labelled_codes_keeps_its_type_and_bounds(tmp_path):
     assert 'missing_values: ["", "97", "99"]' in text
 
 
+def test_a_range_beside_labelled_codes_gives_the_bounds(tmp_path):
+    text = draft_of(tmp_path, "age,Age,integer,12-18; 97=refused; 99=unknown,,,")
+
+    column = column_of(text)
+    assert (column.kind, column.minimum, column.maximum) == ("integer", 12, 18)
+    assert "# do 97 (refused), 99 (unknown) mean missing?" in text
+    groups = column_of(draft_of(tmp_path, "age,Age,integer,12-17; 18-64,,,"))
+    assert [level.text for level in groups.levels] == ["12-17", "18-64"]
+
+
 @pytest.mark.parametrize(
     ("row", "kind", "asks"),
     [
