@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -85,9 +86,7 @@ def read_wanted(node: Node, schema: Schema) -> tuple[WantedTable, ...]:
         raise node.error(f"is empty; list the tables that are wanted, such as {EXAMPLE}.")
     found: list[WantedTable] = []
     for item in items:
-        if not isinstance(item.content, Mapping):
-            raise item.error(f"must be a mapping such as {_ENTRY}; put the columns under `of`.")
-        table = _entry(item, schema)
+        table = _entry(_written_out(item, schema), schema)
         if any(_asks(table) == _asks(other) for other in found):
             raise item.error(
                 f"the table {' x '.join(table.of)} is listed twice; remove one, or give one the sum"
@@ -101,6 +100,20 @@ def read_wanted(node: Node, schema: Schema) -> tuple[WantedTable, ...]:
             " one budget is divided among; remove tables, or columns from them."
         )
     return tuple(found)
+
+
+def _written_out(item: Node, schema: Schema) -> Node:
+    """Return the entry as a mapping; `sex, age` and `[sex, age]` mean `{of: [sex, age]}`."""
+    if isinstance(item.content, Mapping):
+        return item
+    of = item
+    if isinstance(item.content, str):
+        text = item.content
+        names = [text] if text in schema.domain else [name.strip() for name in text.split(",")]
+        of = replace(item, content=tuple(replace(item, content=name) for name in names))
+    elif not isinstance(item.content, tuple):
+        raise item.error(f"must be a mapping such as {_ENTRY}; put the columns under `of`.")
+    return replace(item, content={"of": of})
 
 
 def _entry(item: Node, schema: Schema) -> WantedTable:

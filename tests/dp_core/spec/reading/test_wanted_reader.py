@@ -69,6 +69,14 @@ def test_a_weight_is_part_of_the_plan(tmp_path):
     assert len(hashes) == 2
 
 
+def test_the_short_forms_of_a_table_are_the_same_plan(tmp_path):
+    forms = ("{of: [sex, age]}", '"sex, age"', "[sex, age]", "'age,sex'")
+    hashes = {
+        make_plan(read(tmp_path, f"tables: [{form}, {{of: [pay]}}]\n")).hash for form in forms
+    }
+    assert len(hashes) == 1
+
+
 @pytest.mark.parametrize(
     ("tables", "words"),
     [
@@ -87,7 +95,11 @@ def test_a_weight_is_part_of_the_plan(tmp_path):
         ("[{of: [one]}]", ("one", "single cell")),
         ("[{of: [big, wide]}]", ("big x wide", "100,000,000")),
         ("[{off: [age]}]", ("off", "of")),
-        ("[[age, sex]]", ("of", "mapping")),
+        ("[[agee, sex]]", ("agee", "Did you mean 'age'")),
+        ('["agee, sex"]', ("agee", "Did you mean 'age'")),
+        ('["sex, sex"]', ("sex", "twice")),
+        ('["sex,"]', ("no column",)),
+        ("[[]]", ("no column",)),
         ("{of: [age]}", ("list",)),
         ("[]", ("empty",)),
     ],
