@@ -84,6 +84,29 @@ PARTS = {
 }
 
 
+OUTSIDE = (
+    "",
+    "## What the list leaves out",
+    "",
+    "Some files outside the list handle confidential or exact figures. A mistake in them does not",
+    "reach a published file:",
+    "",
+    "- **`schema check`** (`dp_core/inspection` and",
+    "  [file_check.py](../flows/cli/actions/file_check.py)) reads a data file and shows its rows,",
+    "  values and counts on the terminal of a person who may see them. No release imports it, and",
+    "  it writes no file.",
+    "- **`dp_core/public_data`** counts frames exactly that the caller declares public. No release",
+    "  imports it.",
+    "- **`dp_core/audit`** counts generated files exactly. No release imports it.",
+    "- **Internal pages**: `utility.html` and the pages that compare a release with its file show",
+    "  confidential figures. Files of the list read the data and write the pages; other files",
+    "  format these figures, and fit and draw the comparison of regressions. A mistake there can",
+    "  spoil the internal folder only. [Security](security.md#internal-pages) says what keeps the",
+    "  pages there.",
+)
+"""Part of the page about files that handle confidential figures and are not in the list."""
+
+
 def within(module: str, rooms: tuple[str, ...]) -> bool:
     """Return whether a module is one of some rooms, or lies in one."""
     return any(module == room or module.startswith(f"{room}.") for room in rooms)
@@ -191,6 +214,7 @@ def page() -> str:
         "",
         "[tests/trusted_core.py](../tests/trusted_core.py) computes the list from the imports, and",
         "a test compares this page with it. `make trusted-page` writes the page anew.",
+        *OUTSIDE,
     ]
     for part, title in PARTS.items():
         own = sorted(module for module, kind in found.items() if kind == part)

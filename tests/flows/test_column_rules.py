@@ -5,11 +5,13 @@ import json
 import random
 from decimal import Decimal
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import SchemaViolation
+from tests.dp_core.bundle.forgery import failed, reseal
 from tests.full import some
 
 COLUMNS = {
@@ -142,6 +144,25 @@ def test_rules_hold_with_bins_that_are_chosen_privately(project, method, mode):
             assert not (late and row["end"] < datetime.date(2000, 6, 1))
     found = verify(project.out)
     assert found.passed, [check.sentence for check in found.failures]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_value_that_would_be_rounded_before_a_rule_is_judged_does_not_verify(project):
+    prepare(project)
+    project.write_spec("synthesize: {sets: 1}\n", method="independent")
+    project.release()
+    path = project.out / "synthetic" / "set-1.parquet"
+    table, schema = pq.read_table(path), pq.read_schema(path)
+    values = table["total"].to_pylist()
+    values[0] += 0.004 if values[0] < 1000 else -0.004
+    place = table.column_names.index("total")
+    pq.write_table(
+        table.set_column(place, schema.field(place), pa.array(values, pa.float64())), path
+    )
+
+    reseal(project.out, json.loads((project.out / "release.json").read_text()))
+
+    assert "more decimals" in failed(verify(project.out))["rules"]
 
 
 def broken(number):

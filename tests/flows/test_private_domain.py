@@ -162,6 +162,31 @@ def test_another_density_than_the_noisy_tables_imply_does_not_verify(made, tmp_p
     assert not verify(out).passed
 
 
+@pytest.mark.parametrize(
+    "stated",
+    [
+        [],
+        [{"column": "age", "bins": []}],
+        [
+            {
+                "column": "age",
+                "bins": [{"code": 2, "from": ["40", "60"], "millionths": [1, 999_999]}],
+            }
+        ],
+    ],
+)
+def test_a_release_on_a_grid_states_no_densities(made, tmp_path, stated):
+    out = tmp_path / "forged"
+    shutil.copytree(made("modips").out, out)
+    document = statement_of(out)
+    assert verify(out).passed
+    assert "densities" not in document["method"]
+    document["method"]["densities"] = stated
+    document["sha256"] = digest({key: document[key] for key in document if key != "sha256"})
+    (out / "release.json").write_bytes(render(document))
+    assert "densities" in [check.name for check in verify(out).failures]
+
+
 STAGES = ("domain", "measure", "publish")
 
 

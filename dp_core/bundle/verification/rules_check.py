@@ -50,7 +50,7 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
         except (OSError, pa.ArrowException, ValueError, LookupError):
             wrong.append(f"{path} cannot be compared with the rules of its schema.")
             continue
-        wrong += [f"{path} has rows that break the rule {text:.80}." for text in broken]
+        wrong += [f"{path} {what}" for what in broken]
     if not wrong and claims.sets and schema.rules:
         wrong += _fit(
             folder,
@@ -65,7 +65,11 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
 
 
 def _broken(path: Path, schema: Schema) -> list[str]:
-    """Return the rules that rows of a set break."""
+    """Return what is wrong with the rows of a set: rules that they break, values off their unit.
+
+    Rules compare values in whole units. A value with more digits than `decimals` would be rounded
+    before it is judged, so it is a fault of its own.
+    """
     zeros = [rule for rule in schema.zeros.rules if not rule.derived]
     named = {name for rule in zeros for name in rule.columns}
     named |= {name for rule in schema.rules for name in rule.columns}
@@ -73,10 +77,12 @@ def _broken(path: Path, schema: Schema) -> list[str]:
     units: dict[str, Units] = {each.column: each for rule in schema.rules for each in rule.units}
     domain = schema.domain.project(tuple(column.name for column in columns))
     found: dict[str, None] = {}
+    finer: dict[str, None] = {}
     for batch in read_parquet(path, domain.columns):
         arrays = {column.name: batch.column(column.name) for column in columns}
         codes = {column.name: codes_of(column, arrays[column.name]) for column in columns}
         data = Dataset(domain, np.stack([codes[name] for name in domain.columns]))
+        values = {name: values_in(arrays[name]) for name in units}
         rows = RuleRows(
             codes,
             {
@@ -84,12 +90,25 @@ def _broken(path: Path, schema: Schema) -> list[str]:
                 for column in columns
                 if column.missing_code is not None
             },
-            {name: each.of(values_in(arrays[name])) for name, each in units.items()},
+            {name: each.of(values[name]) for name, each in units.items()},
             batch.num_rows,
         )
+        finer |= {
+            name: None
+            for name, each in units.items()
+            if not each.edges
+            and values[name].dtype.kind == "f"
+            and (values[name] != rows.units[name] / 10.0**each.decimals).any()
+        }
         found |= {rule.text: None for rule in zeros if rule.breaks(data).any()}
         found |= {rule.text: None for rule in schema.rules if rows_that_break(rule, rows).any()}
-    return list(found)
+    return [
+        *(f"has rows that break the rule {text:.80}." for text in found),
+        *(
+            f"has values of {name!r:.40} with more decimals than its schema states."
+            for name in finer
+        ),
+    ]
 
 
 def _fit(folder: Path, stated: Any, claims: Claims, records: int) -> list[str]:

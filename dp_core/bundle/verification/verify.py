@@ -7,7 +7,7 @@ implies the claimed guarantee. It cannot show that the noise was drawn as stated
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -206,7 +206,7 @@ def verify(
     checks.append(_guard("copies", lambda: check_copies(folder, document, claims.program)))
     checks.append(_guard("guarantee", lambda: check_guarantee(claims.payer)))
     checks.append(_guard("charges", lambda: check_charges(claims.payer)))
-    checks += _tables(folder, claims)
+    checks += _tables(folder, document, claims)
     if claims.earlier is not None or measurements is not None:
         checks.append(
             _guard(
@@ -357,14 +357,19 @@ def _named(public: str) -> str:
     return f"key {fingerprint(public)}; compare this fingerprint with one from the publisher"
 
 
-def _tables(folder: Path, claims: Claims) -> list[Check]:
+def _tables(folder: Path, document: Mapping[str, Any], claims: Claims) -> list[Check]:
     measured = _attempt("tables", lambda: read_marginals(folder / MARGINALS, claims.schema))
     if isinstance(measured, Check):
         return [measured]
     found = [_guard("tables", lambda: check_tables(measured, claims.payer))]
     if claims.schema.private:
         found.append(_guard("domain", lambda: _domain(measured, claims.schema)))
-    if any(map(may_have_density, claims.schema.columns)) and claims.schema.coarse is None:
+    if claims.schema.coarse is not None:
+        # Sets of a method on a grid are not drawn within bins, so there is nothing to recompute.
+        if "densities" in document["method"]:
+            sentence = f"{STATEMENT} states densities within bins, but the method draws on a grid."
+            found.append(Check("densities", False, sentence))
+    elif any(map(may_have_density, claims.schema.columns)):
         found.append(_guard("densities", lambda: _densities(measured, claims.schema)))
     return found
 
