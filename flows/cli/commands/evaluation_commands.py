@@ -103,8 +103,8 @@ def evaluate(
 ) -> InternalEvaluation:
     """Compare a published release with its file, for staff.
 
-    Shows the scores of NIST's SDNist report, error by subgroup, classifiers, and attacks. Nothing is
-    charged. The result goes to the internal folder of the release, never to the terminal.
+    Shows the scores of NIST's SDNist report, error by subgroup, classifiers, and attacks. Nothing
+    is charged. The result goes to the internal folder of the release, never to the terminal.
     """
     from flows.cli.actions.internal_evaluation import evaluate_release
 
