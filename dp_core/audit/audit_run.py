@@ -18,6 +18,7 @@ from dp_core.errors import ReleaseError
 from dp_core.schema.definition import Column, Unit
 from dp_core.schema.grid import Coarsening
 from dp_core.schema.privacy import Relation
+from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.spec.plan import Plan
 from dp_core.spec.procedure import ask_all
 from dp_core.tables.marginal import Counter
@@ -93,7 +94,7 @@ def audit_release(
     schema, privacy = plan.spec.schema.stored, plan.spec.privacy
     relation = privacy.relation
     try:
-        files, pairs = _coded(schema.columns, schema.zeros, schema.unit, relation)
+        files, pairs = _coded(schema.columns, schema.zeros, schema.rules, schema.unit, relation)
     except BrokenCoding as error:
         findings.violations.append(f"{error} In {name}.")
         return
@@ -110,7 +111,7 @@ def audit_release(
             schema=schema,
             counter=AuditedCounter(schema.domain, files[base], relation),
             pairs=_audited(pairs, base, relation),
-            closest=closest.setdefault((schema.columns, relation, public), {}),
+            closest=closest.setdefault((schema.columns, schema.rules, relation, public), {}),
             base=files[base],
             noise=FrozenNoise(seed + number),
             findings=findings,
@@ -123,10 +124,14 @@ def audit_release(
 
 @cache
 def _coded(
-    columns: tuple[Column, ...], zeros: StructuralZeros, unit: Unit, relation: Relation
+    columns: tuple[Column, ...],
+    zeros: StructuralZeros,
+    rules: tuple[ColumnRule, ...],
+    unit: Unit,
+    relation: Relation,
 ) -> tuple[dict[str, tuple[Codes, ...]], dict[str, list[Pair]]]:
     """Return the tiny files and their neighbours by name; most releases have the same."""
-    files = TinyFiles(columns, zeros, unit, relation, SEED)
+    files = TinyFiles(columns, zeros, unit, relation, SEED, rules)
     return (
         {name: files.code(units) for name, units in files.named.items()},
         {name: files.pairs(name) for name in files.named},

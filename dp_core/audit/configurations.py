@@ -25,7 +25,7 @@ from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.reading.spec_file import load_spec
 
-SchemaName = Literal["survey", "binary", "single", "private"]
+SchemaName = Literal["survey", "binary", "single", "private", "ruled"]
 
 _HEAD = """\
 version: 1
@@ -81,9 +81,20 @@ columns:
     {type: number, min: 0, max: 1000, bins: {private: 3}, missing: level, out_of_range: missing}
 """
     + _MOVED,
+    "ruled": _HEAD
+    + """\
+columns:
+  age: {type: integer, min: 0, max: 99, edges: [0, 15, 40, 100], missing: level, out_of_range: clip}
+  marital: {type: category, levels: [single, married], missing: level, out_of_range: missing}
+  income:
+    {type: number, min: 0, max: 1000, bins: 4, decimals: 2, missing: level, out_of_range: missing}
+rules:
+  - age <= income
+  - if marital == married then income >= 200
+""",
 }
 """Schemas of the generated files, without their `unit`; clip, missing values, dates, a dependent
-column, a structural zero and private bins and levels are in them."""
+column, a structural zero, private bins and levels, and rules between columns are in them."""
 
 COLUMNS = ("age", "sex", "marital", "income", "moved")
 """Columns of the schemas, in the order of the files; a schema may have fewer."""
@@ -239,6 +250,8 @@ def _features() -> Iterator[Configuration]:
     yield Configuration("private bins and levels", "independent", schema="private")
     yield Configuration("private bins and levels, adaptive", "privsyn", schema="private")
     yield Configuration("private bins and levels, positions", "modips", schema="private")
+    yield Configuration("rules between columns", "privsyn", schema="ruled")
+    yield Configuration("rules between columns, positions", "modips", schema="ruled")
 
 
 def _options() -> Iterator[Configuration]:

@@ -10,10 +10,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.audit.configurations import COLUMNS, PERSON
+from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import hashes, kept_rows, orders
 from dp_core.schema.definition import Column, Schema, Unit
 from dp_core.schema.privacy import Relation
+from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.tables.structural_zeros import StructuralZeros
 
 Row = tuple[str, ...]
@@ -68,6 +70,7 @@ class TinyFiles:
         unit: Unit,
         relation: Relation,
         seed: int,
+        rules: tuple[ColumnRule, ...] = (),
     ) -> None:
         """Prepare the files.
 
@@ -77,8 +80,12 @@ class TinyFiles:
             unit: Whether persons are identified.
             relation: Of the release: which files are neighbours.
             seed: Of the random files and neighbours.
+            rules: Rules between its columns; none by default.
         """
-        self._schema = Schema(title="", columns=columns, zeros=zeros, unit=unit, document={})
+        self._schema = Schema(
+            title="", columns=columns, zeros=zeros, unit=unit, rules=rules, document={}
+        )
+        self._rules = RuleCheck(self._schema)
         self._relation = relation
         self._encoders = [Encoder(column) for column in columns]
         self._rng = np.random.default_rng(seed)
@@ -108,15 +115,18 @@ class TinyFiles:
         """
         rows = [row for unit in units for row in unit]
         owner = np.repeat(np.arange(len(units)), [len(unit) for unit in units])
-        columns = []
+        columns, values = [], {}
         for encoder in self._encoders:
-            texts = [row[COLUMNS.index(encoder.column.name)] for row in rows]
-            encoded = encoder.encode(pa.array(texts, pa.string()))
+            name = encoder.column.name
+            texts = [row[COLUMNS.index(name)] for row in rows]
+            values[name] = pa.array(texts, pa.string())
+            encoded = encoder.encode(values[name])
             if encoded.bad is not None and encoded.bad.any():
                 raise ValueError(f"A generated value of {encoder.column.name!r} is refused.")
             columns.append(encoded.codes)
-        if any(broken.refused for broken in settle_zeros(self._schema, columns)):
-            raise ValueError("A generated row breaks a structural zero.")
+        compared = self._rules.units(pa.record_batch(values))
+        if any(broken.refused for broken in settle_zeros(self._schema, columns, compared)):
+            raise ValueError("A generated row breaks a structural zero or a rule.")
         kept = np.ones(len(rows), np.bool_)
         if self._schema.unit.column is not None:
             persons, _ = hashes(

@@ -142,6 +142,7 @@ FILE_COLUMNS = {
     "binary": COLUMNS,
     "single": ("sex",),
     "private": COLUMNS,
+    "ruled": ("age", "marital", "income"),
 }
 
 
@@ -256,6 +257,7 @@ KINDS = (
     "checks that wait",
     FAILING,
     "private bins and levels, adaptive",
+    "rules between columns",
     "sba",
     "pegs",
     "multinomial-dirichlet",

@@ -15,7 +15,7 @@ from dp_core.audit.tiny_files import ABOVE, BELOW, HIGHEST, LOST, LOWEST, SETTLE
 def files_of(relation, method="fdh", schema="survey"):
     plan = plan_of(Configuration("x", method, {}, schema), relation, epsilon="4", delta="1e-6")
     schema = plan.spec.schema.stored
-    return schema, TinyFiles(schema.columns, schema.zeros, schema.unit, relation, 1)
+    return schema, TinyFiles(schema.columns, schema.zeros, schema.unit, relation, 1, schema.rules)
 
 
 def rows_of(units):
@@ -23,7 +23,9 @@ def rows_of(units):
 
 
 @pytest.mark.parametrize("relation", UNITS)
-@pytest.mark.parametrize(("method", "schema"), [("fdh", "survey"), ("modips", "private")])
+@pytest.mark.parametrize(
+    ("method", "schema"), [("fdh", "survey"), ("modips", "private"), ("privsyn", "ruled")]
+)
 def test_the_files_of_a_pair_differ_in_the_rows_of_one_unit(relation, method, schema):
     _, files = files_of(relation, method, schema)
     pairs = [pair for name in files.named for pair in files.pairs(name)]
@@ -68,3 +70,14 @@ def test_a_person_keeps_no_more_rows_than_the_limit_whatever_the_others_have():
     among = files.code((crowd, (LOWEST,), crowd))
     assert [len(unit) for unit in (alone, *among)] == [3, 3, 1, 3]
     np.testing.assert_array_equal(alone, among[0])
+
+
+def test_rows_that_break_a_rule_between_columns_are_settled():
+    schema, files = files_of(UNITS[0], "privsyn", "ruled")
+    poor = ("40", "1", "single", "39.99", "2001-01-01")
+    enough = ("40", "1", "single", "40", "2001-01-01")
+    married = ("3", "1", "married", "199.99", "2001-01-01")
+    coded = files.code(((poor,), (enough,), (married,)))
+    income = schema.domain.columns.index("income")
+    missing = schema.column("income").missing_code
+    assert [unit[0, income] == missing for unit in coded] == [True, False, True]
