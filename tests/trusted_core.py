@@ -100,9 +100,9 @@ OUTSIDE = (
     "- **`dp_core/audit`** counts generated files exactly. No release imports it.",
     "- **Internal pages**: `utility.html` and the pages that compare a release with its file show",
     "  confidential figures. Files of the list read the data and write the pages; other files",
-    "  format these figures, and fit and draw the comparison of regressions. A mistake there can",
-    "  spoil the internal folder only. [Security](security.md#internal-pages) says what keeps the",
-    "  pages there.",
+    "  format these figures, and compute and draw comparisons. A mistake there can spoil the",
+    "  internal folder only. [Security](security.md#internal-pages) says what keeps the pages",
+    "  there.",
 )
 """Part of the page about files that handle confidential figures and are not in the list."""
 
