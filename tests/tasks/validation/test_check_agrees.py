@@ -177,7 +177,7 @@ def test_a_file_that_the_check_passes_validates_and_no_other(name, tmp_path):
     assert found.fits == (name in FIT)
     assert found.fits == validates(tmp_path, "f.csv", schema)
     assert found.exit_code == (0 if found.fits else 2)
-    assert found.fits or all(one.says and one.mend for one in found.of("refusal"))
+    assert found.fits or all(one.message and one.fix for one in found.of("refusal"))
 
 
 STORED = {
@@ -231,7 +231,7 @@ def test_every_expectation_of_a_team_that_is_not_met_is_named(tmp_path):
 
     found = check(tmp_path / "s.yaml", [str(tmp_path / "f.csv")])
 
-    said = [one.says for one in found.of("refusal") if one.kind == "expectation"]
+    said = [one.message for one in found.of("refusal") if one.kind == "expectation"]
     assert [one.partition("meet ")[2].partition(" ")[0] for one in said] == [
         "expect_column_values_to_match_regex",
         "expect_table_row_count_to_be_between",
