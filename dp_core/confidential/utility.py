@@ -48,6 +48,10 @@ each set, and the scores of the sets."""
 
 _MOST_LISTED = 500
 """Most tables in the file of numbers, the worst first."""
+_NO_PAGE = (
+    f"<!-- {CONFIDENTIAL} -->\n<!doctype html>\n<p>{CONFIDENTIAL}</p>\n"
+    "<p>The page could not be made. The numbers are in utility.json.</p>\n"
+)
 
 
 class Internal:
@@ -174,12 +178,18 @@ def write_utility(
 
     Raises:
         StageFailed: if they cannot be written.
+
+    Privacy:
+        Whether the page can be made may depend on one record. So both files are written whatever
+        the data are, and no error is raised because of them.
     """
     found = dict(scores or {})
-    values = result.to_json() | ({"scores": found} if found else {})
     files = {
-        "utility.json": json.dumps(values, indent=2) + "\n",
-        "utility.html": page(CONFIDENTIAL, result.sets, result.tables, found),
+        "utility.json": _or(lambda: _json(result, found), _json(result, {})),
+        "utility.html": _or(
+            lambda: page(CONFIDENTIAL, result.sets, result.tables, found),
+            _NO_PAGE,
+        ),
     }
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -192,3 +202,16 @@ def write_utility(
             f"The internal utility report could not be written to {folder}"
             f" ({error.strerror}). Correct this and resume the release."
         ) from None
+
+
+def _json(result: Utility, scores: Mapping[str, object]) -> str:
+    values = result.to_json() | ({"scores": scores} if scores else {})
+    return json.dumps(values, indent=2) + "\n"
+
+
+def _or(make: Callable[[], str], otherwise: str) -> str:
+    """Return the text that `make` makes, or another if it fails."""
+    try:
+        return make()
+    except Exception:  # privacy: no error that depends on the data may leave.
+        return otherwise

@@ -20,7 +20,7 @@ from dp_core.wall.quality_figures import Charged
 from dp_core.wall.stage_grant import StageGrant
 from dp_core.wall.statistics import TableChecks
 from tasks.run.confidential_run import ConfidentialRun
-from tasks.run.internal_inference import write_comparison
+from tasks.run.internal_inference import unheard, write_comparison
 from tasks.run.internal_scores import scores_or_reason
 from tasks.run.release_run import Run
 from tasks.stages.reconstruct import read_released
@@ -82,7 +82,8 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
             {error.ways: error.mean for error in errors if error.ways > 1} for errors in result.sets
         ],
     )
-    write_utility(run.folder.internal, result, page, scores=scores)
+    with unheard():  # privacy: warnings while the page is made may depend on the data.
+        write_utility(run.folder.internal, result, page, scores=scores)
     run.progress("check", _COMPARED)
     _compare_inference(run)
     return _public_facts(run, tallies, [figure.to_json(number) for figure in charged])

@@ -87,6 +87,35 @@ def test_confidential_figures_say_so_first_and_are_the_owner_s_only(tmp_path):
     assert "<b>A" not in page
 
 
+def test_a_page_or_scores_that_cannot_be_made_stop_nothing(tmp_path):
+    """Otherwise the state of the stage would depend on the data."""
+
+    def broken(*_):
+        raise ZeroDivisionError("4711")
+
+    scores = {"mean": {"k_marginal": np.int64(4711)}}  # not of JSON
+    write_utility(tmp_path / "internal", utility(*counters(), DOMAIN), broken, scores=scores)
+
+    texts = {path.name: path.read_text() for path in (tmp_path / "internal").iterdir()}
+    assert {*texts} == {"utility.json", "utility.html"}
+    assert all("CONFIDENTIAL" in text for text in texts.values())
+    assert not any("4711" in text for text in texts.values())
+    assert "could not be made" in texts["utility.html"]
+    assert json.loads(texts["utility.json"])["sets"]
+
+
+@pytest.mark.parametrize("real", [0, 1, 2])
+@pytest.mark.parametrize("drawn", [(), (0,), (1, 2)])
+def test_the_page_of_a_file_with_almost_no_records_is_made(tmp_path, real, drawn):
+    found = utility(
+        ExactCounter(dataset(real, 1)), [ExactCounter(dataset(rows, 2)) for rows in drawn], DOMAIN
+    )
+    write_utility(tmp_path / "internal", found, PAGE)
+
+    page = (tmp_path / "internal" / "utility.html").read_text()
+    assert page.rstrip().endswith("</html>")
+
+
 def test_an_internal_folder_that_cannot_be_written_is_a_sentence(tmp_path):
     (tmp_path / "internal").write_text("a file")
     found = utility(*counters(), DOMAIN)
