@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import json
 import sys
@@ -40,6 +41,7 @@ a short command, which imports a million objects that all stay."""
 
 def main() -> None:
     """Run the command line; print every failure as a sentence and end with its exit code."""
+    _forbid_core_files()
     gc.set_threshold(SEARCH_EVERY)
     # Python searches all objects for garbage twice before it ends: half a second after a release.
     atexit.register(gc.freeze)
@@ -76,6 +78,20 @@ def main() -> None:
         else:
             click.echo(f"dp-release: {message}{f' (runbook: {row})' if row else ''}", err=True)
     sys.exit(code)
+
+
+def _forbid_core_files() -> None:
+    """Switch core files off, for every command and the processes that it starts.
+
+    Privacy:
+        Several commands read the confidential file: a crash of a library must not write this
+        process's memory into the working folder.
+    """
+    with contextlib.suppress(ImportError, ValueError, OSError):  # Windows has no such limit
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
 def _usage(error: click.ClickException) -> str:

@@ -430,6 +430,37 @@ def test_a_crash_leaves_no_picture_of_the_memory(tmp_path):
     assert crash("fenced") == []
 
 
+COMMAND = """
+import atexit, resource, sys
+from flows.cli.main import main
+
+atexit.register(lambda: print(resource.getrlimit(resource.RLIMIT_CORE)[0]))
+sys.argv = ["dp-release", "--version"]
+main()
+"""
+
+
+@pytest.mark.skipif(
+    resource.getrlimit(resource.RLIMIT_CORE)[1] == 0, reason="here core files are off for all"
+)
+def test_no_command_writes_a_core_file():
+    """`evaluate`, `infer --against-confidential` and `schema check` read the file too."""
+
+    def unlimited() -> None:
+        most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        resource.setrlimit(resource.RLIMIT_CORE, (most, most))
+
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=unlimited,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[-1] == "0"
+
+
 CLUSTER = """
 import sys, time
 from pathlib import Path
