@@ -67,7 +67,7 @@ def resume_unfinished(
     release that was refused, that awaits approval, or that a person cancelled or suspended is not
     resumed, even after the timeout of the suspension. If an
     interruption left confidential files of a release that awaits approval or ended without a
-    bundle, they are deleted.
+    bundle, or of an evaluation of a published one, they are deleted.
 
     Args:
         patience: Seconds before an unresponsive run is resumed, 300 by default. A run is

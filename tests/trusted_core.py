@@ -35,8 +35,14 @@ PAGE = ROOT / "docs" / "trusted-core.md"
 
 CONFIDENTIAL = ("dp_core.confidential", "tasks.inputs", "tasks.validation", "tasks.counting")
 """Rooms that hold rows or exact counts."""
-HANDLES = ("dp_core.tables.marginal", "tasks.run.confidential_run")
-"""Modules whose objects reach rows or exact counts: a module that imports one may hold them."""
+HANDLES = (
+    "dp_core.tables.marginal",
+    "tasks.run.confidential_run",
+    "tasks.run.internal_evaluation",
+    "tasks.run.internal_inference",
+)
+"""Modules whose objects reach rows or exact counts, or whose functions take an opened file: a
+module that imports one may hold them."""
 AUDIT = ("dp_core.audit",)
 """Room that counts generated files exactly, and replaces the samplers while it asks about them."""
 PUBLIC_DATA = ("dp_core.public_data",)

@@ -63,7 +63,7 @@ def write_evaluation(
 
     Args:
         folder: Internal folder of the run.
-        work: Confidential folder, for the codes of the file.
+        work: Confidential folder of this evaluation, for the codes of the file.
         source: The confidential files.
         asked: What is evaluated.
         name: Name of the two files, without suffix.

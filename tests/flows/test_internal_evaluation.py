@@ -1,12 +1,19 @@
 """Scores of the field and attacks on a release: in the internal folder only."""
 
 import json
+import signal
 import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from dp_core.bundle.verification.verify import verify
-from tasks.support.run_folder import INTERNAL_NOTICE
+from tasks.run.release_cleanup import clear_all_leftovers, reading_folder
+from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -102,3 +109,94 @@ def test_an_error_that_depends_on_the_data_stays_inside(command, published, monk
     text = (published.internal / "evaluation-1.json").read_text()
     assert "stopped with RuntimeError" in text
     assert "4711" not in text
+
+
+READ_AND_DIE = """
+import os, signal, sys
+from pathlib import Path
+from tasks.run.release_cleanup import reading_folder
+from tasks.support.run_folder import RunFolder
+
+with reading_folder(RunFolder(Path(sys.argv[1]), "town", sys.argv[2])) as work:
+    (work / "evaluated").write_text("codes")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def folder_of(published):
+    """Return the run's folder, by its reservation."""
+    return RunFolder(published.home, "town", (published.run_folder / "current").resolve().name)
+
+
+def confidential(published):
+    """Return the files in the confidential folder; None if there is no folder."""
+    folder = folder_of(published).confidential
+    return {path.name for path in folder.rglob("*")} if folder.exists() else None
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_a_killed_evaluation_read_is_deleted_by_the_next_or_by_the_sweep(command, published):
+    assert confidential(published) is None
+
+    def killed():
+        own = folder_of(published).confidential.parent.name
+        words = [sys.executable, "-c", READ_AND_DIE, str(published.home), own]
+        ended = subprocess.run(words, check=False, cwd=ROOT, capture_output=True)
+        assert ended.returncode == -signal.SIGKILL, ended.stderr
+        assert "evaluated" in confidential(published)
+
+    killed()
+    assert command("evaluate", published.out).code == 0
+    assert confidential(published) is None
+
+    killed()
+    assert clear_all_leftovers(published.home, published.ledger()) == ["town"]
+    assert confidential(published) is None
+    assert clear_all_leftovers(published.home, published.ledger()) == []
+
+
+@pytest.mark.usefixtures("quick")
+def test_two_evaluations_at_a_time_have_their_own_folders(published):
+    folder = folder_of(published)
+    with reading_folder(folder) as one:
+        assert stat.S_IMODE(one.stat().st_mode) == 0o700
+        with reading_folder(folder) as other:
+            assert clear_all_leftovers(published.home, published.ledger()) == []
+            assert other != one
+        assert one.is_dir()
+        assert not other.exists()
+    assert confidential(published) is None
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_evaluation_deletes_what_it_read_after_an_error_and_an_interruption(
+    command, published, monkeypatch
+):
+    seen = []
+
+    def stopped(with_error):
+        def broken(*_):
+            seen.append(confidential(published))
+            raise with_error
+
+        return broken
+
+    for error, code in ((MemoryError(), 0), (KeyboardInterrupt(), 130)):
+        monkeypatch.setattr("tasks.run.internal_evaluation._published", stopped(error))
+        assert command("evaluate", published.out).code == code
+        assert "evaluated" in seen.pop()
+        assert confidential(published) is None
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_evaluation_leaves_the_files_that_the_release_kept(command, project):
+    from flows.release import carry_out
+    from tests.flows.conftest import plainly
+
+    project.write_spec(method="independent")
+    carry_out(project.spec, project.out, perform=plainly, keep_confidential=True)
+    before = confidential(project)
+    assert before
+
+    assert command("evaluate", project.out).code == 0
+    assert confidential(project) == before

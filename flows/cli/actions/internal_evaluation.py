@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from dp_core.errors import BadInput, nearest
 from dp_core.metrics.classification import MOST_CLASSES
 from dp_core.metrics.field_scores.file_scores import MOST_GROUPS, MOST_LEVELS, default_columns
-from flows.cli.actions.internal_regression import confidential_folder, release_with_file
+from flows.cli.actions.internal_regression import release_with_file
 from tasks.run.earlier_releases import load_release
 from tasks.run.internal_evaluation import AskedEvaluation, write_evaluation
+from tasks.run.release_cleanup import reading_folder
 
 if TYPE_CHECKING:
     from dp_core.metrics.field_scores.file_scores import ScoredColumns
@@ -77,9 +78,8 @@ def evaluate_release(
         targets=targets,
         attacked=plan,
     )
-    with confidential_folder(found.folder):
-        work = found.folder.confidential
-        page = write_evaluation(found.folder.internal, work, found.source(), asked, name=name)
+    with reading_folder(found.folder) as work:
+        page = write_evaluation(found.folder.internal, work, found.source(work), asked, name=name)
     return claims.name, page
 
 

@@ -7,8 +7,7 @@ whether there was a solution, nor by the names or the number of the files there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,8 @@ from flows.cli.command_parts import existing_ledger
 from tasks.ledger.input_seals import is_sealed
 from tasks.run.home import home_key
 from tasks.run.internal_inference import write_comparison
-from tasks.support.run_folder import RunFolder, make_folder
+from tasks.run.release_cleanup import kept_files, reading_folder
+from tasks.support.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from dp_core.bundle.reading import Bundle
@@ -58,10 +58,10 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> tuple[str, Pa
     assert bundle.rule is not None  # it has sets
     files = [bundle_folder / synthetic_path(number) for number in range(1, claims.sets + 1)]
     name = found.unused_name("inference-asked")
-    with confidential_folder(found.folder):
+    with reading_folder(found.folder) as work:
         page = write_comparison(
             found.folder.internal,
-            found.source(),
+            found.source(work),
             claims.schema,
             files,
             [formula],
@@ -99,15 +99,17 @@ class ReleaseWithFile:
             if not (self.folder.internal / f"{name}.json").exists()
         )
 
-    def source(self) -> Source:
+    def source(self, work: Path) -> Source:
         """Return the confidential file as it was when the release was made.
+
+        Args:
+            work: Folder for a copy of an object or a table, unless the release kept its own.
 
         Raises:
             BadInput: if it is no longer where the spec has it, or has changed.
         """
-        return _same_source(
-            self.home, self.ledger, self.reservation, self.folder, self.claims.schema
-        )
+        copies = self.folder.confidential if kept_files(self.folder) else work
+        return _same_source(self, copies)
 
 
 def release_with_file(
@@ -156,21 +158,7 @@ def release_with_file(
     return ReleaseWithFile(home, bundle, claims, ledger, reservation, folder)
 
 
-@contextmanager
-def confidential_folder(folder: RunFolder) -> Iterator[None]:
-    """Make the confidential folder of a finished release if it is gone; delete it again after."""
-    kept = folder.confidential.is_dir()
-    make_folder(folder.confidential)
-    try:
-        yield
-    finally:
-        if not kept:
-            folder.remove_confidential()
-
-
-def _same_source(
-    home: Path, ledger: Ledger, reservation: Reservation, folder: RunFolder, schema: Schema
-) -> Source:
+def _same_source(release: ReleaseWithFile, copies: Path) -> Source:
     """Return the confidential file as it was when the release was made.
 
     Raises:
@@ -180,9 +168,10 @@ def _same_source(
     from tasks.inputs.open_input import open_input
     from tasks.run.earlier_releases import load_release
 
-    spec = load_release(folder.remembered()[0])
-    source = open_input(spec, schema, folder.confidential)
-    key = home_key(home, ledger)
+    ledger, reservation = release.ledger, release.reservation
+    spec = load_release(release.folder.remembered()[0])
+    source = open_input(spec, release.claims.schema, copies)
+    key = home_key(release.home, ledger)
     digest = keyed_digest(source, key)
     bound = ledger.entries(kinds=("input",), reservation=reservation.position)
     if not any(entry.about == digest and is_sealed(entry, key) for entry in bound):
