@@ -107,14 +107,15 @@ def _sections(work: Path, source: Source, asked: AskedEvaluation) -> dict[str, A
 
     store = _coded(source, asked.schema, work / "evaluated")
     real = read_sample(store, asked.schema)
-    sets = [_published(path, asked.schema) for path in asked.sets]
-    columns = asked.columns
+    # On a grid, everything is compared in the schema's own bins.
+    own, columns = asked.schema.coarse or asked.schema, asked.columns
+    sets = [_published(path, own) for path in asked.sets]
 
     def scores() -> dict[str, object]:
         noise = expected_noise(
-            asked.schema, asked.released, columns.by, records=asked.records, rows=asked.rows
+            own, asked.released, columns.by, records=asked.records, rows=asked.rows
         )
-        return score_sets(real, sets, asked.schema, asked=columns, noise=noise)
+        return score_sets(real, sets, own, asked=columns, noise=noise)
 
     found = {"scores": _or_reason(scores)}
     if asked.targets:
@@ -165,7 +166,8 @@ def _classifiers(real: Dataset, sets: Sequence[Dataset], asked: AskedEvaluation)
     real, first = (sampled(one, most=MOST_LEARNT) for one in (real, sets[0]))
     _, test = split(real, 0.0)
     learners = [first, untested(real)]
-    nominal = [one.name for one in asked.schema.columns if one.kind == "category"]
+    own = asked.schema.coarse or asked.schema
+    nominal = [one.name for one in own.columns if one.kind == "category"]
     targets = []
     for target in asked.targets:
         given = [(one, test, target) for one in learners]
@@ -227,7 +229,7 @@ def _attacks(
         members,
         control,
         made(np.flatnonzero(inside)),
-        code_values(schema),
+        code_values(schema.coarse or schema),
         permitted=permitted_advantage(float(privacy.epsilon), float(privacy.delta)),
         make=lambda part, _: made(np.sort(order[part])),
     )

@@ -70,6 +70,23 @@ def test_scores_are_in_the_internal_folder_and_not_in_the_bundle(command, publis
 
 
 @pytest.mark.usefixtures("quick")
+def test_a_release_on_a_grid_is_compared_in_the_bins_of_its_schema(command, project):
+    project.write_spec("synthesize: {sets: 1}\n", method="modips")
+    project.release()
+    before = json.loads((project.internal / "utility.json").read_text())["scores"]
+
+    words = ("--group", "sex", "--target", "age", "--attacks")
+    assert command("evaluate", project.out, *words).code == 0
+
+    found = json.loads((project.internal / "evaluation-1.json").read_text())
+    for section in ("scores", "classifiers", "attacks"):
+        assert "problem" not in found[section], section
+    # The same sets in the same bins; only the stage counts all tables from the whole files.
+    assert found["scores"]["mean"]["k_marginal"] == pytest.approx(before["mean"]["k_marginal"])
+    assert found["scores"]["mean"]["propensity"] == pytest.approx(before["mean"]["propensity"])
+
+
+@pytest.mark.usefixtures("quick")
 def test_what_cannot_be_evaluated_is_one_sentence(command, published):
     spec = published.spec.read_text()
     published.spec.write_text(spec.replace("sets: 2", "sets: 3"))

@@ -64,8 +64,9 @@ def evaluate_release(
 
     found = release_with_file(home, bundle_folder)
     claims, bundle = found.claims, found.bundle
-    columns = _columns(claims.schema, by=by, quasi=quasi, line=line)
-    _check_targets(claims.schema, targets)
+    own = claims.schema.coarse or claims.schema
+    columns = _columns(own, by=by, quasi=quasi, line=line)
+    _check_targets(own, targets)
     plan = _attacked(found) if attacks else None
     name = found.unused_name("evaluation")
     asked = AskedEvaluation(
