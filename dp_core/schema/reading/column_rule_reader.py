@@ -40,12 +40,7 @@ from dp_core.schema.reading.rule_conditions import (
     of_codes,
     units_of,
 )
-from dp_core.schema.rules.column_rules import (
-    Among,
-    ColumnRule,
-    Equality,
-    Missing,
-)
+from dp_core.schema.rules.column_rules import Among, ColumnRule, Equality, Missing
 
 EXAMPLE = "- start_date <= end_date"
 _SIGNS = ("<=", ">=", "==", "!=", "<", ">", "=", "≤", "≥", "≠")
