@@ -1,8 +1,18 @@
-"""Estimates, margins, probabilities and degrees of freedom as texts of a table."""
+"""Counts, estimates, margins, probabilities and degrees of freedom as texts."""
 
 from __future__ import annotations
 
 import math
+
+
+def plural(count: int, word: str) -> str:
+    """Return a count of things.
+
+    >>> plural(1, "entry"), plural(1200, "release")
+    ('1 entry', '1,200 releases')
+    """
+    words = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return f"{count:,} {word if count == 1 else words}"
 
 
 def four_digits(value: float) -> str:

@@ -11,6 +11,9 @@ from itertools import combinations
 
 from dp_core.tables.domain import Clique
 
+_MOST_LISTED = 6
+"""Most groups that a sentence names."""
+
 
 def needed_groups(
     outcome: Sequence[str], terms: Sequence[Sequence[str]]
@@ -80,7 +83,7 @@ class _Covered:
         return any(columns <= clique for clique in self._cliques)
 
 
-def unmeasured_sentence(missing: Sequence[tuple[str, ...]], most: int = 6) -> str:
+def unmeasured_sentence(missing: Sequence[tuple[str, ...]]) -> str:
     """Return a sentence about the groups that no measured table covers; empty without any.
 
     >>> unmeasured_sentence([("income", "age"), ("income", "sex", "age")])[:64]
@@ -89,7 +92,7 @@ def unmeasured_sentence(missing: Sequence[tuple[str, ...]], most: int = 6) -> st
     if not missing:
         return ""
     return (
-        f"No measured table holds {_listed(missing, most)}: there the sets follow the model's"
+        f"No measured table holds {_listed(missing)}: there the sets follow the model's"
         " assumption, not the file, and no interval covers that error."
     )
 
@@ -119,10 +122,10 @@ def undrawn_sentence(missing: Sequence[tuple[str, ...]]) -> str:
     )
 
 
-def _listed(groups: Sequence[tuple[str, ...]], most: int = 6) -> str:
-    named = [_group(group) for group in groups[:most]]
-    if len(groups) > most:
-        named.append(f"{len(groups) - most} more")
+def _listed(groups: Sequence[tuple[str, ...]]) -> str:
+    named = [_group(group) for group in groups[:_MOST_LISTED]]
+    if len(groups) > _MOST_LISTED:
+        named.append(f"{len(groups) - _MOST_LISTED} more")
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])}, or {named[-1]}"
 
 

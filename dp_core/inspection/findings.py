@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dp_core.display.answer import Answer
+from dp_core.display.number_texts import plural
 from dp_core.display.page import Fact, Page, Sentence
 from dp_core.display.printed import Printed
 
@@ -140,7 +141,7 @@ class FileCheck(Answer, Printed):
 
     def _verdict(self) -> str:
         what = ", ".join(self.files) or "The frame"
-        size = "" if self.rows is None else f" has {self.rows:,} row{'s' * (self.rows != 1)} and"
+        size = "" if self.rows is None else f" has {plural(self.rows, 'row')} and"
         counts = [
             f"{len(found)} {one if len(found) == 1 else many}"
             for severity, one, many in _SAID

@@ -74,17 +74,16 @@ def draft_frame(
     return draft_table(name, [(field.name, field.type) for field in table.schema])
 
 
-def public_source(patterns: Sequence[str], folder: Path | None = None) -> Source:
+def public_source(patterns: Sequence[str]) -> Source:
     """Open public data files with all columns.
 
     Args:
-        patterns: Paths or globs of CSV or Parquet files of one kind.
-        folder: Folder of relative paths; the working folder by default.
+        patterns: Paths or globs of CSV or Parquet files of one kind, from the working folder.
 
     Raises:
         BadInput: if no file matches, or a file cannot be read.
     """
-    files, kind = data_files(patterns, folder or Path())
+    files, kind = data_files(patterns, Path())
     return Source(files, kind, file_columns(files[0]))
 
 

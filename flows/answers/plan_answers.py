@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dp_core.bundle.report.provenance import listed
 from dp_core.display.answer import INLINE, OMITTED, Answer
+from dp_core.display.number_texts import plural
 from dp_core.errors import BadInput, BudgetRefused
 from dp_core.methods.bin_density.outer_bins import outer_bins
 from dp_core.methods.private_domain.questions import PlannedChoice
@@ -443,20 +444,19 @@ def _what(plan: Plan, stage: str, threshold: Threshold | None) -> str:
     if stage == "checks" and plan.check_noise:
         reach = check_reach(plan.spec, plan.check_noise)
         within = "" if reach is None else f", TVD within ±{reach:.2g}"
-        count = len(plan.spec.checks)
-        return f"how far {count} table{'s' if count != 1 else ''} of the sets are off{within}"
+        return f"how far {plural(len(plan.spec.checks), 'table')} of the sets are off{within}"
     if stage == "select":
         return f"{plan.scores} scores of dependence" if plan.scores else f"private choices{times}"
     if stage == "analyses":
-        count = len(plan.spec.analyses)
-        return f"{count} declared regression{'s' if count != 1 else ''}, three noisy sums each"
+        declared = plural(len(plan.spec.analyses), "declared regression")
+        return f"{declared}, three noisy sums each"
     if plan.totals and stage == "measure":
         numbers = sum(total.numbers for total in plan.totals) + sum(t.cells for t in tables)
         return f"{numbers:,} sums and counts that the method needs{times}"
     if tables:
         beyond = sum(table.interaction for table in tables)
         counted = ((len(tables) - beyond, "table"), (beyond, "interaction"))
-        named = [f"{number} {noun}{'s' * (number != 1)}" for number, noun in counted if number]
+        named = [plural(number, noun) for number, noun in counted if number]
         return f"{listed(named)}, {sum(t.cells for t in tables):,} cells{times}"
     gives = plan.spec.selector.gives
     if "sparse" in gives:

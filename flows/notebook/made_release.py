@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.analysis.notebook.open_bundle import OpenBundle, read_bundle
+from dp_core.display.number_texts import plural
 from dp_core.display.page import Fact, Page, Sentence
 from dp_core.display.printed import Printed
 
@@ -46,8 +47,7 @@ class MadeRelease(Printed):
         made, accuracy = self._answer, self._answer["accuracy"]
         rows = "noisy tables only"
         if made["sets"]:
-            plural = "s" if made["sets"] != 1 else ""
-            rows = f"{made['sets']} set{plural} of {made['rows']:,} rows"
+            rows = f"{plural(made['sets'], 'set')} of {made['rows']:,} rows"
         spent = f"{_amount(made['spent'])} ({made['neighbours']}) in {made['charges']} charges"
         if made.get("measurements"):
             spent = f"nothing; the tables of {made['measurements']} were used"

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.analysis.notebook.open_bundle import read_bundle as open_bundle
-from dp_core.analysis.regression import regression_answer
+from dp_core.analysis.regression import regression_inference
 from dp_core.analysis.regression.interval_warnings import Concern
-from dp_core.analysis.regression.regression_answer import infer
+from dp_core.analysis.regression.regression_inference import infer
 from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import canonical_json
@@ -164,8 +164,8 @@ def test_the_sums_answer_whatever_the_width_of_the_sets(made, monkeypatch, ratio
     """Sets can be biased, so the narrower answer is not the better one."""
     bundle = read_bundle(made[0].out)
     warning = Concern("bins", ("age",), "Within a bin, values are unrelated.")
-    monkeypatch.setattr(regression_answer, "concerns", lambda *_: (warning,))
-    monkeypatch.setattr(regression_answer, "relative_width", lambda *_: ratio)
+    monkeypatch.setattr(regression_inference, "concerns", lambda *_: (warning,))
+    monkeypatch.setattr(regression_inference, "relative_width", lambda *_: ratio)
     answer = infer(bundle, FORMULAS[0])
     assert answer.answered_from == answer.to_json()["answered_from"] == "declared"
     assert told in answer.notes[0]

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.analysis.regression import regression_answer
-from dp_core.analysis.regression.regression_answer import infer
+from dp_core.analysis.regression import regression_inference
+from dp_core.analysis.regression.regression_inference import infer
 from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
@@ -176,7 +176,7 @@ def answer(exact):
 
     def ask(formula):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(regression_answer, "relative_width", lambda *_: 0.5)
+            patch.setattr(regression_inference, "relative_width", lambda *_: 0.5)
             found = infer(bundle, formula)
         assert found.answered_from == "declared"
         return found
@@ -256,7 +256,7 @@ def test_another_order_of_the_columns_gives_the_same_numbers(answer):
 
 def test_an_ordinary_budget_causes_no_bias_beyond_part_of_a_standard_error(exact, monkeypatch):
     """The length limits then cut many records, and the sets tell what was taken."""
-    monkeypatch.setattr(regression_answer, "relative_width", lambda *_: 0.5)
+    monkeypatch.setattr(regression_inference, "relative_width", lambda *_: 0.5)
     formulas = ("income ~ sex + age", "works ~ age + income + sex", "state ~ age + sex")
     project = exact()
     project.write_spec(**declaring(formulas, epsilon=2))
@@ -328,7 +328,7 @@ def test_validation_refuses_the_same_rows(exact):
 
 
 def test_an_outcome_with_private_bins_is_summed_by_its_own_values(exact, monkeypatch):
-    monkeypatch.setattr(regression_answer, "relative_width", lambda *_: 0.5)
+    monkeypatch.setattr(regression_inference, "relative_width", lambda *_: 0.5)
     project = exact(PRIVATE)
     project.write_spec(**declaring(["income ~ sex + age", "sex ~ income"]))
     project.release()

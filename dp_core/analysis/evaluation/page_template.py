@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dp_core.analysis.evaluation.score_table import score_rows
 from dp_core.bundle.report.pictures.heat_map import short_percent
+from dp_core.display.html_template import html_templates
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -18,19 +19,9 @@ def page_environment(*folders: Path) -> Environment:
     Args:
         folders: Folders of further templates, which are searched first.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
     import dp_core.bundle.report as report
 
-    every = [*folders, Path(__file__).parent, Path(str(report.__file__)).parent]
-    environment = Environment(
-        loader=FileSystemLoader(every, encoding="utf-8"),
-        autoescape=True,  # titles and names are whatever the schema says
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = html_templates(*folders, Path(__file__).parent, Path(str(report.__file__)).parent)
     environment.filters["short"] = lambda value: short_percent(value / 100)
     environment.filters["score_rows"] = _rows
     environment.filters["number"] = _number

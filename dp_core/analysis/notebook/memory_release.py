@@ -11,10 +11,11 @@ from typing import Any
 
 from dp_core.analysis.notebook.open_release import OpenRelease
 from dp_core.analysis.notebook.plan_page import PlanPage, privacy_words
-from dp_core.analysis.notebook.statement import counted, tables_words
+from dp_core.analysis.notebook.statement import tables_words
 from dp_core.bundle.in_memory import NOT_PROTECTED, MadeInMemory, save_in_memory
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.statement.release_json import origin_of, plain
+from dp_core.display.number_texts import plural
 from dp_core.display.page import Fact, Page, Sentence
 from dp_core.inference.combine import known_rule
 from dp_core.inference.combining_rules import inference_statement
@@ -121,7 +122,7 @@ def _sets_words(bundle: Bundle, mode: str) -> str:
         return str(covers)
     rows = sorted(set(bundle.claims.rows))
     number = f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}"
-    size = f"{counted(sets, 'set')} of {number} rows each ({mode})."
+    size = f"{plural(sets, 'set')} of {number} rows each ({mode})."
     return f"{size} Intervals of `infer` cover: {covers}"
 
 

@@ -10,7 +10,7 @@ from dp_core.analysis.notebook.synthetic_sets import SyntheticSets
 from dp_core.analysis.query.query_answer import QueryAnswer, answer_query
 from dp_core.analysis.query.sources import Sources, sources_of
 from dp_core.analysis.regression.regression_answer import RegressionAnswer
-from dp_core.analysis.regression.regression_answer import infer as regression
+from dp_core.analysis.regression.regression_inference import infer as regression
 from dp_core.bundle.reading import Bundle
 from dp_core.display.printed import Printed
 from dp_core.display.python_words import speaks_python

@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dp_core.display.number_texts import plural
 from dp_core.display.page import Fact, Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.documents.strict_yaml import Document, parse
@@ -73,7 +74,7 @@ def _row(column: Column) -> tuple[str, str, str, int]:
     else:
         assert column.kind in ("integer", "number", "date")
         low, high = (value_text(bound, column.kind) for bound in legal_range(column))
-        values = f"{low} to {high}, {column.bins} bin{'s' if column.bins != 1 else ''}"
+        values = f"{low} to {high}, {plural(column.bins, 'bin')}"
     return (
         column.name,
         column.kind,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dp_core.display.number_texts import plural
 from dp_core.display.page import Fact, Page, Sentence
 from dp_core.display.printed import Printed
 
@@ -45,22 +46,13 @@ def guarantee_words(statement: Statement) -> str:
     return f"epsilon {epsilon}, delta {delta}, for {protected} ({guarantee['neighbours']})"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "set"), counted(1200, "set")
-    ('1 set', '1,200 sets')
-    """
-    return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
 def tables_words(tables: int, measurements: int) -> str:
     """Return how many tables of counts there are, and from how many measurements.
 
     >>> tables_words(6, 10)
     '6 tables of counts, from 10 measurements'
     """
-    return f"{counted(tables, 'table')} of counts, from {counted(measurements, 'measurement')}"
+    return f"{plural(tables, 'table')} of counts, from {plural(measurements, 'measurement')}"
 
 
 def sets_words(statement: Statement) -> str:
@@ -73,7 +65,7 @@ def _sets_words(statement: Statement) -> Iterator[str]:
     if sets["m"]:
         rows = sorted(set(sets["rows"]))
         number = f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}"
-        yield f"{counted(sets['m'], 'set')} of {number} rows each ({sets['mode']})."
+        yield f"{plural(sets['m'], 'set')} of {number} rows each ({sets['mode']})."
         yield f"Intervals of `infer` cover: {inference['covers']}"
     else:
         yield inference["covers"]

@@ -1,4 +1,5 @@
 """Regressions on the m sets of a release: designs, and fits by statsmodels.
 
-Read `analysis` first. `regression_answer` is what the command and the library return.
+Read `analysis` first. `regression_inference` carries out what is asked, and `regression_answer` is
+what the command and the library return.
 """

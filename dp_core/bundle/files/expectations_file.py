@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from dp_core.display.number_texts import plural
 from dp_core.schema.definition import Schema
 from dp_core.schema.expectations.suite import rules_of, suite_document
 
@@ -51,7 +52,7 @@ def expectations_in_words(schema: Schema, failed: Sequence[Sequence[int]]) -> st
     """Return a sentence that says which expectations the sets meet."""
     rules = rules_of(schema, sets=True)
     own = sum(rule.kind == "own" for rule in rules)
-    count = f"{len(rules)} expectation{'s' if len(rules) != 1 else ''} of the schema"
+    count = f"{plural(len(rules), 'expectation')} of the schema"
     count += f" ({own} of them stated by its authors)" if own else ""
     missed = [(number, numbers) for number, numbers in enumerate(failed, start=1) if numbers]
     sets = "The set meets" if len(failed) == 1 else f"All {len(failed)} sets meet"

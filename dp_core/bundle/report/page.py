@@ -37,6 +37,7 @@ from dp_core.bundle.statement.citation import CITATION
 from dp_core.bundle.statement.declared_analyses import analyses_statement
 from dp_core.bundle.statement.deployment_registry import REGISTRY
 from dp_core.bundle.statement.release_json import origin_of, statement
+from dp_core.display.html_template import html_templates
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.dependencies import origin
@@ -168,16 +169,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
 @cache
 def _template() -> Template:
     """Return the compiled template; compiling takes longer than rendering."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent, encoding="utf-8"),
-        autoescape=True,  # titles and labels are whatever the schema says
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = html_templates(Path(__file__).parent)
     environment.filters["count"] = grouped
     environment.filters["decimal"] = decimal
     environment.filters["ratio"] = ratio_text

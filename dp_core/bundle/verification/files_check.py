@@ -20,6 +20,7 @@ from dp_core.bundle.statement.release_json import STATEMENT, TOLERANCE, file_rec
 from dp_core.bundle.verification.claims import GARBAGE, Claims
 from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.bundle.verification.wording import is_current, undecided_by_format
+from dp_core.display.number_texts import plural
 from dp_core.inference.combining_rules import ORIGINS
 from dp_core.methods.replicates.survey_weights import Calibrator
 from dp_core.schema.definition import Schema
@@ -130,7 +131,7 @@ def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
         wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
     if not claims.sets:
         return tuple(wrong) or "There are no sets, as described: the release has noisy tables only."
-    sets = f"{claims.sets} synthetic set{'s' if claims.sets != 1 else ''}"
+    sets = plural(claims.sets, "synthetic set")
     return tuple(wrong) or f"{sets} with {sum(claims.rows)} rows, as described."
 
 

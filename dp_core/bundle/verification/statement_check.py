@@ -178,8 +178,7 @@ def _remade(
     for name, value in densities_statement(claims.schema).items():
         yield ("method", name), value
     analyses = analyses_statement(claims.plan)
-    # Statements of format 4 do not have this key.
-    if analyses and (is_current(document) or "analyses" in document["method"]):
+    if analyses:
         yield ("method", "analyses"), analyses
 
     yield ("ledger", "currency"), currency_json(claims.currency)

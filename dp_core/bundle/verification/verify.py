@@ -39,6 +39,7 @@ from dp_core.bundle.verification.rules_check import check_rules
 from dp_core.bundle.verification.statement_check import check_statement
 from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.display.answer import Answer
+from dp_core.display.number_texts import plural
 from dp_core.display.page import Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.documents.canonical import digest
@@ -388,7 +389,7 @@ def _domain(measured: Sequence[Measured], schema: Schema) -> str | tuple[str, ..
         or (column.choice.codes, column.choice.pieces)
         != (choices[column.name].codes, choices[column.name].pieces)
     )
-    columns = f"{len(choices)} column{'s' * (len(choices) != 1)}"
+    columns = plural(len(choices), "column")
     return wrong or f"The bins and levels of {columns} follow from the noisy counts."
 
 
@@ -402,5 +403,5 @@ def _densities(measured: Sequence[Measured], schema: Schema) -> str | tuple[str,
         if not agree(column.pieces, other.pieces)
     )
     stated = sum(column.pieces is not None for column in schema.columns)
-    columns = f"{stated} column{'s' * (stated != 1)}"
+    columns = plural(stated, "column")
     return wrong or f"The densities within the bins of {columns} follow from the noisy tables."

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dp_core.metrics.attacks.attack_rates import Estimate, Rate, residual_risk, wilson
 from dp_core.metrics.attacks.nearest_records import RecordDistances
 from dp_core.metrics.field_scores.code_values import CodeValues
+from dp_core.metrics.field_scores.random_records import random_records
 from dp_core.tables.dataset import Dataset
 
 ATTEMPTS = 500
@@ -118,7 +119,7 @@ def singling_out(
         The result; None if no predicate is met by one synthetic record.
     """
     number = min(members.rows, control.rows)
-    members, control = (_some(data, number, rng) for data in (members, control))
+    members, control = (random_records(data, number, rng) for data in (members, control))
     columns = min(columns, len(synthetic.domain))
     asked = _distinct_predicates(synthetic, values, attempts, columns, rng)
     if not asked:
@@ -230,7 +231,7 @@ def linkability(
     halves = [RecordDistances(synthetic, values, columns) for columns in (first, second)]
 
     def linked(data: Dataset) -> Rate:
-        targets = _some(data, min(attempts, data.rows), rng)
+        targets = random_records(data, attempts, rng)
         sides = [half.neighbours(targets, number, rng=rng) for half in halves]
         return _shared(*sides)
 
@@ -273,7 +274,7 @@ def inference(
         One result for each secret.
     """
     distances = RecordDistances(synthetic, values)
-    sides = [_some(data, min(attempts, data.rows), rng) for data in (members, control)]
+    sides = [random_records(data, attempts, rng) for data in (members, control)]
     hits = [dict.fromkeys(secrets, 0) for _ in sides]
     for targets, found in zip(sides, hits, strict=True):
         for part, whole in distances.blocks(targets):
@@ -295,8 +296,3 @@ def inference(
             )
         )
     return tuple(results)
-
-
-def _some(data: Dataset, number: int, rng: np.random.Generator) -> Dataset:
-    places = np.sort(rng.choice(data.rows, number, replace=False))
-    return Dataset(data.domain, np.ascontiguousarray(data.codes[:, places]))

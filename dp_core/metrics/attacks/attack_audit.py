@@ -16,6 +16,7 @@ from dp_core.metrics.attacks.anonymity_attacks import (
 from dp_core.metrics.attacks.distance_membership import MembershipResult, distance_attack
 from dp_core.metrics.attacks.shadow_membership import Make, ShadowResult, shadow_attack
 from dp_core.metrics.field_scores.code_values import CodeValues
+from dp_core.metrics.field_scores.random_records import random_records
 from dp_core.tables.dataset import Dataset
 
 TARGETS = 1_000
@@ -118,11 +119,11 @@ def attack_audit(
     if min(members.rows, control.rows) < FEWEST or not synthetic.rows:
         raise ValueError(f"An attack audit needs {FEWEST} members, {FEWEST} controls, and a set.")
     rng = np.random.default_rng([seed, 20_261_126])
-    searched = drawn(synthetic, MOST_SYNTHETIC, rng=rng)
+    searched = random_records(synthetic, MOST_SYNTHETIC, rng)
     number = min(TARGETS, members.rows, control.rows)
-    targets = [drawn(data, number, rng=rng) for data in (members, control)]
+    targets = [random_records(data, number, rng) for data in (members, control)]
     copies = _resample(members, rng)
-    reference = drawn(copies, MOST_SYNTHETIC, rng=rng)
+    reference = random_records(copies, MOST_SYNTHETIC, rng)
     names = members.domain.columns
     sides = (members, control, searched, values)
     shadow = shadow_reference = None
@@ -148,14 +149,6 @@ def attack_audit(
         linking=linkability(*sides, rng=rng) if len(names) > 1 else None,
         inferring=inference(*sides, secrets=names[-SECRETS:], rng=rng) if len(names) > 1 else (),
     )
-
-
-def drawn(data: Dataset, most: int, *, rng: np.random.Generator) -> Dataset:
-    """Return at most this many records, a simple random sample."""
-    if data.rows <= most:
-        return data
-    places = np.sort(rng.choice(data.rows, most, replace=False))
-    return Dataset(data.domain, np.ascontiguousarray(data.codes[:, places]))
 
 
 def _resample(data: Dataset, rng: np.random.Generator) -> Dataset:

@@ -39,16 +39,13 @@ class Consistency:
     pairs: int
 
 
-def consistency(
-    real: Dataset, synthetic: Dataset, zeros: StructuralZeros, *, most: int = MOST_PAIRS
-) -> Consistency:
+def consistency(real: Dataset, synthetic: Dataset, zeros: StructuralZeros) -> Consistency:
     """Return the contradictions of a synthetic file.
 
     Args:
         real: The real file.
         synthetic: The synthetic file of the same domain, not empty.
         zeros: Structural zeros of the schema.
-        most: Largest number of pairs; 500 by default.
     """
     domain, rows = real.domain, synthetic.rows
     broken = {}
@@ -57,7 +54,7 @@ def consistency(
         for name, codes in zip(rule.columns, rule.codes, strict=True):
             inside &= np.isin(synthetic.column(name), codes)
         broken[rule.text] = float(inside.mean())
-    pairs = small_cliques(domain, 2, most=most) if len(domain) > 1 else ()
+    pairs = small_cliques(domain, 2, most=MOST_PAIRS) if len(domain) > 1 else ()
     wanted, _ = within_limit(domain, pairs)
     anywhere, shares = np.zeros(rows, dtype=bool), []
     for group in batches(domain, wanted):

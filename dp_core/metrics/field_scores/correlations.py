@@ -84,7 +84,7 @@ def kendall(table: ArrayLike) -> float:
 
 
 def correlation_errors(
-    real: Dataset, synthetic: Dataset, values: CodeValues, *, most: int = MOST_PAIRS
+    real: Dataset, synthetic: Dataset, values: CodeValues
 ) -> dict[str, CorrelationError]:
     """Return the errors of both correlations, by their names; empty for fewer than two columns.
 
@@ -94,9 +94,8 @@ def correlation_errors(
         real: The real file.
         synthetic: The synthetic file of the same domain.
         values: The ordered columns and their numbers; for Kendall's only the order matters.
-        most: Largest number of pairs; 500 by default.
     """
-    files = [pairwise_correlations(data, values, most=most) for data in (real, synthetic)]
+    files = [pairwise_correlations(data, values) for data in (real, synthetic)]
     found = {}
     for name in ("pearson", "kendall"):
         true, drawn = (each[name] for each in files)
@@ -110,20 +109,21 @@ def correlation_errors(
 
 
 def pairwise_correlations(
-    data: Dataset, values: CodeValues, *, most: int = MOST_PAIRS
+    data: Dataset, values: CodeValues
 ) -> Mapping[str, Mapping[Clique, float]]:
     """Return the correlations of each pair of ordered columns, by name and pair.
 
     Args:
         data: A file.
         values: The ordered columns and their numbers.
-        most: Largest number of pairs; 500 by default.
     """
     domain = data.domain
     found: dict[str, dict[Clique, float]] = {"pearson": {}, "kendall": {}}
     if len(values.ordered) < 2:
         return found
-    wanted, _ = within_limit(domain, small_cliques(domain.project(values.ordered), 2, most=most))
+    wanted, _ = within_limit(
+        domain, small_cliques(domain.project(values.ordered), 2, most=MOST_PAIRS)
+    )
     numbers = {name: values.values[name] for name in values.ordered}
     order = {name: _in_order(each) for name, each in numbers.items()}
     for group in batches(domain, wanted):

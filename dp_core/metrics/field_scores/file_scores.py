@@ -29,6 +29,7 @@ from dp_core.metrics.field_scores.group_regression import (
 from dp_core.metrics.field_scores.k_marginal import k_marginal_score
 from dp_core.metrics.field_scores.principal_components import ComponentError, component_errors
 from dp_core.metrics.field_scores.propensity import propensity_mse, propensity_ratio
+from dp_core.metrics.field_scores.random_records import random_records
 from dp_core.metrics.field_scores.record_matches import (
     ApparentMatches,
     ExactMatches,
@@ -236,10 +237,7 @@ def default_columns(domain: Domain) -> ScoredColumns:
 
 def sampled(data: Dataset, *, most: int = MOST_RECORDS) -> Dataset:
     """Return at most this many records, a simple random sample with a fixed seed."""
-    if data.rows <= most:
-        return data
-    places = np.random.default_rng(_SEED).choice(data.rows, most, replace=False)
-    return Dataset(data.domain, np.ascontiguousarray(data.codes[:, np.sort(places)]))
+    return random_records(data, most, np.random.default_rng(_SEED))
 
 
 def file_scores(

@@ -35,14 +35,11 @@ def k_marginal_score(mean_tvd: float) -> float:
     return 1000 * (1 - mean_tvd)
 
 
-def sample_scores(
-    real: Dataset, *, ways: int = 2, shares: Sequence[float] = SAMPLES
-) -> dict[float, float]:
-    """Return the scores of simple random samples of the real file: sampling error alone.
+def sample_scores(real: Dataset, *, shares: Sequence[float] = SAMPLES) -> dict[float, float]:
+    """Return the scores by pairs of simple random samples of the real file: sampling error alone.
 
     Args:
         real: The real file, not empty.
-        ways: Columns per table; 2 by default, as in SDNist.
         shares: Shares of the records, above 0 and at most 1. Each sample contains the smaller ones.
 
     Returns:
@@ -53,7 +50,7 @@ def sample_scores(
     for share in shares:
         part = np.sort(order[: max(1, round(share * real.rows))])
         drawn = Dataset(real.domain, np.ascontiguousarray(real.codes[:, part]))
-        found[share] = k_marginal_score(average_tvd(real, drawn, ways).mean)
+        found[share] = k_marginal_score(average_tvd(real, drawn, 2).mean)
     return found
 
 

@@ -38,7 +38,7 @@ class ComponentError:
 
 
 def component_errors(
-    real: Dataset, synthetic: Dataset, values: CodeValues, *, components: int = COMPONENTS
+    real: Dataset, synthetic: Dataset, values: CodeValues
 ) -> tuple[ComponentError, ...]:
     """Return the components in the order of their variance; empty for fewer than two columns.
 
@@ -49,7 +49,6 @@ def component_errors(
         real: The real file, not empty.
         synthetic: The synthetic file of the same domain, not empty.
         values: The ordered columns and their numbers.
-        components: Largest number of components; 5 by default.
     """
     names, files = [], []
     for name in real.domain.columns:
@@ -62,7 +61,7 @@ def component_errors(
     true, drawn = (np.stack([pair[side] for pair in files], axis=1) for side in (0, 1))
     variances, axes = np.linalg.eigh(true.T @ true / true.shape[0])
     found = []
-    for axis in np.argsort(-variances, kind="stable")[:components]:
+    for axis in np.argsort(-variances, kind="stable")[:COMPONENTS]:
         weights = axes[:, axis]
         weights = weights * (np.sign(weights[np.abs(weights).argmax()]) or 1.0)
         scores = drawn @ weights

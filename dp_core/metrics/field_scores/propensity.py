@@ -23,7 +23,7 @@ from dp_core.tables.dataset import Dataset
 DEPTH = 6
 """Depth of the tree, as in SDNist."""
 PERMUTATIONS = 3
-"""Permutations of the labels for the ratio."""
+"""Permutations of the labels for the ratio, with a fixed seed."""
 _SEED = 20_261_124
 
 
@@ -43,31 +43,24 @@ def propensity_mse(real: Dataset, synthetic: Dataset, *, depth: int = DEPTH) -> 
 
 
 def propensity_ratio(
-    real: Dataset,
-    synthetic: Dataset,
-    *,
-    depth: int = DEPTH,
-    permutations: int = PERMUTATIONS,
-    mse: float | None = None,
+    real: Dataset, synthetic: Dataset, *, mse: float | None = None
 ) -> float | None:
     """Return the pMSE relative to its mean when labels are permuted; None if that is 0.
 
     Args:
         real: The real file, not empty.
         synthetic: The synthetic file of the same domain, not empty.
-        depth: Depth of the tree; 6 by default.
-        permutations: Number of permutations, with a fixed seed; 3 by default.
         mse: The pMSE if it is known already.
     """
     codes, labels = _together(real, synthetic)
     rng = np.random.default_rng(_SEED)
     sizes = real.domain.sizes
     null = np.mean(
-        [_mse(codes, rng.permutation(labels), sizes, depth) for _ in range(permutations)]
+        [_mse(codes, rng.permutation(labels), sizes, DEPTH) for _ in range(PERMUTATIONS)]
     )
     if null <= 0:
         return None
-    return (_mse(codes, labels, sizes, depth) if mse is None else mse) / float(null)
+    return (_mse(codes, labels, sizes, DEPTH) if mse is None else mse) / float(null)
 
 
 def _together(real: Dataset, synthetic: Dataset) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from dp_core.display.number_texts import plural
 from dp_core.documents.typed_text import parse_date, parse_fraction, printable, shown
 from dp_core.schema.bin_edges import VALUES_WITHOUT_BINS
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
@@ -104,7 +105,7 @@ def _head(
     if open_:
         yield from _wrapped(f"To complete ({len(open_)} of {len(names)} columns)", open_)
     if absent and file:
-        variables = f"{len(absent)} variable{'s' * (len(absent) != 1)} of the codebook"
+        variables = f"{plural(len(absent), 'variable')} of the codebook"
         yield from _wrapped(f"Not in the file ({variables})", absent)
     yield "version: 1\n"
     title = codebook.title

@@ -15,19 +15,15 @@ a column that fits is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
-from math import ceil, floor
-from typing import TypeAlias
 
 from dp_core.documents.node import Node
 from dp_core.documents.typed_text import parse_fraction, shown
 from dp_core.errors import nearest
-from dp_core.schema.bin_edges import value_text
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.dependencies import origin, scale_of
+from dp_core.schema.dependencies import origin
 from dp_core.schema.reading.level_reader import (
     MISSING_WORDS,
     check_public,
@@ -35,30 +31,24 @@ from dp_core.schema.reading.level_reader import (
     missing_code,
     read_level,
 )
-from dp_core.schema.rules.column_rules import (
-    Among,
-    AtMost,
-    Clause,
-    ColumnRule,
-    Condition,
-    Equality,
-    Missing,
-    Units,
+from dp_core.schema.reading.rule_conditions import (
+    Stated,
+    by_bin,
+    checked,
+    compared,
+    joined,
+    of_codes,
+    units_of,
 )
-from dp_core.schema.rules.unit_bounds import MOST_UNITS, unit_bounds
+from dp_core.schema.rules.column_rules import Among, ColumnRule, Equality, Missing
 
 EXAMPLE = "- start_date <= end_date"
 _SIGNS = ("<=", ">=", "==", "!=", "<", ">", "=", "≤", "≥", "≠")
 _SAME = {"=": "==", "≤": "<=", "≥": ">=", "≠": "!="}
-_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z_0-9])")
 _WORD = re.compile(r"[^\s<>=!+\[\],≤≥≠*/]+")
-_MOST_CLAUSES = 200
-
-Alternatives: TypeAlias = tuple[Clause, ...]
-"""A condition as alternatives: it is met if all parts of one of them are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +58,6 @@ class _Sum:
     terms: tuple[tuple[str, int], ...]
     constant: Fraction
     dates: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """A condition that was read: when it is met, when it is broken, and what it states."""
-
-    met: Alternatives
-    broken: Alternatives
-    columns: tuple[str, ...]
-    units: tuple[Units, ...] = ()
-    equality: tuple[tuple[tuple[str, int], ...], int] | None = None
 
 
 def read_column_rules(node: Node, schema: Schema, identifiers: Sequence[str]) -> list[ColumnRule]:
@@ -127,103 +106,6 @@ def _read(node: Node, schema: Schema, identifiers: Sequence[str]) -> ColumnRule:
     return checked(node, rule, schema)
 
 
-def checked(node: Node, rule: ColumnRule, schema: Schema) -> ColumnRule:
-    """Return a rule that some records of the schema obey and others do not.
-
-    Raises:
-        BadInput: if every record obeys it, or none, or its numbers are too large to be compared.
-    """
-    columns = {name: schema.column(name) for name in rule.columns}
-    bounds = {each.column: _ends(columns[each.column], each) for each in rule.units}
-    for clause in rule.clauses:
-        for condition in clause:
-            if isinstance(condition, AtMost):
-                sizes = [abs(f) * max(map(abs, bounds[name])) for name, f in condition.terms]
-                if max([sum(sizes), abs(condition.bound)]) > MOST_UNITS:
-                    raise node.error(
-                        "compares numbers that are too large for their decimals; state fewer"
-                        " decimals, or narrower bounds."
-                    )
-    verdicts = [[_verdict(each, columns, bounds) for each in clause] for clause in rule.clauses]
-    if any(all(verdict is True for verdict in clause) for clause in verdicts):
-        raise node.error("no record that the schema allows obeys this rule; correct or remove it.")
-    open_clauses = [
-        clause
-        for clause, verdict in zip(rule.clauses, verdicts, strict=True)
-        if False not in verdict and not _contradicts(clause, columns)
-    ]
-    if not open_clauses:
-        raise node.error(
-            "every record that the schema allows obeys this rule, so it says nothing; correct or"
-            " remove it."
-        )
-    return rule
-
-
-def _ends(column: Column, units: Units) -> tuple[int, int]:
-    bounds = unit_bounds(column, units)
-    return int(bounds.low[0]), int(bounds.high[column.bins - 1])
-
-
-def _verdict(
-    condition: Condition, columns: Mapping[str, Column], bounds: Mapping[str, tuple[int, int]]
-) -> bool | None:
-    """Return whether a condition holds for every record (true), for none (false), or neither."""
-    if isinstance(condition, Missing):
-        if columns[condition.column].missing_code is None:
-            return not condition.missing
-        return None
-    if isinstance(condition, Among):
-        column = columns[condition.column]
-        if not condition.codes:
-            return False
-        return True if len(condition.codes) == column.size else None
-    least = sum(factor * bounds[name][factor < 0] for name, factor in condition.terms)
-    most = sum(factor * bounds[name][factor > 0] for name, factor in condition.terms)
-    if least > condition.bound:
-        return False
-    present = all(columns[name].missing_code is None for name, _ in condition.terms)
-    return True if most <= condition.bound and present else None
-
-
-def _contradicts(clause: Clause, columns: Mapping[str, Column]) -> bool:
-    """Return whether conditions of a clause about levels and missing values exclude each other."""
-    left: dict[str, set[int]] = {}
-    for condition in clause:
-        codes: Iterable[int]
-        if isinstance(condition, Among):
-            names, codes = [condition.column], condition.codes
-        elif isinstance(condition, Missing) and condition.missing:
-            names, codes = [condition.column], [columns[condition.column].bins]
-        else:
-            found = (
-                [condition.column]
-                if isinstance(condition, Missing)
-                else [name for name, _ in condition.terms]
-            )
-            for name in found:
-                left.setdefault(name, set(range(columns[name].size)))
-                left[name] &= set(range(columns[name].bins))
-            continue
-        for name in names:
-            left.setdefault(name, set(range(columns[name].size)))
-            left[name] &= set(codes)
-    return not all(left.values())
-
-
-def joined(node: Node, parts: Sequence[Alternatives]) -> list[Clause]:
-    """Return the alternatives of conditions that are all met."""
-    number = 1
-    for part in parts:
-        number *= max(len(part), 1)
-    if number > _MOST_CLAUSES:
-        raise node.error("has too many alternatives; write it as several rules.")
-    return [
-        tuple(dict.fromkeys(each for clause in chosen for each in clause))
-        for chosen in product(*parts)
-    ]
-
-
 class _Reader:
     """Reads the text of one rule from left to right."""
 
@@ -236,11 +118,11 @@ class _Reader:
         }
         self._at = 0
 
-    def whole(self) -> tuple[list[_Said], list[_Said]]:
+    def whole(self) -> tuple[list[Stated], list[Stated]]:
         """Return the conditions of the rule, and what must then hold."""
         if not self._text:
             raise self._node.error(f"is empty; write a rule, such as {EXAMPLE[2:]}.")
-        when: list[_Said] = []
+        when: list[Stated] = []
         if self._word("if"):
             when = self._conditions()
             if not self._word("then"):
@@ -263,13 +145,13 @@ class _Reader:
             raise self._error("expected the end of the rule")
         return when, then
 
-    def _conditions(self) -> list[_Said]:
+    def _conditions(self) -> list[Stated]:
         found = [self._condition()]
         while self._word("and"):
             found.append(self._condition())
         return found
 
-    def _condition(self) -> _Said:
+    def _condition(self) -> Stated:
         start = self._at
         name = self._column(required=False)
         if name is not None:
@@ -287,16 +169,18 @@ class _Reader:
         self._at = start
         return self._comparison()
 
-    def _missing(self, name: str, column: Column, negated: bool) -> _Said:
+    def _missing(self, name: str, column: Column, negated: bool) -> Stated:
         missing_code(self._node, column)
         source, becomes = origin(self._schema, name)
         if source == name:
             met = Missing(name, not negated)
-            return _Said(((met,),), ((Missing(name, negated),),), (name,))
-        codes = {code for code, own in enumerate(becomes.tolist()) if own == column.missing_code}
-        return self._of_source(source, codes, negated=negated, missing_counts=True)
+            return Stated(((met,),), ((Missing(name, negated),),), (name,))
+        own = becomes.tolist()
+        missing = {code for code, its in enumerate(own) if its == column.missing_code}
+        present = set(range(len(own))) - missing
+        return self._of_source(source, *((present, missing) if negated else (missing, present)))
 
-    def _among(self, name: str, column: Column, negated: bool) -> _Said:
+    def _among(self, name: str, column: Column, negated: bool) -> Stated:
         if not self._symbol("["):
             raise self._error("expected a list after `in`, such as [a, b]")
         if not column.levels:
@@ -307,7 +191,7 @@ class _Reader:
             met = tuple(clause for each in said for clause in each.met)
             broken = tuple(joined(self._node, [each.broken for each in said]))
             both = (broken, met) if negated else (met, broken)
-            return _Said(*both, (name,), said[0].units)
+            return Stated(*both, (name,), said[0].units)
         codes = {self._level_code(name, column)}
         while self._symbol(","):
             codes.add(self._level_code(name, column))
@@ -318,7 +202,7 @@ class _Reader:
         if not self._symbol("]"):
             raise self._error("expected `,` or `]`")
 
-    def _level(self, name: str, column: Column) -> _Said:
+    def _level(self, name: str, column: Column) -> Stated:
         sign = self._sign()
         if sign in ("+", "-"):
             raise self._node.error(
@@ -341,7 +225,7 @@ class _Reader:
         }[sign]
         return self._levels(name, column, codes, sign == "!=")
 
-    def _levels(self, name: str, column: Column, codes: set[int], negated: bool) -> _Said:
+    def _levels(self, name: str, column: Column, codes: set[int], negated: bool) -> Stated:
         """Return the condition that a category or ordinal has one of some levels, or none."""
         check_public(self._node, column, "no rule can name them")
         if column.missing_code in codes:
@@ -351,33 +235,21 @@ class _Reader:
             inside = tuple(sorted(codes))
             outside = tuple(code for code in range(column.bins) if code not in codes)
             met, broken = ((Among(name, inside),),), ((Among(name, outside),),)
-            return _Said(*((broken, met) if negated else (met, broken)), (name,))
+            return Stated(*((broken, met) if negated else (met, broken)), (name,))
         own = becomes.tolist()
         present = {code for code, its in enumerate(own) if its != column.missing_code}
         inside_source = {code for code in present if own[code] in codes}
         if negated:
             inside_source = present - inside_source
-        return self._of_source(source, inside_source, outside=present - inside_source)
+        return self._of_source(source, inside_source, present - inside_source)
 
-    def _of_source(
-        self,
-        source: str,
-        codes: set[int],
-        *,
-        outside: set[int] | None = None,
-        negated: bool = False,
-        missing_counts: bool = False,
-    ) -> _Said:
+    def _of_source(self, source: str, met: set[int], broken: set[int]) -> Stated:
         """Return a condition about a dependent column as one about codes of its source."""
         column = self._schema.column(source)
-        if missing_counts:
-            outside = set(range(column.size)) - codes
-        assert outside is not None
-        met, broken = (of_codes(column, each) for each in (codes, outside))
         units = () if column.levels else (units_of(column),)
-        return _Said(*((broken, met) if negated else (met, broken)), (source,), units)
+        return Stated(of_codes(column, met), of_codes(column, broken), (source,), units)
 
-    def _comparison(self) -> _Said:
+    def _comparison(self) -> Stated:
         left = self._sum()
         sign = self._sign()
         if sign in ("+", "-"):
@@ -393,7 +265,7 @@ class _Reader:
         whole = _Sum(tuple(terms), left.constant - right.constant, left.dates - right.dates)
         return self._compared(whole, sign)
 
-    def _compared(self, whole: _Sum, sign: str) -> _Said:
+    def _compared(self, whole: _Sum, sign: str) -> Stated:
         columns = [self._known[name] for name, _ in whole.terms]
         if whole.dates:
             what = "dates with dates, or with a date such as 2020-01-31"
@@ -410,7 +282,7 @@ class _Reader:
         if len(columns) == 1 and numbers and numbers[0].decimals is None:
             ((_, factor),) = whole.terms
             side = sign if factor > 0 else _MIRRORED[sign]
-            return self._by_bin(numbers[0], side, -whole.constant / factor)
+            return by_bin(self._node, numbers[0], side, -whole.constant / factor)
         for column in numbers:
             if column.decimals is None:
                 raise self._node.error(
@@ -418,9 +290,6 @@ class _Reader:
                     " that the comparison is exact."
                 )
         return compared(self._node, self._text, tuple(columns), whole.terms, sign, -whole.constant)
-
-    def _by_bin(self, column: Column, sign: str, value: Fraction) -> _Said:
-        return by_bin(self._node, column, sign, value)
 
     def _sum(self) -> _Sum:
         terms: list[tuple[str, int]] = []
@@ -465,7 +334,7 @@ class _Reader:
         self._column(required=True)
         raise AssertionError("a column was read")
 
-    def _value_of(self, name: str, column: Column, sign: str) -> _Said:
+    def _value_of(self, name: str, column: Column, sign: str) -> Stated:
         negative = self._symbol("-")
         value, is_date = self._constant()
         factor = -1 if negative else 1
@@ -588,107 +457,3 @@ class _Reader:
         rest = self._rest
         place = f"at {shown(rest[:40])}" if rest else "at the end"
         return self._node.error(f"{message}, {place}.")
-
-
-def compared(
-    node: Node,
-    text: str,
-    columns: Sequence[Column],
-    terms: tuple[tuple[str, int], ...],
-    sign: str,
-    value: Fraction,
-) -> _Said:
-    """Return a comparison of a sum with a constant, in whole units.
-
-    Args:
-        node: Where it is written, for messages.
-        text: The rule, for messages.
-        columns: The columns of the sum.
-        terms: Their names and factors, 1 or -1.
-        sign: The comparison.
-        value: The constant.
-    """
-    units = tuple(units_of(column) for column in columns)
-    decimals = max(each.decimals for each in units)
-    scaled = tuple(
-        (name, factor * 10 ** (decimals - each.decimals))
-        for (name, factor), each in zip(terms, units, strict=True)
-    )
-    value *= 10**decimals
-    names = tuple(name for name, _ in terms)
-    least = AtMost(scaled, ceil(value) - 1).opposite  # at least the value
-    most = AtMost(scaled, floor(value))
-    above, below = most.opposite, least.opposite
-    exact = value.denominator == 1
-    if sign in ("==", "!=") and not exact:
-        raise node.error(
-            f"compares with a number that has more decimals than the columns of `{text}`; correct"
-            " it."
-        )
-    met: dict[str, Alternatives] = {
-        "<": ((below,),),
-        "<=": ((most,),),
-        ">": ((above,),),
-        ">=": ((least,),),
-        "==": ((most, least),),
-        "!=": ((below,), (above,)),
-    }
-    equality = (scaled, int(value)) if sign == "==" and len(terms) > 1 else None
-    return _Said(met[sign], met[_NEGATED[sign]], names, units, equality)
-
-
-def by_bin(node: Node, column: Column, sign: str, value: Fraction) -> _Said:
-    """Return a comparison of a number without `decimals` with a bin edge."""
-    check_public(node, column, "a number without `decimals` has no threshold among them")
-    words = {"<=": "<", ">": ">="}
-    if sign not in ("<", ">="):
-        other = f"write {words[sign]} instead of {sign}" if sign in words else "compare by < or >="
-        raise node.error(
-            f"column {column.name!r} is a number without `decimals`, whose bins contain their lower"
-            f" edge and not their upper one; {other}, or state its decimals."
-        )
-    if value not in column.edges:
-        scale = scale_of(column)
-        below = [edge for edge in column.edges if edge < value]
-        above = [edge for edge in column.edges if edge > value]
-        near = [value_text(edge, scale) for edge in (*below[-1:], *above[:1])]
-        raise node.error(
-            f"needs a bin edge of column {column.name!r} at {value_text(value, scale)}, because it"
-            f" is a number without `decimals`; the nearest edges are {' and '.join(near)}. Or state"
-            " its decimals."
-        )
-    cut = column.edges.index(value)
-    below_it = AtMost(((column.name, 1),), cut - 1)
-    met, broken = ((below_it,),), ((below_it.opposite,),)
-    both = (met, broken) if sign == "<" else (broken, met)
-    return _Said(*both, (column.name,), (units_of(column),))
-
-
-def of_codes(column: Column, codes: set[int]) -> Alternatives:
-    """Return the condition that a column of the domain has one of some codes."""
-    found: list[Clause] = []
-    if column.missing_code in codes:
-        found.append((Missing(column.name, True),))
-    own = sorted(code for code in codes if code < column.bins)
-    if column.levels:
-        return (*found, (Among(column.name, tuple(own)),)) if own else tuple(found)
-    bounds = unit_bounds(column, units_of(column))
-    starts = [code for code in own if code - 1 not in codes]
-    for first in starts:
-        last = first
-        while last + 1 in codes and last + 1 < column.bins:
-            last += 1
-        low, high = int(bounds.low[first]), int(bounds.high[last])
-        found.append(_between(column.name, low, high))
-    return tuple(found)
-
-
-def units_of(column: Column) -> Units:
-    """Return the units in which rules compare an integer, number or date column."""
-    if column.kind == "number" and column.decimals is None:
-        return Units(column.name, edges=column.edges)
-    return Units(column.name, decimals=column.decimals or 0)
-
-
-def _between(name: str, low: int, high: int) -> Clause:
-    return (AtMost(((name, 1),), high), AtMost(((name, -1),), -low))

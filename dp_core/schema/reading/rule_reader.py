@@ -28,20 +28,20 @@ from dp_core.errors import nearest
 from dp_core.schema.bin_edges import Scale, read_value, value_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin, scale_of
-from dp_core.schema.reading.column_rule_reader import (
-    Alternatives,
-    checked,
-    compared,
-    joined,
-    of_codes,
-    units_of,
-)
 from dp_core.schema.reading.level_reader import (
     MISSING_WORDS,
     check_public,
     level_names,
     missing_code,
     read_level,
+)
+from dp_core.schema.reading.rule_conditions import (
+    Alternatives,
+    checked,
+    compared,
+    joined,
+    of_codes,
+    units_of,
 )
 from dp_core.schema.rules.column_rules import ColumnRule, Missing
 from dp_core.tables.structural_zeros import Rule, StructuralZeros

@@ -91,7 +91,7 @@ def infer(
                 " out --family, --level, --naive, --weighted and --design."
             )
         return _against(folder, text)
-    from dp_core.analysis.regression.regression_answer import infer as carry_out
+    from dp_core.analysis.regression.regression_inference import infer as carry_out
     from dp_core.bundle.reading import read_bundle
 
     bundle, part = read_bundle(folder), float(stated)

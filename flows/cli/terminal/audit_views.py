@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 
 from dp_core.audit.report import UNITS, unit_name
+from dp_core.display.number_texts import plural
 from dp_core.display.page_text import sentence, table_of
 from flows.answers.audit_answers import AuditAnswer
-from flows.cli.terminal.view_parts import plural
 
 _SHORT = ("1 row added", "1 row replaced", "3 rows added", "3 rows replaced")
 MOST_VIOLATIONS = 20

@@ -8,12 +8,13 @@ from typing import Any, assert_never
 from rich.console import Console
 from rich.markup import escape
 
+from dp_core.display.number_texts import plural
 from dp_core.display.page_text import fact, sentence, table_of
 from dp_core.wall.ledger.receipts import AccountKind
 from flows.answers import ledger_answers as answers
 from flows.answers.amounts import PrivacyAmount
 from flows.answers.forecast_answers import CompositionForecast, Forecast, ImpossibleComposition
-from flows.cli.terminal.view_parts import amount_words, number, path, plural, privacy
+from flows.cli.terminal.view_parts import amount_words, number, path, privacy
 
 MOST_CHARGES = 1000
 """Charges that a terminal shows; `--json`, and a file or a pipe, get all of them."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from dp_core.display.number_texts import plural
 from dp_core.display.page_text import fact, sentence, table_of
 from dp_core.schema.privacy import unit_words
 from dp_core.spec.duration.stage_pace import span
@@ -18,7 +19,6 @@ from flows.cli.terminal.view_parts import (
     number,
     path,
     permanently_spent,
-    plural,
     privacy,
     refusals_so_far,
 )

@@ -82,13 +82,3 @@ def refusals_so_far(account: str, refused: int) -> str:
         f" refused; after {MOST_REFUSED}, a person must allow more. `dp-release schema check SCHEMA"
         " FILE` shows all that does not fit and is not counted."
     )
-
-
-def plural(count: int, word: str) -> str:
-    """Return a count of things.
-
-    >>> plural(1, "entry"), plural(1200, "release")
-    ('1 entry', '1,200 releases')
-    """
-    words = f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
-    return f"{count:,} {word if count == 1 else words}"

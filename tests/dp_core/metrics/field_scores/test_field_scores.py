@@ -29,6 +29,7 @@ from dp_core.metrics.field_scores.principal_components import (
     distribution_distance,
 )
 from dp_core.metrics.field_scores.propensity import propensity_mse, propensity_ratio
+from dp_core.metrics.field_scores.random_records import random_records
 from dp_core.metrics.field_scores.record_matches import (
     apparent_matches,
     record_keys,
@@ -328,6 +329,16 @@ def test_one_column_has_scores_too_and_an_empty_file_none():
     assert found.regression is found.apparent is None
     with pytest.raises(ValueError, match="both files"):
         file_scores(real, Dataset(real.domain, np.empty((1, 0), np.uint16)), numbered(real))
+
+
+def test_a_random_sample_takes_each_record_once_in_its_order():
+    data = dataset(np.arange(50))
+    rng = np.random.default_rng(1)
+
+    found = random_records(data, 20, rng).codes[0]
+    assert found.size == 20
+    assert (np.diff(found.astype(int)) > 0).all()
+    assert random_records(data, 50, rng) is data
 
 
 def test_what_is_asked_without_a_word_follows_a_public_rule():

@@ -1,0 +1,168 @@
+"""Conditions of rules between columns, from what a text or list states.
+
+`column_rule_reader` and `rule_reader` read the words; these functions turn them into alternatives
+of `dp_core.schema.rules.column_rules`, and refuse a rule without effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from math import ceil, floor
+from typing import TypeAlias
+
+from dp_core.documents.node import Node
+from dp_core.schema.bin_edges import value_text
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.dependencies import scale_of
+from dp_core.schema.reading.level_reader import check_public
+from dp_core.schema.rules.column_rules import Among, AtMost, Clause, ColumnRule, Missing, Units
+from dp_core.schema.rules.rule_effect import lacks_effect
+from dp_core.schema.rules.unit_bounds import unit_bounds
+
+_NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+_MOST_CLAUSES = 200
+
+Alternatives: TypeAlias = tuple[Clause, ...]
+"""A condition as alternatives: it is met if all parts of one of them are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A condition that was read: when it is met, when it is broken, and what it states."""
+
+    met: Alternatives
+    broken: Alternatives
+    columns: tuple[str, ...]
+    units: tuple[Units, ...] = ()
+    equality: tuple[tuple[tuple[str, int], ...], int] | None = None
+
+
+def joined(node: Node, parts: Sequence[Alternatives]) -> list[Clause]:
+    """Return the alternatives of conditions that are all met."""
+    number = 1
+    for part in parts:
+        number *= max(len(part), 1)
+    if number > _MOST_CLAUSES:
+        raise node.error("has too many alternatives; write it as several rules.")
+    return [
+        tuple(dict.fromkeys(each for clause in chosen for each in clause))
+        for chosen in product(*parts)
+    ]
+
+
+def compared(
+    node: Node,
+    text: str,
+    columns: Sequence[Column],
+    terms: tuple[tuple[str, int], ...],
+    sign: str,
+    value: Fraction,
+) -> Stated:
+    """Return a comparison of a sum with a constant, in whole units.
+
+    Args:
+        node: Where it is written, for messages.
+        text: The rule, for messages.
+        columns: The columns of the sum.
+        terms: Their names and factors, 1 or -1.
+        sign: The comparison.
+        value: The constant.
+    """
+    units = tuple(units_of(column) for column in columns)
+    decimals = max(each.decimals for each in units)
+    scaled = tuple(
+        (name, factor * 10 ** (decimals - each.decimals))
+        for (name, factor), each in zip(terms, units, strict=True)
+    )
+    value *= 10**decimals
+    names = tuple(name for name, _ in terms)
+    least = AtMost(scaled, ceil(value) - 1).opposite  # at least the value
+    most = AtMost(scaled, floor(value))
+    above, below = most.opposite, least.opposite
+    exact = value.denominator == 1
+    if sign in ("==", "!=") and not exact:
+        raise node.error(
+            f"compares with a number that has more decimals than the columns of `{text}`; correct"
+            " it."
+        )
+    met: dict[str, Alternatives] = {
+        "<": ((below,),),
+        "<=": ((most,),),
+        ">": ((above,),),
+        ">=": ((least,),),
+        "==": ((most, least),),
+        "!=": ((below,), (above,)),
+    }
+    equality = (scaled, int(value)) if sign == "==" and len(terms) > 1 else None
+    return Stated(met[sign], met[_NEGATED[sign]], names, units, equality)
+
+
+def by_bin(node: Node, column: Column, sign: str, value: Fraction) -> Stated:
+    """Return a comparison of a number without `decimals` with a bin edge."""
+    check_public(node, column, "a number without `decimals` has no threshold among them")
+    words = {"<=": "<", ">": ">="}
+    if sign not in ("<", ">="):
+        other = f"write {words[sign]} instead of {sign}" if sign in words else "compare by < or >="
+        raise node.error(
+            f"column {column.name!r} is a number without `decimals`, whose bins contain their lower"
+            f" edge and not their upper one; {other}, or state its decimals."
+        )
+    if value not in column.edges:
+        scale = scale_of(column)
+        below = [edge for edge in column.edges if edge < value]
+        above = [edge for edge in column.edges if edge > value]
+        near = [value_text(edge, scale) for edge in (*below[-1:], *above[:1])]
+        raise node.error(
+            f"needs a bin edge of column {column.name!r} at {value_text(value, scale)}, because it"
+            f" is a number without `decimals`; the nearest edges are {' and '.join(near)}. Or state"
+            " its decimals."
+        )
+    cut = column.edges.index(value)
+    below_it = AtMost(((column.name, 1),), cut - 1)
+    met, broken = ((below_it,),), ((below_it.opposite,),)
+    both = (met, broken) if sign == "<" else (broken, met)
+    return Stated(*both, (column.name,), (units_of(column),))
+
+
+def of_codes(column: Column, codes: set[int]) -> Alternatives:
+    """Return the condition that a column of the domain has one of some codes."""
+    found: list[Clause] = []
+    if column.missing_code in codes:
+        found.append((Missing(column.name, True),))
+    own = sorted(code for code in codes if code < column.bins)
+    if column.levels:
+        return (*found, (Among(column.name, tuple(own)),)) if own else tuple(found)
+    bounds = unit_bounds(column, units_of(column))
+    starts = [code for code in own if code - 1 not in codes]
+    for first in starts:
+        last = first
+        while last + 1 in codes and last + 1 < column.bins:
+            last += 1
+        low, high = int(bounds.low[first]), int(bounds.high[last])
+        found.append(_between(column.name, low, high))
+    return tuple(found)
+
+
+def units_of(column: Column) -> Units:
+    """Return the units in which rules compare an integer, number or date column."""
+    if column.kind == "number" and column.decimals is None:
+        return Units(column.name, edges=column.edges)
+    return Units(column.name, decimals=column.decimals or 0)
+
+
+def _between(name: str, low: int, high: int) -> Clause:
+    return (AtMost(((name, 1),), high), AtMost(((name, -1),), -low))
+
+
+def checked(node: Node, rule: ColumnRule, schema: Schema) -> ColumnRule:
+    """Return a rule that some records of the schema obey and others do not.
+
+    Raises:
+        BadInput: if every record obeys it, or none, or its numbers are too large to be compared.
+    """
+    if problem := lacks_effect(rule, schema):
+        raise node.error(problem)
+    return rule

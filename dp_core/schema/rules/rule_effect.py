@@ -1,0 +1,104 @@
+"""Whether a rule between columns has an effect: some possible records obey it, others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.rules.column_rules import (
+    Among,
+    AtMost,
+    Clause,
+    ColumnRule,
+    Condition,
+    Missing,
+    Units,
+)
+from dp_core.schema.rules.unit_bounds import MOST_UNITS, unit_bounds
+
+
+def lacks_effect(rule: ColumnRule, schema: Schema) -> str:
+    """Return why a rule cannot be used: nothing if some records obey it and others do not.
+
+    Args:
+        rule: The rule.
+        schema: Its schema, with the columns of the rule.
+
+    Returns:
+        The end of a sentence about the rule: every record obeys it, or none, or its numbers are too
+        large to be compared. Empty otherwise.
+    """
+    columns = {name: schema.column(name) for name in rule.columns}
+    bounds = {each.column: _ends(columns[each.column], each) for each in rule.units}
+    for clause in rule.clauses:
+        for condition in clause:
+            if isinstance(condition, AtMost):
+                sizes = [abs(f) * max(map(abs, bounds[name])) for name, f in condition.terms]
+                if max([sum(sizes), abs(condition.bound)]) > MOST_UNITS:
+                    return (
+                        "compares numbers that are too large for their decimals; state fewer"
+                        " decimals, or narrower bounds."
+                    )
+    verdicts = [[_verdict(each, columns, bounds) for each in clause] for clause in rule.clauses]
+    if any(all(verdict is True for verdict in clause) for clause in verdicts):
+        return "no record that the schema allows obeys this rule; correct or remove it."
+    if not any(
+        False not in verdict and not _contradicts(clause, columns)
+        for clause, verdict in zip(rule.clauses, verdicts, strict=True)
+    ):
+        return (
+            "every record that the schema allows obeys this rule, so it says nothing; correct or"
+            " remove it."
+        )
+    return ""
+
+
+def _ends(column: Column, units: Units) -> tuple[int, int]:
+    bounds = unit_bounds(column, units)
+    return int(bounds.low[0]), int(bounds.high[column.bins - 1])
+
+
+def _verdict(
+    condition: Condition, columns: Mapping[str, Column], bounds: Mapping[str, tuple[int, int]]
+) -> bool | None:
+    """Return whether a condition holds for every record (true), for none (false), or neither."""
+    if isinstance(condition, Missing):
+        if columns[condition.column].missing_code is None:
+            return not condition.missing
+        return None
+    if isinstance(condition, Among):
+        column = columns[condition.column]
+        if not condition.codes:
+            return False
+        return True if len(condition.codes) == column.size else None
+    least = sum(factor * bounds[name][factor < 0] for name, factor in condition.terms)
+    most = sum(factor * bounds[name][factor > 0] for name, factor in condition.terms)
+    if least > condition.bound:
+        return False
+    present = all(columns[name].missing_code is None for name, _ in condition.terms)
+    return True if most <= condition.bound and present else None
+
+
+def _contradicts(clause: Clause, columns: Mapping[str, Column]) -> bool:
+    """Return whether conditions of a clause about levels and missing values exclude each other."""
+    left: dict[str, set[int]] = {}
+    for condition in clause:
+        codes: Iterable[int]
+        if isinstance(condition, Among):
+            names, codes = [condition.column], condition.codes
+        elif isinstance(condition, Missing) and condition.missing:
+            names, codes = [condition.column], [columns[condition.column].bins]
+        else:
+            found = (
+                [condition.column]
+                if isinstance(condition, Missing)
+                else [name for name, _ in condition.terms]
+            )
+            for name in found:
+                left.setdefault(name, set(range(columns[name].size)))
+                left[name] &= set(range(columns[name].bins))
+            continue
+        for name in names:
+            left.setdefault(name, set(range(columns[name].size)))
+            left[name] &= set(codes)
+    return not all(left.values())
