@@ -1,6 +1,6 @@
 """How far rules between columns bend the tables of a release, and what they repair.
 
-    python benchmarks/rules.py --rows 10000 --repeats 3
+    python benchmarks/rules.py --rows 10000 --repeats 12
 
 A generated survey (dates that follow each other, a total and its parts, children without work) is
 measured in memory. From the same noisy tables, sets are then made with and without its three rules,

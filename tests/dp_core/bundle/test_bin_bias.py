@@ -42,7 +42,7 @@ def in_set(one, codes, rng):
 
 @pytest.mark.parametrize(
     ("name", "bins", "off"),
-    # The density is taken as linear in each bin, so that wide bins of a curved one are less exact.
+    # The fitted density of a wide bin is less exact.
     [("normal", 20, 0.003), ("normal", 10, 0.02), ("even", 5, 0.003), ("falling", 20, 0.004),
      ("steep", 20, 0.04)],
 )  # fmt: skip
