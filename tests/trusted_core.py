@@ -101,14 +101,14 @@ OUTSIDE = (
     "  [file_check.py](../flows/cli/actions/file_check.py)) reads a data file and shows its rows,",
     "  values and counts on the terminal of a person who may see them. No release imports it, and",
     "  it writes no file.",
-    "- **`dp_core/public_data`** counts frames exactly that the caller declares public. No release",
-    "  imports it.",
-    "- **`dp_core/audit`** counts generated files exactly. No release imports it.",
+    "- **`dp_core/public_data`** computes exact counts of frames that the caller states to be",
+    "  public. No release imports it.",
+    "- **`dp_core/audit`** computes exact counts of generated files. No release imports it.",
     "- **Internal pages**: `utility.html` and the pages that compare a release with its file show",
     "  confidential figures. Files of the list read the data and write the pages; other files",
-    "  format these figures, and compute and draw comparisons. A mistake there can spoil the",
-    "  internal folder only. [Security](security.md#internal-pages) says what keeps the pages",
-    "  there.",
+    "  compute comparisons, draw them and format the figures. A mistake in these files can",
+    "  affect only the internal folder. [Security](security.md#internal-pages) says what keeps",
+    "  the pages there.",
 )
 """Part of the page about files that handle confidential figures and are not in the list."""
 

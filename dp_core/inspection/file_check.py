@@ -5,7 +5,7 @@ validation. It writes nothing, and needs no ledger.
 
 Privacy:
     Nothing leaves the process but what the caller prints for a person who may see the data. So a
-    check is no attempt to use the data, and the ledger does not count it.
+    check is not an attempt on the data, and the ledger does not count it.
 """
 
 from __future__ import annotations

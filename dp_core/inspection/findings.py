@@ -32,7 +32,7 @@ _SAID: tuple[tuple[Severity, str, str], ...] = (
     ("hint", "hint", "hints"),
 )
 _OF_BOUNDS = frozenset(("levels", "out-of-range", "missing-codes"))
-"""Kinds of findings that a level or bound read off the file would seem to fix."""
+"""Kinds of findings that a level or bound taken from the file would seem to fix."""
 
 
 _SINGULAR: Mapping[str, str] = {

@@ -1,7 +1,7 @@
 """What a public file shows about its columns, with round numbers, for the draft of a schema.
 
-Only for a file that somebody declared to be public: levels and bounds read off a confidential file
-would disclose it.
+Only for a file that somebody declared to be public: levels and bounds taken from a confidential
+file would disclose it.
 """
 
 from __future__ import annotations

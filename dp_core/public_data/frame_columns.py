@@ -31,7 +31,8 @@ def frame_columns(frame: pd.DataFrame, schema: Schema) -> pa.Table:
         schema: The schema.
 
     Raises:
-        BadInput: if a name is no text, or a column of the schema is in the index or cannot be read.
+        BadInput: if a name is not a text, or a column of the schema is in the index or cannot be
+            read.
         TypeError: if it is not a pandas frame.
     """
     import pandas as pd
@@ -45,7 +46,7 @@ def frame_columns(frame: pd.DataFrame, schema: Schema) -> pa.Table:
     for name in names:
         if not isinstance(name, str):
             raise BadInput(
-                f"The frame has a column named {name!r}, which is no text; rename it:"
+                f"The frame has a column named {name!r}, which is not a text; rename it:"
                 " frame.columns = [...]."
             )
     for name in schema.reads:
@@ -153,6 +154,6 @@ def _text(value: object, name: str) -> str | None:
     if isinstance(value, datetime.date):
         return value.isoformat()
     raise BadInput(
-        f"Column {name!r} holds values of the type {type(value).__name__}, which cannot be read;"
+        f"Column {name!r} has values of the type {type(value).__name__}, which cannot be read;"
         " convert them to text, numbers, booleans or dates."
     )

@@ -32,7 +32,7 @@ def draft_schema(
     """Return a schema to complete, for a pandas frame or for a CSV or Parquet file.
 
     Only the names of the columns are used, and the types that a frame or a Parquet file states. No
-    value is looked at, because levels and bounds that are read off confidential data disclose them.
+    value is looked at, because levels and bounds taken from confidential data disclose them.
 
     Args:
         data: The frame, or the path of the file.
@@ -72,9 +72,10 @@ def draft_schema(
         if public_data:
             # privacy: a ledger may know the file as confidential, and this room knows no ledger.
             raise BadInput(
-                "draft_schema: public_data=True takes a frame, not a path, because no ledger is"
-                " asked here whether the file is confidential. Type dp-release schema draft"
-                f" {path} --public-data, which asks it; or read the file with pandas."
+                "draft_schema: public_data=True takes a frame, not a path, because this function"
+                " cannot check in the ledger that the file is not confidential. The command"
+                f" dp-release schema draft {path} --public-data checks it. Or read the file with"
+                " pandas."
             )
         return SchemaDraft(_titled(draft_file(path, described), title))
     import pandas as pd

@@ -29,7 +29,7 @@ MOST_CELLS = 10_000
 Figure = Literal["worst_tvd", "mean_tvd", "fit"]
 """Figures that may have a threshold. `worst_tvd`, `mean_tvd`: the largest and the mean upper end of
 the intervals of the charged tables. `fit`: TVD between the sets and the measurements, less the part
-that noise and the drawing of rows explain."""
+that noise and sampling explain."""
 
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 OF_CHARGED: frozenset[Figure] = frozenset({"worst_tvd", "mean_tvd"})
@@ -142,7 +142,7 @@ def public_figures(
     Args:
         set_tvd: TVD between each set and each noisy table that it is fitted to, and each
             interaction, taken as the table that it gives with the set's own margins.
-        expected_tvd: TVD expected from noise and the drawing of rows alone, for each of them.
+        expected_tvd: TVD expected from noise and sampling alone, for each of them.
         tables: Number of noisy tables and interactions.
     """
     to_noisy, expected = mean(list(set_tvd)), mean(list(expected_tvd))

@@ -24,7 +24,7 @@ from dp_core.tables.domain import Clique
 
 Mode = Literal["shared", "split", "noise-aware", "posterior"]
 """`shared`: m sets from one measurement and one model. `split`: m measurements, each at 1/m of the
-budget. `noise-aware`: one measurement, and m models whose spread carries its noise. `posterior`:
+budget. `noise-aware`: one measurement, and m models whose spread includes its noise. `posterior`:
 one measurement, and m draws from the posterior of the exact tables under a learned prior."""
 
 

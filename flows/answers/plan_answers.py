@@ -150,7 +150,7 @@ class PlannedTime(Answer):
 
     Attributes:
         seconds: Seconds of the whole release, from command to bundle.
-        stages: Seconds of each stage; `start` is that of the program and of Prefect.
+        stages: Seconds of each stage; `start` is the start-up of the program and of Prefect.
         processors: Processors that the release may use.
     """
 

@@ -105,8 +105,8 @@ def resume(
     """
     if not isinstance(release, str):
         raise TypeError(
-            f"The release must be its name, a text, not {type(release).__name__}; `run` takes the"
-            " path of a spec."
+            f"`release` must be the name of a release, not {type(release).__name__}; `run` takes"
+            " the path of a spec."
         )
     options = {"dask": dask, "keep_confidential": keep_confidential}
     return _made({"release": release, "stage": stage, "options": options}, quiet=quiet)

@@ -58,8 +58,8 @@ FIGURES: tuple[Figure, ...] = (
     Figure(
         "propensity",
         "pMSE ratio",
-        "propensity mean squared error of a tree of depth 6, over its mean with permuted labels; 1"
-        " if the tree finds chance only",
+        "propensity mean squared error of a tree of depth 6, divided by its mean with permuted"
+        " labels; 1 if the tree finds chance only",
         drawn=False,
     ),
     Figure(
@@ -71,32 +71,32 @@ FIGURES: tuple[Figure, ...] = (
     Figure(
         "components",
         "PCA",
-        "largest distance of Kolmogorov and Smirnov along the file's first five components",
+        "largest Kolmogorov-Smirnov distance along the file's first five components",
         drawn=False,
     ),
     Figure(
         "matched",
         "exact matches",
-        "share of the records that occur once in the file which the method repeats; at most 20,000"
-        " records of each",
+        "of the records that occur once in the file, the share that the method repeats; from at"
+        " most 20,000 records of each file",
         drawn=False,
     ),
     Figure(
         "subgroups",
         "subgroup ratio",
-        "largest error of a level over the smallest, the most unequal column of --by",
+        "largest over smallest error of a column's levels, for the most unequal column of --group",
         drawn=False,
     ),
     Figure(
         "excess",
         "subgroup excess",
-        "largest error of a level of these columns over what drawing alone predicts",
+        "largest error of a level of these columns divided by what sampling alone predicts",
         drawn=False,
     ),
     Figure(
         "membership",
         "membership",
-        "advantage of membership inference by distance, on records no method saw as the control",
+        "advantage of membership inference by distance, with records that no method saw as control",
         drawn=False,
     ),
     Figure(
@@ -119,7 +119,10 @@ FIGURES: tuple[Figure, ...] = (
         " gradient-boosted trees trained on synthetic records",
     ),
     Figure(
-        "svm", "SVM accuracy", "share of right predictions by a linear support vector machine", True
+        "svm",
+        "SVM accuracy",
+        "share of correct predictions by a linear support vector machine",
+        True,
     ),
     Figure(
         "best",

@@ -1,4 +1,4 @@
-"""Page for staff: the true error of the sets in every pair of columns, beside what was promised.
+"""Page for staff: the true error of the sets in every pair of columns, beside the expected error.
 
 The promise is the noise that is expected in the table of a pair, as the public report shows it. The
 page is made of numbers that its caller has; it opens nothing itself.
@@ -49,7 +49,7 @@ class WorstTable:
         name: Its columns.
         mean: TVD between the sets and the file, mean over the sets, percent.
         largest: The same of the worst set.
-        promised: Noise expected, percent; None if it is not known.
+        promised: Expected error due to noise, percent; None if it is not known.
         known: How the pair is known; empty for other tables.
     """
 
@@ -61,7 +61,7 @@ class WorstTable:
 
     @property
     def ratio(self) -> float | None:
-        """Mean error over what was promised; None if nothing was."""
+        """Mean error divided by the expected one; None if that is not known."""
         return self.mean / self.promised if self.promised else None
 
 

@@ -1,7 +1,7 @@
-"""What an analysis by the sample design used, and whether the sets carry the survey's clusters.
+"""What an analysis by the sample design used, and whether the sets reproduce the clusters.
 
 Records of one cluster are alike, which increases the variance of an estimate from the file. The
-sets show this only if the noisy tables hold the clusters together with the outcome and the
+sets show this only if the noisy tables contain the clusters together with the outcome and the
 predictors. If they do not, a design effect that the schema states takes its place.
 """
 

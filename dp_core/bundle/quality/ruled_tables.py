@@ -20,7 +20,7 @@ def ruled_tables(schema: Schema, fits: Sequence[TableFit]) -> dict[str, object] 
 
     Returns:
         `tables`, their number; `mean_tvd_to_noisy`, the mean TVD between a set and a noisy table;
-        and `mean_expected_tvd`, the TVD expected from noise and the drawing of rows alone. The
+        and `mean_expected_tvd`, the TVD expected from noise and sampling alone. The
         means are rounded to 6 digits, and null without such tables.
     """
     if not schema.rules:

@@ -51,7 +51,7 @@ class TableFit:
         half_width: Half-width of the 95 % range of a cell's noise, records.
         set_tvd: For each set it serves, half the L1 distance from the set, as a share of the
             records.
-        expected_tvd: For each of these sets, the TVD expected from noise and the drawing of rows.
+        expected_tvd: For each of these sets, the TVD expected from noise and sampling.
         outside: For each of these sets, the number of cells outside the 95 % range of noise and
             drawing.
         beyond: Whether an interaction was measured instead of the whole table.
@@ -123,7 +123,7 @@ def check_fit(
     """Return the distance of the synthetic sets from each noisy table and interaction.
 
     The counts of a set are scaled to `records` records, so only its shape matters. Even a perfect
-    model differs from the noisy table by the noise and by the (multinomial) drawing of rows. As
+    model differs from the noisy table by the noise and by the (multinomial) sampling of rows. As
     independent errors, noise of mean size a and drawing of variance d give an expected distance of
     sqrt(a^2 + 2 d / pi) in a cell. For a table d is n p (1 - p); for an interaction P c, as above,
     it is n (sum over y of P(x, y)^2 p(y) - (P p)(x)^2).
@@ -244,7 +244,7 @@ def _noisy(item: Compared) -> tuple[NDArray[np.float64] | NDArray[np.int64], int
 def _drawn(
     item: Compared, counts: NDArray[np.int64], rows: int
 ) -> tuple[NDArray[np.float64] | NDArray[np.int64], NDArray[np.float64]]:
-    """Return a set's counterpart of a measurement, and its variance due to the drawing of rows.
+    """Return a set's counterpart of a measurement, and its variance due to the sampling of rows.
 
     Args:
         item: The measurement.

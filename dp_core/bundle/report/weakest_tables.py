@@ -19,7 +19,7 @@ class WeakestTables:
 
     Attributes:
         noisy: Tables with the most noise in a typical cell; none that is fit for use.
-        far: Tables whose distance from the sets exceeds what noise and the drawing of rows explain,
+        far: Tables whose distance from the sets exceeds what noise and sampling explain,
             with the excess in percent of the records.
         more_far: Number of tables missing from `far`.
     """

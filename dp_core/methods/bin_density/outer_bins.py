@@ -26,7 +26,7 @@ class OuterBin:
         column: Name of the column.
         label: Label of the bin.
         times: Width of the bin, in widths of all other bins together.
-        moves: Range in which the mean may lie if the bin holds `PART` of the records, in the
+        moves: Range in which the mean may lie if the bin contains `PART` of the records, in the
             column's unit.
         uniform: Whether the schema makes values uniform within bins.
     """

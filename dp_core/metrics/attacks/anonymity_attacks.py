@@ -99,7 +99,7 @@ def singling_out(
     attempts: int = ATTEMPTS,
     columns: int = SINGLED_BY,
 ) -> AttackResult | None:
-    """Return how often a predicate that one synthetic record meets is met by one member.
+    """Return how often a predicate that only one synthetic record meets is met by only one member.
 
     A predicate takes a synthetic record and some of its columns: equal for a nominal column, at
     least or at most for an ordered one, away from the median. The baseline's predicates have random
@@ -206,8 +206,8 @@ def linkability(
 ) -> AttackResult:
     """Return how often the synthetic file links two halves of a record.
 
-    The attacker has two files with different columns of the same persons. He links two of their
-    records if they share one of their nearest synthetic neighbours. The baseline draws the
+    The attacker has two files with different columns of the same persons. Two of their records are
+    linked if they share one of their nearest synthetic neighbours. The baseline draws the
     neighbours. Giomi et al. (2023), Section 4.2.
 
     Args:

@@ -38,13 +38,13 @@ class AttackAudit:
     """Results of all attacks.
 
     Attributes:
-        members, control: Records that were attacked and records that were not used.
+        members, control: Number of records that were attacked, and of those in the control.
         permitted: Largest advantage of a membership attack that the guarantee permits.
         distance: Membership by distance.
         distance_reference: The same against the members themselves drawn with replacement, which
             protect nobody: what the attack finds where there is something to find.
         shadow: Membership by shadow files; None if it was not asked for.
-        shadow_reference: The same with a resample of the records as the method.
+        shadow_reference: The same if the method is a resample of the records.
         singling: Singling out; None if no predicate is met by one synthetic record.
         linking: Linkability; None for one column.
         inferring: Inference, one for each secret column.

@@ -1,9 +1,10 @@
-"""Membership inference by a shadow model: a classifier that has seen releases with and without.
+"""Membership inference by a shadow model, which learns from files made with and without a target.
 
-The attacker knows the method and has records of the same population. He makes many synthetic files,
-each from a random part of these records that contains each target with probability 1/2, and learns
-how a file looks that was made with the target. He is judged on files that he did not learn from. As
-each file is made with about half of the targets, it serves for all of them.
+The attacker knows the method and has records of the same population. The attacker makes many
+synthetic files, each from a random part of these records that contains each target with probability
+1/2, and learns how files made with a target differ from the others. The attack is judged on files
+from which it did not learn. As each file is made with about half of the targets, it serves for all
+of them.
 
 What the classifier sees of a file, for one target: the number of synthetic records that agree with
 it in single columns, pairs and triples of columns, more for rarer values, and its distance to the

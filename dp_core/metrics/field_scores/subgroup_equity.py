@@ -29,7 +29,7 @@ class LevelError:
         real: Real records.
         synthetic: Synthetic records.
         error: Mean TVD of the other columns within the level; 1 if only one file has the level.
-        expected: The same as predicted by noise and drawing; by drawing alone if no noise is known.
+        expected: The error that noise and sampling predict; sampling alone if no noise is known.
     """
 
     code: int
@@ -40,7 +40,7 @@ class LevelError:
 
     @property
     def ratio(self) -> float | None:
-        """Error over what is predicted; None if nothing is."""
+        """Error divided by the expected one; None if that is 0."""
         return self.error / self.expected if self.expected > 0 else None
 
 
@@ -51,7 +51,7 @@ class Equity:
     Attributes:
         column: The column.
         levels: Levels that a file has, ascending by code.
-        noise: Whether the noise of the release enters what is predicted.
+        noise: Whether the expected errors include the noise of the release.
     """
 
     column: str
@@ -137,7 +137,7 @@ def subgroup_equity(
 def _predicted(
     true: np.ndarray[tuple[int, ...], np.dtype[np.int64]], drawn: int, noise: float
 ) -> float:
-    """Return the TVD that noise and drawing predict within a level.
+    """Return the TVD that noise and sampling predict within a level.
 
     Args:
         true: Real records by level of the other column.

@@ -91,7 +91,7 @@ def _head(
     of = f" for {printable(file)}" if file else ""
     if codebook.public_data:
         yield f"# Draft of a schema{of}. Levels, bounds, decimals and texts for missing were read\n"
-        yield f"# off {printable(codebook.name)}, as public data; numbers are rounded.\n"
+        yield f"# from {printable(codebook.name)}, as public data; numbers are rounded.\n"
     else:
         name = printable(codebook.name)
         yield f"# Draft of a schema{of}. Types, levels, bounds and texts for missing are from\n"

@@ -98,8 +98,9 @@ def read_codebook_table(text: str, name: str) -> Codebook:
             continue
         if len(row) > len(first):
             raise BadInput(
-                f"{name}, line {line}: has {len(row)} fields, the header {len(first)}; write a list"
-                " of levels, or any other cell with a separator in it, in quotation marks."
+                f"Line {line} of {name} has {len(row)} fields, but the header has {len(first)}."
+                " Write a list of levels, or any other cell with a separator in it, in quotation"
+                " marks."
             )
         cells = [cell.strip() for cell in row] + [""] * len(first)
         record = {key: cells[place] for key, place in heading.items()}
@@ -290,7 +291,7 @@ def variable_of(
             f"the codebook's format {shown(cells['format'])} cannot be read; state `format`"
         )
     if decimals and not decimals.isdigit():
-        notes.append(f"the codebook's decimals {shown(decimals)} are no whole number")
+        notes.append(f"the codebook's decimals {shown(decimals)} are not a whole number")
     own = cells["role"].lower()
     role: Role = "id" if own in _IDS or (stated in _IDS and not levels) else ""
     if own in _WEIGHTS or (stated in _WEIGHTS and not role):

@@ -23,11 +23,11 @@ def load_json(text: str, name: str) -> Any:
         return json.loads(text, parse_int=str, parse_float=str)
     except json.JSONDecodeError as error:
         raise BadInput(
-            f"{name}, line {error.lineno}: is not valid JSON ({error.msg}); check commas, quotes"
+            f"Line {error.lineno} of {name} is not valid JSON ({error.msg}). Check commas, quotes"
             " and brackets."
         ) from None
     except RecursionError:
-        raise BadInput(f"{name}: is nested too deeply; name a codebook.") from None
+        raise BadInput(f"{name} is nested too deeply. Give a codebook.") from None
 
 
 def word(value: Any) -> str:

@@ -120,7 +120,7 @@ def parse_xml(raw: bytes, name: str) -> Element:
         raise BadInput(f"{name} has an encoding that is not read. Save it as UTF-8.") from None
     except expat.ExpatError as error:
         raise BadInput(
-            f"{name}, line {error.lineno}: is not valid XML ({expat.ErrorString(error.code)})."
+            f"Line {error.lineno} of {name} is not valid XML ({expat.ErrorString(error.code)})."
             " Export it again."
         ) from None
     return root.children[0]

@@ -15,22 +15,24 @@ def unread_bound(variable: Variable, text: str) -> str:
     """Return why a bound of a column cannot be read, and how to write it if that is clear.
 
     >>> age = Variable(name="age", kind="number")
-    >>> unread_bound(age, "1,2"), unread_bound(age, "1,000,000"), unread_bound(age, "twelve")
-    ('which is no number; write 1.2', 'which is no number; write 1000000', 'which is no number')
+    >>> unread_bound(age, "1,2"), unread_bound(age, "twelve")
+    ('which is not a number; write 1.2', 'which is not a number')
+    >>> unread_bound(age, "1,000,000")
+    'which is not a number; write 1000000'
     >>> unread_bound(Variable(name="born", kind="date"), "01.02.1990")
-    'which is no date; write 1990-02-01'
+    'which is not a date; write 1990-02-01'
     """
     stripped = text.strip()
     if variable.kind == "date":
-        return f"which is no date; write {_day(stripped, variable.format) or 'YYYY-MM-DD'}"
+        return f"which is not a date; write {_day(stripped, variable.format) or 'YYYY-MM-DD'}"
     number = _number(stripped)
     if number is None:
-        return f"which is no {'whole ' * (variable.kind == 'integer')}number"
+        return f"which is not a {'whole ' * (variable.kind == 'integer')}number"
     if variable.kind == "integer" and parse_fraction(number).denominator > 1:
-        return "which is no whole number; write `type: number` if the column has decimals"
+        return "which is not a whole number; write `type: number` if the column has decimals"
     if variable.kind == "integer":
         number = str(parse_fraction(number))
-    return f"which is no {'whole ' * (variable.kind == 'integer')}number; write {number}"
+    return f"which is not a {'whole ' * (variable.kind == 'integer')}number; write {number}"
 
 
 def _day(text: str, form: str) -> str:

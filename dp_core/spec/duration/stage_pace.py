@@ -24,7 +24,7 @@ class Moment:
         stage: Name of the stage.
         done: Expected part of its time that has passed, 0 to 1; if the stage takes longer than
             expected, the part that it last reported.
-        seconds: Seconds since its begin.
+        seconds: Seconds since the stage began.
         left: Expected seconds until its end; None if that is unknown, or if the stage takes longer
             than expected.
     """

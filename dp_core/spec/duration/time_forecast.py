@@ -12,8 +12,8 @@ from dp_core.spec.plan import Plan
 def forecast(plan: Plan, machine: Machine) -> Mapping[str, float] | None:
     """Return the expected seconds of each stage, in the order of the stages.
 
-    The forecast is for a machine that does nothing else. `start` is the time of the program itself
-    and of Prefect. It uses only the plan, so it is public: the number of rows is that of
+    The forecast is for a machine that does nothing else. `start` is the start-up time of the
+    program and of Prefect. It uses only the plan, so it is public: the number of rows is that of
     `rows_about`, and no earlier release counts.
 
     Args:

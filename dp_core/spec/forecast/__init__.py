@@ -1,6 +1,6 @@
-"""The error that a plan promises, before any data are read.
+"""The forecast of the error of a release's sets, before any data are read.
 
-`planned_error` says what known noisy tables leave in a typical file. `theory` takes it, or the
-forecast of `auto`, for each selection method. `calibration` has what theory leaves out, as measured
-by `benchmarks/promises.py`, and `error_forecast` puts both together. Imports the plan.
+`planned_error` gives the error that known noisy tables leave in a typical file. `theory` takes it,
+or the forecast of `auto`, for each selection method. `calibration` has what theory leaves out, as
+measured by `benchmarks/promises.py`, and `error_forecast` combines both. Imports the plan.
 """

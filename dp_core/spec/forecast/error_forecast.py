@@ -1,4 +1,4 @@
-"""The range of errors that a plan promises for its sets."""
+"""The range of errors that a plan forecasts for its sets."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class ErrorForecast:
     """The expected errors of a set: average TVD between its tables and those of the file.
 
     Attributes:
-        two_way: Of all pairs of columns: the least and the largest error that is likely.
-        three_way: The same of all triples.
+        two_way: Smallest and largest likely average over all pairs of columns.
+        three_way: The same over all triples.
     """
 
     two_way: Range
@@ -36,7 +36,7 @@ class ErrorForecast:
 
     @property
     def mostly_noise(self) -> bool:
-        """Whether the middle of the range of pairs is above `MOSTLY_NOISE`."""
+        """Whether the middle of the range `two_way` is above `MOSTLY_NOISE`."""
         return math.sqrt(self.two_way[0] * self.two_way[1]) > MOSTLY_NOISE
 
 

@@ -22,12 +22,12 @@ _UNKNOWN = 1e30  # noise variance of what no table tells, in records squared
 
 @dataclass(frozen=True, slots=True)
 class KnownTable:
-    """A noisy table that will be there.
+    """A noisy table that a release will have.
 
     Attributes:
         clique: Its columns.
         variance: Noise variance of each cell, in records squared.
-        interaction: Whether it tells only the part that its margins do not determine.
+        interaction: Whether it gives only the part that its margins do not determine.
     """
 
     clique: Clique
@@ -40,9 +40,9 @@ def planned_error(
 ) -> Expected:
     """Return the expected error of a set made from these tables.
 
-    A table tells its columns and pairs: the sum of k cells of variance v has the variance k v. What
-    no table tells about a pair is left as error, and so is the part of a pair that shrinkage
-    removes together with its noise (see `residual_balance`).
+    A table determines its columns and pairs, with noise: the sum of k cells of variance v has the
+    variance k v. What no table shows of a pair is left as error, and so is the part of a pair that
+    shrinkage removes together with its noise (see `residual_balance`).
 
     Args:
         domain: All columns.

@@ -23,17 +23,18 @@ Ends = tuple[Expected, Expected]
 
 
 def ends_of(plan: Plan, selection: str) -> Ends | None:
-    """Return the expected error of a set as the measurements of a plan decide it.
+    """Return the expected error of a set due to the measurements of a plan.
 
-    Modes other than `shared` and `split` add to it, and so does what a model leaves out; the
-    calibration has both.
+    Modes other than `shared` and `split` add to it, and so does what a model leaves out. The
+    calibration includes both.
 
     Args:
         plan: Plan of the release, whose schema has `rows_about` and two columns or more.
         selection: Name of the selection method.
 
     Returns:
-        None if the theory does not cover the method.
+        The error at the least and at the largest dependence; None if the theory does not cover the
+        method.
     """
     found = _THEORY.get(selection)
     return found(plan) if found else None

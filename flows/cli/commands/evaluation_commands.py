@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @cli.command("compare")
 @click.argument("specs", nargs=-1, type=PATH, metavar="SPEC...")
-@click.option("--public-data", is_flag=True, help="Declare that the data is public; required.")
-@click.option("--by", metavar="NAME", help="Who declares it public; required.")
-@click.option("--reason", metavar="TEXT", help="Why it is public; required.")
+@click.option("--public-data", is_flag=True, help="Declare the data public; required.")
+@click.option("--by", metavar="NAME", help="Who declares the data public; required.")
+@click.option("--reason", metavar="TEXT", help="Why the data are public; required.")
 @click.option("--out", metavar="DIR", type=PATH, help="Folder for tables and plots.")
 @click.option(
     "--method",
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 @click.option(
     "--group", "groups", multiple=True, metavar="COLUMN", help="Error by level; repeatable."
 )
-@click.option("--attacks", is_flag=True, help="Attack each method; records are held out.")
+@click.option("--attacks", is_flag=True, help="Attack each method; needs held-out records.")
 @click.option("--formula", "formulas", multiple=True, metavar="F", help="Regression; repeatable.")
-@click.option("--hold-out", metavar="SHARE", help="Share of records no method sees; 0.2.")
+@click.option("--hold-out", metavar="SHARE", help="Share of records that no method sees; 0.2.")
 @click.option("--seed", metavar="S", help="Seed of the first run; default: the spec's.")
 @click.option("--jobs", default="1", metavar="N", help="Parallel runs; 1.")
 @click.option("--limit", default="1800", metavar="SECONDS", help="Time limit of a run; 1800.")
@@ -103,8 +103,9 @@ def evaluate(
 ) -> InternalEvaluation:
     """Compare a published release with its file, for staff.
 
-    Shows the scores of NIST's SDNist report, error by subgroup, classifiers, and attacks. Nothing
-    is charged. The result goes to the internal folder of the release, never to the terminal.
+    Computes the scores of NIST's SDNist report, error by subgroup, classifiers and attacks.
+    Nothing is charged. The result goes to the internal folder of the release, never to the
+    terminal.
     """
     from flows.cli.actions.internal_evaluation import evaluate_release
 

@@ -49,8 +49,8 @@ def schema() -> None:
     is_flag=True,
     help="Declare the data public, so that the draft takes levels and bounds from them.",
 )
-@click.option("--by", metavar="NAME", help="Who declares it public; with --public-data.")
-@click.option("--reason", metavar="TEXT", help="Why it is public; with --public-data.")
+@click.option("--by", metavar="NAME", help="Who declares the data public; with --public-data.")
+@click.option("--reason", metavar="TEXT", help="Why the data are public; with --public-data.")
 @click.option("--database", metavar="VARIABLE", help="Environment variable with a database's URL.")
 @answering(_print_draft)
 def schema_draft(

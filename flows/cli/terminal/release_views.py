@@ -251,8 +251,8 @@ def _wanted_tables(console: Console, wanted: Sequence[WantedMargin]) -> None:
     console.print(tables)
     _left_out(console, len(wanted), "wanted tables")
     console.print(
-        "[dim]95 % margin of error of a count from all noisy tables together, in records, at most;"
-        " of ranges and prefixes, that of a typical one.[/dim]"
+        "[dim]95 % margin: the largest margin of error of a count, from all noisy tables together,"
+        " in records; for ranges and prefixes, that of a typical one.[/dim]"
     )
 
 

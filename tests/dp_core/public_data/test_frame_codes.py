@@ -131,9 +131,9 @@ def test_numbers_that_lost_their_zeros_are_recognised():
     [
         (TEXTS.set_index("code"), "reset_index"),
         (TEXTS.rename(columns={"code": 3}), "named 3"),
-        (TEXTS.assign(code=[[1], [2], [], [1]]), "'code' holds values of the type list"),
+        (TEXTS.assign(code=[[1], [2], [], [1]]), "'code' has values of the type list"),
         (TEXTS.assign(age=pd.to_timedelta([1, 2, 3, 4])), "'age' has values of the type timedelta"),
-        (TEXTS.assign(age=pd.cut([1, 2, 3, 4], 2)), "'age' holds values of the type Interval"),
+        (TEXTS.assign(age=pd.cut([1, 2, 3, 4], 2)), "'age' has values of the type Interval"),
         (TEXTS.assign(age=[1 + 2j, 0, 0, 0]), "'age' has values of the type complex"),
         (TEXTS.iloc[:0], "no row"),
         (pd.concat([TEXTS, TEXTS[["age"]]], axis=1), "'age'"),

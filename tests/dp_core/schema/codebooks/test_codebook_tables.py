@@ -117,37 +117,40 @@ def test_a_row_with_more_fields_than_the_header_is_refused_by_its_line(tmp_path)
     with pytest.raises(BadInput) as caught:
         draft_of(tmp_path, 'note,"two\nlines",text,,,,', "sex,Sex,category,1=male, 2=female,,,")
 
-    assert "c.csv, line 4: has 8 fields, the header 7" in caught.value.message
+    assert "Line 4 of c.csv has 8 fields, but the header has 7." in caught.value.message
     assert "min: 0, max: 9" in draft_of(tmp_path, "age,Age,integer,,0,9")  # fewer are blank
 
 
 @pytest.mark.parametrize(
     ("row", "comments"),
     [
-        ('h,H,number,,"1,2",2,', ["min: # the codebook has '1,2', which is no number; write 1.2"]),
+        (
+            'h,H,number,,"1,2",2,',
+            ["min: # the codebook has '1,2', which is not a number; write 1.2"],
+        ),
         (
             'i,I,number,,0,"1,000,000",',
-            ["max: # the codebook has '1,000,000', which is no number; write 1000000"],
+            ["max: # the codebook has '1,000,000', which is not a number; write 1000000"],
         ),
         (
             "a,A,integer,,twelve,1.5,",
             [
-                "min: # the codebook has 'twelve', which is no whole number",
-                "max: # the codebook has '1.5', which is no whole number; write `type: number` if"
-                " the column has decimals",
+                "min: # the codebook has 'twelve', which is not a whole number",
+                "max: # the codebook has '1.5', which is not a whole number; write `type: number`"
+                " if the column has decimals",
             ],
         ),
         (
             "b,B,date,,01.02.1990,01/02/2020,",
             [
-                "min: # the codebook has '01.02.1990', which is no date; write 1990-02-01",
-                "max: # the codebook has '01/02/2020', which is no date; write YYYY-MM-DD",
+                "min: # the codebook has '01.02.1990', which is not a date; write 1990-02-01",
+                "max: # the codebook has '01/02/2020', which is not a date; write YYYY-MM-DD",
             ],
         ),
         (
             "c,C,integer,,0.0,1e2,",
-            ["min: # the codebook has '0.0', which is no whole number; write 0",
-             "max: # the codebook has '1e2', which is no whole number; write 100"],
+            ["min: # the codebook has '0.0', which is not a whole number; write 0",
+             "max: # the codebook has '1e2', which is not a whole number; write 100"],
         ),
         (
             "a,A,integer,,18,12,",
