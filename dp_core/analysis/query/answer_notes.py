@@ -140,8 +140,9 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
     whose = "this interval's width comes" if len(from_bins) == 1 else "these intervals' width comes"
     yield (
         f"{part} % of {whose} from the bins of {column.name}, because the tables do not show where"
-        f" in its bin a value is{_widest(sources, asked, column)}; narrower bins in the schema of a"
-        " later release make the interval narrower."
+        f" in its bin a value is{_widest(sources, asked, column)};"
+        f" {'narrower' if column.choice is None else 'more'} bins in the schema of a later release"
+        " make the interval narrower."
     )
     yield (
         f"The estimate represents each bin by {_stands(column)}. If this is the true mean of every"
@@ -150,7 +151,7 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
 
 
 def _widest(sources: Sources, asked: Asked, column: Column) -> str:
-    """Return a phrase about the bin that widens the intervals most; empty if there is only one.
+    """Return a phrase about the bin that widens the intervals most; empty if only one has records.
 
     Counts below 0 are taken as 0.
     """
@@ -161,11 +162,12 @@ def _widest(sources: Sources, asked: Asked, column: Column) -> str:
         records += np.maximum(counts, 0.0)
     records = records[: column.bins]
     widths = records * (high - low)[: column.bins]
-    if column.bins < 2 or widths.sum() <= 0:
+    if np.count_nonzero(records) < 2 or widths.sum() <= 0:
         return ""
     code = int(np.argmax(widths))
+    held = 100 * records[code] / records.sum()
     return (
         f" ({100 * widths[code] / widths.sum():.0f} % of the bins' part is the bin"
-        f" {column.code_labels()[code]}, which contains {100 * records[code] / records.sum():.2g} %"
+        f" {column.code_labels()[code]}, which contains {held:{'.0f' if held >= 10 else '.2g'}} %"
         " of the records)"
     )

@@ -298,7 +298,8 @@ def _texts(
     scale, sign = (100.0, " %") if unit == "share" else (1.0, "")
     digits = dict.fromkeys(order, decimals(scale * least))
     if WITHOUT_BINS in digits:
-        digits[WITHOUT_BINS] = decimals(float(cell[WITHOUT_BINS]))
+        # A part of the margin, unless it is an error of rounding.
+        digits[WITHOUT_BINS] = decimals(max(float(cell[WITHOUT_BINS]), scale * least / 1000))
     return tuple(f"{float(cell[name]) * scale:,.{digits[name]}f}{sign}" for name in order)
 
 

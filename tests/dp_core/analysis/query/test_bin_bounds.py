@@ -219,7 +219,10 @@ def test_a_sentence_says_how_much_comes_from_bins_and_names_the_worst():
 
     assert said.startswith(("99 % of this interval's", "100 % of this interval's"))
     assert f"{part:.0f} % of the bins' part is the bin 0 to 4999" in said
-    assert f"contains {100 * 2700 / 2920:.2g} % of the records" in said
+    assert f"contains {100 * 2700 / 2920:.0f} % of the records" in said
+    only = ask(CLEAR, "mean of gain where gain < 5000").notes[0]
+    assert "bins' part" not in only
+    assert "where in its bin a value is; narrower bins" in only
     assert "narrower bins in the schema" in said
     by_group = ask(CLEAR, "mean of gain by group where group = b").notes
     widths = COUNTS[1] * (HIGH - LOW)
