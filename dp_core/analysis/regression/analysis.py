@@ -10,7 +10,7 @@ import numpy as np
 from dp_core.analysis.regression.design import Design, Family, make_design
 from dp_core.analysis.regression.fitting import Fit, coefficient_names, fit_sets
 from dp_core.analysis.regression.frames import Frame, levels_of
-from dp_core.inference.combine import IMPUTATIONS, Combined, Rule, combine
+from dp_core.inference.combine import Combined, Rule, combine
 from dp_core.inference.formulas.formula import Formula, check_levels
 from dp_core.schema.definition import Schema
 
@@ -85,7 +85,7 @@ def combine_fits(fits: Sequence[Fit], rule: Rule, *, size_factor: float = 1.0) -
         np.array([fit.coefficients for fit in fits]),
         size_factor * np.array([fit.covariance for fit in fits]),
         rule,
-        complete_df=degrees if rule in IMPUTATIONS and not by_design else None,
+        complete_df=None if by_design else degrees,
         design_df=degrees if by_design else None,
     )
 
