@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
+from dp_core.documents.decimal_commas import pointed
+
 MAX_LENGTH = 100
 """Longest text of a number, as in `typed_text`."""
 _NUMBER_WORDS = (
@@ -38,8 +40,8 @@ def whole_number(text: str) -> str:
     ('write 20000', 'write 100000', 'write 5', 'write 10000')
     >>> whole_number("1.000"), whole_number("0-99")
     ('write 1000, or 1 if the point is a decimal point', 'write one number: min is 0 and max is 99')
-    >>> whole_number("1.0"), whole_number("2.5"), whole_number("many")
-    ('write 1', 'round it', 'write digits only, such as 20000')
+    >>> whole_number("1.0"), whole_number("2.5"), whole_number("0,5"), whole_number("many")
+    ('write 1', 'round it', 'round it', 'write digits only, such as 20000')
     """
     lower = text.strip().lower()
     if len(lower) > MAX_LENGTH:
@@ -57,6 +59,8 @@ def whole_number(text: str) -> str:
             return f"write {value}"
     if ends := _RANGE.fullmatch(lower):
         return f"write one number: min is {ends[1]} and max is {ends[2]}"
+    if re.fullmatch(r"[+-]?[0-9]+,[0-9]+", lower):
+        lower = lower.replace(",", ".")
     if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]*)?(e[+-]?[0-9])?", lower):
         value = Fraction(lower)
         return f"write {value}" if value.denominator == 1 else "round it"
@@ -91,7 +95,7 @@ def listed(text: str) -> str:
     ('[male, female]', '[male]', '{1: male, 2: female}')
     """
     parts = [part.strip() for part in re.split("[;|]" if re.search("[;|]", text) else ",", text)]
-    parts = [part for part in parts if part]
+    parts = [pointed(part) for part in parts if part]
     if pairs := labelled(parts):
         return f"{{{', '.join(f'{code}: {label}' for code, label in pairs.items())}}}"
     return f"[{', '.join(parts)}]"

@@ -201,11 +201,10 @@ class Node:
                 kind = "a single text" if bare else "one key with its value"
                 raise item.error(f"must be {kind}, as in {example}, not {item._shape()}.")
             if key in entries:
-                raise item.error(
-                    f"{shown(key)} is given twice, first on line {entries[key].line}; remove one."
-                    if item.line
-                    else f"{shown(key)} is given twice; remove one."
-                )
+                first = f", first on line {entries[key].line}" if item.line else ""
+                cut = item.line and item.line == entries[key].line and key.isdecimal()
+                mend = ' If a comma is part of a text, put it in quotes: "1,5".' if cut else ""
+                raise item.error(f"{shown(key)} is given twice{first}; remove one.{mend}")
             entries[key] = value
         return entries
 
@@ -250,6 +249,8 @@ class Node:
                     meant = cut_value(str(before.content), pieces, is_list=is_list)
                     part = "" if is_list else f"if {shown(key)} is part of it, "
                     raise before.error(f"a comma inside {{...}} ends a value; {part}{meant}.")
+                if (last := key.rpartition(" ")[2]) in known and last not in entries:
+                    raise place.error(f"a comma is missing before {last!r}; add it.")
                 if key in others:
                     raise place.error(f"there is no key {shown(key)} here; {others[key]}.")
                 raise place.error(f"there is no key {shown(key)} here.{nearest(key, known)}")

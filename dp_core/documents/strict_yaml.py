@@ -14,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from dp_core.documents.decimal_commas import cut_numbers
 from dp_core.documents.node import MAX_DEPTH, Node
 from dp_core.documents.similar_paths import similar_path
 from dp_core.documents.typed_text import printable, shown, utf8_text
@@ -136,7 +137,8 @@ class _Builder:
             return Node(content, self.source, line, key, quoted=bool(event.style))
         if isinstance(event, yaml.SequenceStartEvent):
             return Node(self.items(events, key, depth), self.source, line, key)
-        return Node(self.entries(place, events, depth), self.source, line, key)
+        flow = bool(getattr(event, "flow_style", False))
+        return Node(self.entries(place, events, depth, flow=flow), self.source, line, key)
 
     def items(self, events: Iterator[yaml.Event], key: str, depth: int) -> tuple[Node, ...]:
         items: list[Node] = []
@@ -144,8 +146,12 @@ class _Builder:
             items.append(self.node(event, events, f"{key}[{len(items) + 1}]", None, depth + 1))
         return tuple(items)
 
-    def entries(self, parent: Node, events: Iterator[yaml.Event], depth: int) -> Mapping[str, Node]:
+    def entries(
+        self, parent: Node, events: Iterator[yaml.Event], depth: int, *, flow: bool
+    ) -> Mapping[str, Node]:
         entries: dict[str, Node] = {}
+        typed: list[tuple[str, str | None]] = []
+        twice: BadInput | None = None
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             name = self.node(event, events, parent.key, None, depth + 1)
             if name.content is None:
@@ -157,13 +163,20 @@ class _Builder:
             word = name.content
             if word == "<<" and not getattr(event, "style", None):
                 raise name.error("merge keys (<<) are not accepted; write the keys out.")
-            if word in entries:
-                raise name.error(
+            if word in entries and twice is None:
+                twice = name.error(
                     f"the key {shown(word)} is given twice, first on line {entries[word].line};"
                     " remove one."
                 )
             key = f"{parent.key}.{word}" if parent.key else word
-            entries[word] = self.node(next(events), events, key, name.line, depth + 1)
+            value = self.node(next(events), events, key, name.line, depth + 1)
+            entries.setdefault(word, value)
+            typed.append((word, value.content if isinstance(value.content, str) else None))
+        # `{min: 1,2, max: 2,2}` is read as min, 2, max and again 2, where a 2 has no value.
+        if flow and (meant := cut_numbers(typed, least=1 if twice else 2)):
+            raise parent.error(f"a comma inside {{...}} ends a value; write {meant}.")
+        if twice is not None:
+            raise twice
         return entries
 
 
@@ -209,6 +222,8 @@ def _translated(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput
         hint = "the line has a tab character; use spaces"
     elif re.search(r"[:,\[{]\s*[*&]", here):
         hint = "a text that starts with * or & needs quotes"
+    elif re.search(r"[{\[][^}\]]*;", here):
+        hint = "separate keys and values by commas, not by semicolons"
     return BadInput(f"{source}, line {line}: is not valid YAML ({problem}); {hint}.")
 
 

@@ -96,6 +96,13 @@ def utf8_text(raw: bytes, name: str) -> str:
 def _number_hint(text: str) -> str:
     if re.fullmatch(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?", text):
         return "; write it without thousands separators"
+    if grouped := re.fullmatch(
+        r"([+-]?[0-9]{1,3})((?:\.[0-9]{3}){2,}|\.[0-9]{3}(?=,)|(?:[\s'’_][0-9]{3})+)([.,][0-9]+)?",
+        text,
+    ):
+        whole = grouped[1] + re.sub("[^0-9]", "", grouped[2])
+        rest = (grouped[3] or "").replace(",", ".")
+        return f"; write it without thousands separators, as in {whole}{rest}"
     if re.fullmatch(r"[+-]?[0-9]+,[0-9]+([eE].*)?", text):
         return f"; write a decimal point, as in {text.replace(',', '.')}"
     if found := re.fullmatch(r"([+-]?[0-9]+\.?[0-9]*)\s*%", text):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
+from dp_core.documents.decimal_commas import decimal_list, parted
 from dp_core.documents.likely_meant import labelled
 from dp_core.documents.node import Node, one_of
 from dp_core.documents.typed_text import shown
@@ -113,6 +115,7 @@ def read_column(
     if not name.strip():
         raise node.error("a column name must not be blank.")
     all_keys = (*_COMMON, *_LEVELLED, *_BINNED, "decimals", "format")
+    _check_cut_count(node)
     keys = node.fields(
         all_keys, required=("type",), example=COLUMN_EXAMPLE, lists=_LISTS, others=OTHER_KEYS
     )
@@ -248,6 +251,10 @@ def _read_levels(
     node = keys["levels"]
     if not isinstance(node.content, Mapping | tuple):
         node.items(example=example)  # raises, saying what to write
+    if isinstance(node.content, tuple) and len(node.content) == 1 and not node.content[0].quoted:
+        text = node.content[0].content
+        if isinstance(text, str) and ";" in text.strip(";"):
+            raise node.error(f"separate levels by commas: {parted([text])}.")
     entries = node.ordered_entries(example=example, bare=True)
     pairs = [(text, place, place.text()) for text, place in entries.items()]
     if not pairs:
@@ -288,6 +295,9 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
     )
     if "bins" in keys and isinstance(keys["bins"].content, tuple):
         raise keys["bins"].error("is a number of bins; write a list of edges under `edges`.")
+    _check_bin_count(keys.get("bins"), scale)
+    if "edges" in keys:
+        _check_edges(keys["edges"], scale)
     if "edges" in keys and isinstance(count := keys["edges"].content, str) and count.isdigit():
         raise keys["edges"].error(
             f"is a list of bin edges; for {count} bins of equal width write `bins: {count}`."
@@ -301,6 +311,38 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
             f" {decimals} decimals; allow more decimals or make fewer bins."
         )
     return replace(column, edges=bins.edges, minimum=bins.minimum, maximum=bins.maximum)
+
+
+def _check_edges(node: Node, scale: Scale) -> None:
+    """Refuse edges that decimal commas or semicolons divide in another way than was meant."""
+    if not isinstance(node.content, tuple):
+        return
+    texts = [str(item.content) for item in node.content]
+    if any(";" in text for text in texts):
+        raise node.error(f"separate values by commas: {parted(texts)}.")
+    if scale == "number" and (meant := decimal_list(texts)):
+        raise node.error(f"edges must increase; if these commas are decimal commas, write {meant}.")
+
+
+def _check_cut_count(node: Node) -> None:
+    """Refuse `bins: 0,5` in braces, where the comma ends the value."""
+    entries = node.entries(example=COLUMN_EXAMPLE)
+    for (key, value), (rest, nothing) in pairwise(entries.items()):
+        if key == "bins" and nothing.content is None and rest.isdecimal() and len(rest) != 3:
+            text = f"{value.content},{rest}"
+            _check_bin_count(replace(value, content=text), "number")
+
+
+def _check_bin_count(node: Node | None, scale: Scale) -> None:
+    """Refuse a width for a number of bins."""
+    text = node.content if node is not None else None
+    if node is None or not isinstance(text, str) or scale == "date":
+        return
+    if re.fullmatch(r"[0-9]*[.,][0-9]+", text) and not re.search("[.,]0+$", text):
+        raise node.error(
+            f"{shown(text)} is not a number of bins; write a whole number, or for bins of this"
+            " width their edges under `edges`."
+        )
 
 
 def _density(own: Node | None, column: Column, default: DensityWord) -> DensityWord:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.schema_texts import column, refusal
+from tests.schema_texts import column, read, refusal
 
 AGE = "  age: {type: integer, min: 0, max: 9}\n"
 
@@ -28,6 +28,28 @@ AGE = "  age: {type: integer, min: 0, max: 9}\n"
         ("{type: integer, min: 1.000, max: 9}", "write 1000, or 1 if"),
         ("{type: integer, min: 0, max: 1,000}", "write 1000 without"),
         ("{type: number, min: 0, max: 1,5, bins: 3}", "write 1.5 with a decimal point"),
+        (
+            "{type: number, min: 1,2, max: 2,2, bins: 4}",
+            "write {min: 1.2, max: 2.2} with decimal points",
+        ),
+        (
+            "{type: number, min: -1,25, max: 3,75, bins: 4}",
+            "write {min: -1.25, max: 3.75} with decimal points",
+        ),
+        ("{type: number, min: 1.234,5, max: 9.999,5}", "write {min: 1234.5, max: 9999.5} with"),
+        ("{type: number, min: 0, max: 1,000,000}", "write {max: 1000000} without thousands"),
+        ("{type: number, min: 1,000, max: 2,000}", "write {min: 1000, max: 2000} without"),
+        ("{type: number, min: 0, max: 1,2 bins: 3}", "a comma is missing before 'bins'"),
+        ("{type: number, min: 1,2 max: 2}", "a comma is missing before 'max'"),
+        ("{type: number; min: 0; max: 9}", "by commas, not by semicolons"),
+        ("{type: number, min: 0, max: 9, bins: 0,5}", "'0,5' is not a number of bins"),
+        ("{type: number, min: 0, max: 9, edges: [0,5; 2,5; 9]}", "by commas: [0.5, 2.5, 9]"),
+        ("{type: number, edges: [0,5, 2,5, 10]}", "decimal commas, write [0.5, 2.5, 10]"),
+        ("{type: category, levels: [a; b; c]}", "separate levels by commas: [a, b, c]"),
+        ("{type: ordinal, levels: [1,5, 2,5]}", 'put it in quotes: "1,5"'),
+        ("{type: number, min: 0, max: 1.000.000}", "separators, as in 1000000"),
+        ("{type: number, min: 0, max: 1 000 000}", "separators, as in 1000000"),
+        ("{type: number, min: 0, max: 1'000.5}", "separators, as in 1000.5"),
         ("{type: integer, min: 0, max: 1e3, bins: 3}", "write 1000."),
         ("{type: integer, min: 0, max: 10k, bins: 3}", "write 10000."),
         ("{type: integer, min: 0-99}", "min is 0 and max is 99"),
@@ -48,9 +70,42 @@ AGE = "  age: {type: integer, min: 0, max: 9}\n"
 def test_the_answer_to_a_mistake_in_a_column_says_what_to_write(definition, answer):
     message = refusal(column(definition))
 
-    assert "columns.age" in message
+    assert "columns.age" in message or "not valid YAML" in message
     assert answer in message
     assert "line 4" in message
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (
+            "type: number\n    min: 1,2\n    max: 2,2",
+            "line 6, columns.age.min: '1,2' is not a number",
+        ),
+        (
+            "type: number\n    min: 0\n    max: 2\n    bins: 0,5",
+            "line 8, columns.age.bins: '0,5' is not",
+        ),
+        ("type: number\n    min: 0\n    max: 1.000,50", "separators, as in 1000.50"),
+        ("type: number\n    edges: 0,5; 2,5; 10", "write [0.5, 2.5, 10]"),
+    ],
+)
+def test_decimal_commas_in_block_style_are_answered_at_their_line(keys, answer):
+    assert answer in refusal(column(f"\n    {keys}"))
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "{type: category, levels: {1: male, 2: female}}",
+        '{type: category, levels: ["a; b"]}',
+        "{type: category, levels: [a; b, c]}",
+        "{type: number, min: 0, max: 9, edges: [0, 5, 9]}",
+        "{type: integer, min: 0, max: 9, edges: [0, 5, 7, 10]}",
+    ],
+)
+def test_what_only_resembles_a_decimal_comma_is_read(definition):
+    assert read(column(definition)).columns[0].name == "age"
 
 
 @pytest.mark.parametrize(
