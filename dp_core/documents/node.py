@@ -22,7 +22,7 @@ from dp_core.documents.typed_text import (
     printable,
     shown,
 )
-from dp_core.errors import BadInput, nearest, similar
+from dp_core.errors import BadInput, Fault, nearest, similar
 
 Word = TypeVar("Word", bound=str)
 MAX_DEPTH = 20
@@ -60,7 +60,9 @@ class Node:
 
     def error(self, message: str) -> BadInput:
         """Return the error to raise, with the place in front of the message."""
-        return BadInput(printable(f"{self.where}: {message}"))
+        error = BadInput(printable(f"{self.where}: {message}"))
+        error.faults = (Fault(self.source, self.line, self.key, printable(message)),)
+        return error
 
     def text(self, *, example: str = "") -> str:
         """Return the scalar's text as typed.

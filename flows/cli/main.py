@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from dp_core.errors import ReleaseError
+from dp_core.errors import BadInput, Fault, ReleaseError
 from flows.cli import completion  # noqa: F401 (its command)
 from flows.cli.command_parts import cli
 
@@ -47,11 +47,13 @@ def main() -> None:
     atexit.register(gc.freeze)
     context: dict[str, object] = {}
     row: str | None = None
+    faults: tuple[Fault, ...] = ()
     try:
         cli.main(prog_name="dp-release", standalone_mode=False, obj=context)
         code, message = 0, ""
     except ReleaseError as error:
         code, message, row = error.exit_code, error.message, error.row
+        faults = error.faults if isinstance(error, BadInput) else ()
     except click.exceptions.Exit as error:
         code, message = error.exit_code, ""
     except click.exceptions.NoArgsIsHelpError as error:
@@ -72,7 +74,11 @@ def main() -> None:
         code, message = 2, sentence
     if message:
         if "--json" in sys.argv[1:]:
-            named = {"runbook": row} if row else {}
+            named: dict[str, object] = {"runbook": row} if row else {}
+            if faults:
+                from dp_core.documents.faults import fault_json
+
+                named["faults"] = list(map(fault_json, faults))
             answer = {"error": message, "exit_code": code, **named}
             click.echo(json.dumps(answer, ensure_ascii=False))
         else:

@@ -67,17 +67,16 @@ def _candidates(
 ) -> Iterator[tuple[str, str]]:
     """Yield formulas to try, each with the words that say how it differs."""
     names = _term_names(formula)
-    culprit = None
+    culprit = ""
     if error.column is not None:
         culprit = formula.description.rhs_termlist[design.terms[error.column]].name()
-    if culprit in names and error.column is not None:
-        if (merged := _merged(design.names[error.column], culprit, schema)) is not None:
-            text, level, reference = merged
-            terms = [text if name == culprit else name for name in names]
-            yield (
-                _text(formula, terms),
-                f"which merges {level!r} of {culprit} with {reference!r}",
-            )
+    merged = None
+    if error.column is not None and culprit in names:
+        merged = _merged(design.names[error.column], culprit, schema)
+    if merged is not None:
+        text, level, reference = merged
+        terms = [text if name == culprit else name for name in names]
+        yield _text(formula, terms), f"which merges {level!r} of {culprit} with {reference!r}"
     for name in sorted(names, key=lambda one: one != culprit):
         # An interaction with the term would still separate.
         left = [one for one in names if name not in one.split(":")]
