@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
-from dp_core.documents.node import Node
+from dp_core.documents.node import NOTHING, Node
 from dp_core.errors import BadInput, Fault, similar
 
 MOST_FAULTS = 20
@@ -62,6 +63,42 @@ class Faults:
         if self.found:
             faults = [fault for error in self.found for fault in faults_of(error, self.source)]
             raise as_error(self.source, faults)
+
+
+def top_keys(
+    root: Node,
+    faults: Faults,
+    known: Collection[str],
+    *,
+    required: Collection[str],
+    lists: Collection[str] = (),
+    others: Mapping[str, str] = NOTHING,
+) -> Mapping[str, Node]:
+    """Return the known keys of a document; notes each key that is unknown or missing.
+
+    A missing key is noted only if none is unknown, because the unknown one may be it, misspelt.
+
+    Args:
+        root: The top value, a mapping.
+        faults: Notes the faults.
+        known: The known keys.
+        required: Those that must be there.
+        lists: Keys that take a list; none by default.
+        others: What to write for keys that other programs have; none by default.
+    """
+    entries = root.entries()
+    found = {key: value for key, value in entries.items() if key in known}
+    unknown = [key for key in entries if key not in known]
+    if len({value.line for value in entries.values()}) < len(entries):
+        # On one line, the unknown keys may be pieces of one value.
+        unknown = unknown[:1]
+    for left in unknown:
+        part = {key: value for key, value in entries.items() if key in known or key == left}
+        faults.of(None, replace(root, content=part).fields, known, lists=lists, others=others)
+    if not unknown:
+        for key in required:
+            faults.of(None, root.fields, known, required=(key,))
+    return found
 
 
 def faults_of(error: BadInput, source: str) -> tuple[Fault, ...]:

@@ -251,6 +251,9 @@ class Node:
                     meant = cut_value(str(before.content), pieces, is_list=is_list)
                     part = "" if is_list else f"if {shown(key)} is part of it, "
                     raise before.error(f"a comma inside {{...}} ends a value; {part}{meant}.")
+                first, blank, value_of = key.partition(" ")
+                if blank and value.content is None and first in known and first not in entries:
+                    raise place.error(f"write a colon after the key: `{first}: {value_of}`.")
                 if (last := key.rpartition(" ")[2]) in known and last not in entries:
                     raise place.error(f"a comma is missing before {last!r}; add it.")
                 if key in others:

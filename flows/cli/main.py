@@ -60,7 +60,9 @@ def main() -> None:
         click.echo(error.ctx.get_help(), err=True)
         code, message = 2, ""
     except click.ClickException as error:
-        code, message = 2, _usage(error)
+        from flows.cli.mistyped import usage_fault
+
+        code, message = 2, usage_fault(error)
     except (KeyboardInterrupt, click.Abort) as error:
         code, row = INTERRUPTED, "interrupted"
         # click replaces Ctrl-C by its own exception; the command's is the cause.
@@ -98,15 +100,6 @@ def _forbid_core_files() -> None:
 
         hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
         resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
-
-
-def _usage(error: click.ClickException) -> str:
-    """Return the fault of a command line, and how to get help."""
-    text = error.format_message().rstrip(".")
-    context = getattr(error, "ctx", None)
-    if context is None or text.endswith("?"):
-        return text if text.endswith("?") else f"{text}."
-    return f"{text}; see `{context.command_path} --help`."
 
 
 if __name__ == "__main__":

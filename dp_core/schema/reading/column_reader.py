@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from dp_core.documents.decimal_commas import decimal_list, parted
-from dp_core.documents.likely_meant import labelled
+from dp_core.documents.likely_meant import labelled, whole_range
 from dp_core.documents.node import Node, one_of
 from dp_core.documents.typed_text import shown
 from dp_core.errors import similar
@@ -255,6 +255,11 @@ def _read_levels(
         text = node.content[0].content
         if isinstance(text, str) and ";" in text.strip(";"):
             raise node.error(f"separate levels by commas: {parted([text])}.")
+        if isinstance(text, str) and (numbers := whole_range(text)):
+            raise node.error(
+                f"{shown(text)} is one level; write {numbers}, or put it in quotes if the file has"
+                " this text."
+            )
     entries = node.ordered_entries(example=example, bare=True)
     pairs = [(text, place, place.text()) for text, place in entries.items()]
     if not pairs:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dp_core.documents.faults import Faults, as_error, names_any
+from dp_core.documents.faults import Faults, as_error, names_any, top_keys
 from dp_core.documents.node import Node, from_plain, one_of
 from dp_core.documents.strict_yaml import Document, load
 from dp_core.documents.typed_text import shown
@@ -244,28 +244,21 @@ def _top_keys(root: Node, faults: Faults) -> Mapping[str, Node]:
         raise BadInput(
             f"{root.source}: is a release spec, not a schema; name the file with `columns`."
         )
-    unknown = [key for key in entries if key not in _KEYS]
-    lines = [value.line for value in entries.values()]
-    if len(unknown) < 2 or len(set(lines)) < len(lines):
-        unknown = unknown[:1]
-    for left in unknown or [""]:
-        # One unknown key at a time. A misspelt key is not told again as a missing one.
-        part = {key: value for key, value in entries.items() if key in _KEYS or key == left}
-        faults.of(
-            None,
-            replace(root, content=part).fields,
-            _KEYS,
-            required=() if left else ("version", "title", "columns"),
-            lists=("missing_values", "ignore"),
-            others=_OTHER_KEYS,
-        )
-    if "version" in entries:
-        if str(entries["version"].content).isdecimal():
-            check_version(entries["version"], VERSION)
-        faults.of(None, check_version, entries["version"], VERSION)
-    if "columns" not in entries:
+    keys = top_keys(
+        root,
+        faults,
+        _KEYS,
+        required=("version", "title", "columns"),
+        lists=("missing_values", "ignore"),
+        others=_OTHER_KEYS,
+    )
+    if "version" in keys:
+        faults.of(None, check_version, keys["version"], VERSION)
+        if str(keys["version"].content).isdecimal() and faults.found:
+            check_version(keys["version"], VERSION)
+    if "columns" not in keys:
         faults.stop()
-    return entries
+    return keys
 
 
 def _read_column_rules(
@@ -307,6 +300,8 @@ def _check_weight(keys: Mapping[str, Node], schema: Schema) -> None:
 
 def check_version(node: Node, version: int) -> None:
     """Refuse a file of another format version."""
+    if isinstance(node.content, str) and not node.content[:1].isdigit():
+        raise node.error(f"{shown(node.content)} is not a version; write {version}.")
     if node.integer() != version:
         raise node.error(
             f"must be {version}; this program does not read version {shown(node.text())}."

@@ -144,6 +144,6 @@ def one_formula(folder: Path, words: tuple[str, ...]) -> str:
             "The formula is in several pieces; put it in quotes:"
             ' dp-release infer DIR "income ~ age + sex".'
         )
-    if "~" in str(folder) and not folder.exists() and Path(words[0]).is_dir():
+    if "~" in str(folder) and not folder.exists() and "~" not in words[0]:
         raise BadInput("The folder comes first: dp-release infer DIR FORMULA.")
     return words[0]
