@@ -69,9 +69,13 @@ def translated(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput:
     elif re.search(r"[{\[][^}\]]*;", here):
         hint = "separate keys and values by commas, not by semicolons"
     elif "flow" in (error.context or "") or "flow" in problem or "node content" in problem:
-        opened = lines[begun - 1] if begun <= len(lines) else ""
-        if re.search(r"[\[{,]\s*#|\s#", opened):
-            hint = "a text that starts with # needs quotes"
+        first = min(begun, line - 1)
+        cut = re.compile(r"[\[{][^\]}]*\s#")
+        comments = [
+            at for at, each in enumerate(lines[first - 1 : line], first) if cut.search(each)
+        ]
+        if comments:
+            line, hint = comments[0], "a text that starts with # needs quotes"
         elif begun < line:
             hint = f"what opens on line {begun} is not closed, or a comma is missing"
     elif "could not find expected ':'" in problem:
