@@ -81,15 +81,10 @@ def load_schema(path: Path) -> Schema:
     """Read a schema file.
 
     Raises:
-        BadInput: for any mistake, with its file, line and key and what is expected there. It lists
-            all faults that do not follow from one another, and the empty values, such as a draft
-            has, together.
+        BadInput: for any mistake, with its file, line and key and what is expected there; see
+            `parse_schema`.
     """
-    document = load(path)
-    try:
-        return parse_schema(document)
-    except BadInput as error:
-        raise _with_empty_values(error, document.root) from None
+    return parse_schema(load(path))
 
 
 def _with_empty_values(error: BadInput, root: Node) -> BadInput:
@@ -123,10 +118,20 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
 
     Raises:
         BadInput: for a document, with all faults that do not follow from one another: one for each
-            top-level key, column and rule. For a plain mapping, with the first fault.
+            top-level key, column and rule, and one for all empty values, such as a draft has. For a
+            plain mapping, with the first fault.
     """
-    root = source.root if isinstance(source, Document) else from_plain(source, source="schema")
-    faults = Faults(root.source, each=isinstance(source, Document))
+    if not isinstance(source, Document):
+        return _read(from_plain(source, source="schema"), None, each=False)
+    try:
+        return _read(source.root, source.path.parent, each=True)
+    except BadInput as error:
+        raise _with_empty_values(error, source.root) from None
+
+
+def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
+    """Return the schema of a top value; `each` tells whether all its faults are wanted."""
+    faults = Faults(root.source, each=each)
     keys = _top_keys(root, faults)
     of = faults.of
     missing_values: tuple[str, ...] = ("",)
@@ -144,7 +149,6 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
     if definitions is None or not definitions:
         faults.stop()
         raise keys["columns"].error(f"has no column; add one, such as age: {COLUMN_EXAMPLE}.")
-    folder = source.path.parent if isinstance(source, Document) else None
     roles = {name: of(None, _unread, node) for name, node in definitions.items()}
     identifiers = tuple(name for name, role in roles.items() if role == "id")
     replicates = tuple(name for name, role in roles.items() if role == "replicate_weight")
@@ -300,7 +304,7 @@ def _check_weight(keys: Mapping[str, Node], schema: Schema) -> None:
 
 def check_version(node: Node, version: int) -> None:
     """Refuse a file of another format version."""
-    if isinstance(node.content, str) and not node.content[:1].isdigit():
+    if isinstance(node.content, str) and node.content[:1] in ("v", "V"):
         raise node.error(f"{shown(node.content)} is not a version; write {version}.")
     if node.integer() != version:
         raise node.error(

@@ -149,6 +149,8 @@ def test_empty_values_of_a_draft_are_one_fault_beside_the_others(tmp_path):
     )
     with pytest.raises(BadInput) as caught:
         load_schema(path)
+    with pytest.raises(BadInput, match="Also empty: "):
+        read(path.read_text())
     assert caught.value.message.splitlines() == [
         "draft.yaml has 2 faults:",
         "- line 4, columns.age.type: 'int' is not a type here; write integer.",
