@@ -89,7 +89,8 @@ def top_keys(
     entries = root.entries()
     found = {key: value for key, value in entries.items() if key in known}
     unknown = [key for key in entries if key not in known]
-    if len({value.line for value in entries.values()}) < len(entries):
+    lines = [value.line for value in entries.values() if value.line]
+    if len(set(lines)) < len(lines):
         # On one line, the unknown keys may be pieces of one value.
         unknown = unknown[:1]
     for left in unknown:

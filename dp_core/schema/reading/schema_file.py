@@ -92,7 +92,11 @@ def _with_empty_values(error: BadInput, root: Node) -> BadInput:
     empty = [(one.line, one.key) for one in _empty(root)]
     of_empty = [one for one in error.faults if (one.line, one.key) in empty]
     said = [one for one in of_empty if one.text.startswith("has no value")]
-    others = [f"{key} (line {line})" for line, key in empty if said and key != said[0].key]
+    others = [
+        f"{key} (line {line})" if line else key
+        for line, key in empty
+        if said and key != said[0].key
+    ]
     if not others:
         return error
     more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
@@ -113,20 +117,29 @@ def _empty(node: Node) -> Iterator[Node]:
             yield from _empty(value)
 
 
-def parse_schema(source: Document | Mapping[str, object]) -> Schema:
+def parse_schema(
+    source: Document | Mapping[str, object], *, first_fault: bool | None = None
+) -> Schema:
     """Return the schema of a loaded document, or of a plain mapping such as `Schema.document`.
 
+    Args:
+        source: The document or mapping.
+        first_fault: Whether the first fault is enough; by default for a mapping, which a program
+            has usually written, and not for a document.
+
     Raises:
-        BadInput: for a document, with all faults that do not follow from one another: one for each
-            top-level key, column and rule, and one for all empty values, such as a draft has. For a
-            plain mapping, with the first fault.
+        BadInput: with all faults that do not follow from one another: one for each top-level key,
+            column and rule, and one for all empty values, such as a draft has.
     """
-    if not isinstance(source, Document):
-        return _read(from_plain(source, source="schema"), None, each=False)
+    typed = isinstance(source, Document)
+    root = source.root if isinstance(source, Document) else from_plain(source, source="schema")
+    folder = source.path.parent if isinstance(source, Document) else None
+    if first_fault or (first_fault is None and not typed):
+        return _read(root, folder, each=False)
     try:
-        return _read(source.root, source.path.parent, each=True)
+        return _read(root, folder, each=True)
     except BadInput as error:
-        raise _with_empty_values(error, source.root) from None
+        raise _with_empty_values(error, root) from None
 
 
 def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:

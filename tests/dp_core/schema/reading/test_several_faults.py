@@ -2,9 +2,10 @@
 
 import pytest
 
+from dp_core.analysis.notebook.schemas import read_schema
 from dp_core.documents.faults import MOST_FAULTS, fault_json
 from dp_core.errors import BadInput
-from dp_core.schema.reading.schema_file import load_schema
+from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from tests.schema_texts import read
 
 HEAD = "version: 1\ntitle: t\ncolumns:\n"
@@ -139,6 +140,28 @@ def test_equal_faults_share_a_line_and_long_lists_are_cut():
     lines = caught.value.message.splitlines()
     assert len(lines) == MOST_FAULTS + 2
     assert lines[-1] == "- and 3 more."
+
+
+def test_a_mapping_is_answered_with_all_faults_on_request():
+    mapping = {
+        "version": 1,
+        "titel": "t",
+        "colour": "x",
+        "columns": {"a": {"type": "int"}, "b": {"type": "category", "levels": None}, "c": None},
+    }
+    with pytest.raises(BadInput) as caught:
+        parse_schema(mapping)
+    assert len(caught.value.faults) == 1
+    with pytest.raises(BadInput) as caught:
+        read_schema(mapping)
+    assert [one.key for one in caught.value.faults] == [
+        "",
+        "",
+        "columns.a.type",
+        "columns.b.levels",
+        "columns.c",
+    ]
+    assert "\n- columns.a.type: 'int' is not a type here" in caught.value.message
 
 
 def test_empty_values_of_a_draft_are_one_fault_beside_the_others(tmp_path):
