@@ -59,6 +59,10 @@ def whole_number(text: str) -> str:
         if re.fullmatch(r"[+-]?[0-9]+\.000", lower):
             return f"write {joined}, or {lower[:-4]} if the point is a decimal point"
         return f"write {joined}"
+    if re.match("[\u2010-\u2015\u2212]", lower):
+        return "write a minus sign from the keyboard, -"
+    if re.fullmatch(r"[0-9]+\+", lower):
+        return f"write {lower[:-1]}"
     if scaled := _SCALED.fullmatch(lower):
         value = Fraction(scaled[1]) * _SCALES[scaled[2].lower()]
         if value.denominator == 1:
@@ -104,6 +108,11 @@ def listed(text: str) -> str:
     """
     if counted := whole_range(text):
         return counted
+    text = text.strip()
+    if text[:1] + text[-1:] in ("()", "{}"):
+        text = text[1:-1]
+    if re.fullmatch(r"[0-9.]+(?: +[0-9.]+)+", text):
+        text = ", ".join(text.split())
     parts = [part.strip() for part in re.split("[;|]" if re.search("[;|]", text) else ",", text)]
     parts = [pointed(part) for part in parts if part]
     if pairs := labelled(parts):

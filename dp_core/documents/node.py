@@ -153,6 +153,14 @@ class Node:
         if self.content is None:
             raise self.error(f"has no value; write a list, such as {example}.")
         if isinstance(self.content, str) and example.startswith("["):
+            if re.match(r"-[^\W\d]", self.content):
+                raise self.error("must be a list; write a space after each dash, as in `- a`.")
+            words = self.content.split()
+            if len(words) > 1 and all(word.isalpha() for word in words):
+                raise self.error(
+                    f"must be a list; write [{', '.join(words)}], or [{self.content}] if it is one"
+                    " text."
+                )
             raise self.error(
                 f"must be a list; write {listed(self.content)} instead of {shown(self.content)}."
             )

@@ -64,6 +64,12 @@ def translated(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput:
     begun = error.context_mark.line + 1 if error.context_mark else line
     if "\t" in here:
         hint = "the line has a tab character; use spaces"
+    elif re.search("[\uff1a\uff0c]", here):
+        hint = "write a colon or comma from the keyboard"
+    elif re.search(r"[}\]]\s*,\s*$", here) and "key" in problem:
+        hint = "remove the comma at the end of the line"
+    elif re.search(r":\s*'[^']*'\w", here):
+        hint = "a text with an apostrophe needs double quotes"
     elif re.search(r"[:,\[{]\s*[*&]", here):
         hint = "a text that starts with * or & needs quotes"
     elif re.search(r"[{\[][^}\]]*;", here):
@@ -99,6 +105,8 @@ def _without_colon(line: str) -> str:
         return f"write a space after the colon: `{found[1]}: {found[2]}`"
     if re.fullmatch(r"\w+", typed):
         return f"write a colon after the key: `{typed}:`"
+    if found := re.fullmatch(r"(\w+) +(\S+)", typed):
+        return f"a key needs a colon and a space after it: `{found[1]}: {found[2]}`"
     return ""
 
 

@@ -251,6 +251,8 @@ def _read_levels(
     node = keys["levels"]
     if not isinstance(node.content, Mapping | tuple):
         node.items(example=example)  # raises, saying what to write
+    if isinstance(node.content, Mapping) and _is_set(node.content):
+        raise node.error(f"must be a list; write [{', '.join(node.content)}] in brackets.")
     if isinstance(node.content, tuple) and len(node.content) == 1 and not node.content[0].quoted:
         text = node.content[0].content
         if isinstance(text, str) and ";" in text.strip(";"):
@@ -292,6 +294,8 @@ def _read_levels(
 def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scale) -> Column:
     decimals = None
     if "decimals" in keys:
+        if found := re.fullmatch(r"0?[.,](0*1)", str(keys["decimals"].content)):
+            raise keys["decimals"].error(f"is a number of digits; write {len(found[1])}.")
         decimals = keys["decimals"].integer(minimum=0, maximum=15)
     column = replace(
         column,
@@ -318,6 +322,12 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
     return replace(column, edges=bins.edges, minimum=bins.minimum, maximum=bins.maximum)
 
 
+def _is_set(entries: Mapping[str, Node]) -> bool:
+    """Return whether `{a, b}` was written: keys on one line, and none with a value."""
+    lines = {value.line for value in entries.values()}
+    return len(entries) > 1 and len(lines) == 1 and all(v.content is None for v in entries.values())
+
+
 def _check_edges(node: Node, scale: Scale) -> None:
     """Refuse edges that decimal commas or semicolons divide in another way than was meant."""
     if not isinstance(node.content, tuple):
@@ -333,7 +343,11 @@ def _check_cut_count(node: Node) -> None:
     """Refuse `bins: 0,5` in braces, where the comma ends the value."""
     entries = node.entries(example=COLUMN_EXAMPLE)
     for (key, value), (rest, nothing) in pairwise(entries.items()):
-        if key == "bins" and nothing.content is None and rest.isdecimal() and len(rest) != 3:
+        if key != "bins" or nothing.content is not None:
+            continue
+        if re.fullmatch(r"[0-9]+\s*[-–]\s*[0-9]+", rest):
+            raise value.error("is a number of bins; write the ends of the bins under `edges`.")
+        if rest.isdecimal() and len(rest) != 3:
             text = f"{value.content},{rest}"
             _check_bin_count(replace(value, content=text), "number")
 
