@@ -49,7 +49,8 @@ class Faults:
         except BadInput as error:
             if not self.each:
                 raise
-            self.found.append(error)
+            if error.message not in {one.message for one in self.found}:  # a key may be read twice
+                self.found.append(error)
             return otherwise
 
     def stop(self) -> None:

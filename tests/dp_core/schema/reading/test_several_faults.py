@@ -104,6 +104,12 @@ def test_nothing_is_told_of_columns_that_follow_a_faulty_one():
     assert [key for _, key, _ in found] == ["columns.age.type", "columns.x.type"]
 
 
+def test_a_key_that_is_read_twice_has_one_fault():
+    unit = "  person: {role: id}\nunit: {column: person, max_rows: 2}\n"
+    found = faults(HEAD + GOOD + unit + "ignore: id, name\n")
+    assert [(line, key) for line, key, _ in found] == [(7, "ignore")]
+
+
 def test_a_misspelt_key_is_not_also_missing():
     found = faults("version: 1\ntitel: t\ncolumns:\n" + GOOD)
     assert [text for _, _, text in found] == ["there is no key 'titel' here. Did you mean 'title'?"]
