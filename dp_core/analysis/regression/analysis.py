@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_core.analysis.regression.design import Design, Family, make_design
+from dp_core.analysis.regression.fittable_formula import with_remedy
 from dp_core.analysis.regression.fitting import Fit, coefficient_names, fit_sets
 from dp_core.analysis.regression.frames import Frame, levels_of
+from dp_core.analysis.regression.separation import Separated
 from dp_core.inference.combine import Combined, Rule, combine
 from dp_core.inference.formulas.formula import Formula, check_levels
 from dp_core.schema.definition import Schema
@@ -57,12 +59,16 @@ def analyse(
         size_factor: Factor for W if the sets differ in size from the file; 1 by default.
 
     Raises:
-        BadInput: if the regression has no solution on one of the sets.
+        BadInput: if the regression has no solution on one of the sets; `Separated`, with a formula
+            that has one, if its terms separate the outcomes.
     """
     categories = {column.name: levels_of(column) for column in schema.released if column.levels}
     check_levels(formula, categories)
     design = make_design(formula, frames, schema, family)
-    fits = fit_sets(design)
+    try:
+        fits = fit_sets(design)
+    except Separated as error:
+        raise with_remedy(error, formula, design, frames, schema, family) from None
     return Analysis(formula, design, fits, combine_fits(fits, rule, size_factor=size_factor))
 
 

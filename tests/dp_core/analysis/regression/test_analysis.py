@@ -9,6 +9,7 @@ import pytest
 from dp_core.analysis.regression.analysis import analyse
 from dp_core.analysis.regression.fitting import check_enough, fit_stacked
 from dp_core.analysis.regression.frames import frame_of, levels_of
+from dp_core.analysis.regression.separation import Separated
 from dp_core.errors import BadInput
 from dp_core.inference.combine import combine
 from dp_core.inference.formulas.formula import read_formula
@@ -343,6 +344,62 @@ def test_separation_by_a_number_is_told(gap):
     pay = np.sort(np.random.default_rng(1).normal(size=400))
     made = [table(pay=pay + gap * (pay > 0), smoker=_words("smoker", (pay <= 0).astype(int)))]
     bad("In set 1 pay separates", "smoker ~ pay + age", made, rule="shared")
+
+
+LOW, TURNS = np.repeat([0, 1], 200), np.tile([0, 1], 200)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "family", "fittable", "how"),
+    [
+        (
+            "smoker ~ age + sex",
+            {"sex": _words("sex", LOW)},
+            None,
+            "smoker ~ age",
+            "leaves out sex",
+        ),
+        (
+            "smoker ~ 0 + age * sex + visits",
+            {"sex": _words("sex", LOW)},
+            None,
+            "smoker ~ 0 + age + visits",
+            "leaves out sex, age:sex",
+        ),
+        (
+            "smoker ~ age + health",
+            {"health": _words("health", np.where(LOW, TURNS, np.tile([0, 1, 2, 1], 100)))},
+            None,
+            "smoker ~ age + I(health == 'fair')",
+            "merges 'good' of health with 'poor'",
+        ),
+        (
+            "smoker ~ standardize(pay) + C(sex)",
+            {"pay": np.arange(400.0)},
+            None,
+            "smoker ~ C(sex)",
+            "leaves out standardize(pay)",
+        ),
+        ("smoker ~ pay", {"pay": np.arange(400.0)}, None, "", "pay is the only term"),
+        (
+            "smoker ~ pay + visits",
+            {"pay": np.arange(400.0), "visits": np.arange(400) ** 2 // 160},
+            None,
+            "",
+            "leaving one term out does not help",
+        ),
+    ],
+)
+def test_separation_is_answered_by_a_formula_that_can_be_fitted(
+    text, columns, family, fittable, how
+):
+    made = [table(smoker=_words("smoker", LOW), **columns)]
+    with pytest.raises(Separated) as caught:
+        fit(text, made, rule="shared", family=family)
+    assert caught.value.fittable == fittable
+    assert how in caught.value.message
+    if fittable:
+        assert np.isfinite(fit(fittable, made, rule="shared").fits[0].coefficients).all()
 
 
 def test_a_rare_event_is_no_separation():
