@@ -88,6 +88,9 @@ WORDING: dict[Rule, Wording] = {
 
 BY_DESIGN = "T^2 / (W^2/d + (T - W)^2/(m - 1)), d those of the sample design"
 """Degrees of freedom of every rule if W follows from a sample design."""
+BY_FILE = "T^2 / (W^2/c + (T - W)^2/(m - 1)), c those of the same analysis of the file"
+"""Degrees of freedom of every rule if the analysis of the file has limited ones. Those of `WORDING`
+are for c infinite."""
 
 
 NO_SETS = (

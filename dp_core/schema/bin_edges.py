@@ -74,7 +74,9 @@ def read_limits(column: Node, keys: Mapping[str, Node], scale: Scale) -> tuple[F
             )
     minimum, maximum = (read_value(keys[key], scale) for key in ("min", "max"))
     if minimum > maximum:
-        raise keys["max"].error(f"is smaller than min ({value_text(minimum, scale)}).")
+        raise keys["max"].error(
+            f"is smaller than min ({value_text(minimum, scale)}); correct one of them."
+        )
     if scale == "number" and minimum == maximum:
         raise keys["max"].error("equals min; it must be larger.")
     return minimum, maximum

@@ -114,33 +114,18 @@ def plan_tables(sizes: tuple[int, ...], cliques: tuple[Axes, ...]) -> TablePlan:
         if _cells(sizes, clique) > MOST_CELLS:
             raise ValueError(f"A clique of more than 2**31 cells cannot be counted: {clique}.")
     asked = sorted({tuple(sorted(c)) for c in cliques}, key=lambda c: -_cells(sizes, c))
-    member = np.zeros((len(asked), len(sizes)), dtype=bool)
-    for row, clique in enumerate(asked):
-        member[row, list(clique)] = True
-    # A column with one code adds no cells; the small constant avoids a division by 0.
-    price = np.log2(np.array(sizes, dtype=float)) + 0.01
-    serving = np.full(len(asked), -1)
-    tables: list[Axes] = []
-    for row, clique in enumerate(asked):
-        if serving[row] >= 0:
-            continue
-        held = member[row].copy()
-        cells = _cells(sizes, clique)
-        while True:
-            lacking = (member & ~held).sum(axis=1)
-            served = lacking == 0
-            gain = member[(serving < 0) & (lacking == 1)].sum(axis=0) / price
-            gain[held | (np.array(sizes) * float(cells) > GROUP_CELLS)] = 0
-            best = int(gain.argmax())
-            if gain[best] == 0:
-                break
-            held[best] = True
-            cells *= sizes[best]
-        serving[served & (serving < 0)] = len(tables)
-        tables.append(tuple(int(axis) for axis in np.flatnonzero(held)))
+    axes = np.array([axis for clique in asked for axis in clique], dtype=np.int64)
+    ends = np.cumsum([0, *(len(clique) for clique in asked)])
+    # The cliques of each column, one column after the other.
+    of = np.repeat(np.arange(len(asked)), np.diff(ends))[np.argsort(axes, kind="stable")]
+    starts = np.concatenate(([0], np.cumsum(np.bincount(axes, minlength=len(sizes)))))
+    serving, held, lengths = _share(np.array(sizes, dtype=np.int64), axes, ends, of, starts)
+    tables = tuple(
+        tuple(sorted(table.tolist())) for table in np.split(held, np.cumsum(lengths)[:-1])
+    )
     number = dict(zip(asked, serving.tolist(), strict=True))
     chosen = tuple(number[tuple(sorted(clique))] for clique in cliques)
-    return TablePlan(sizes, cliques, tuple(tables), chosen)
+    return TablePlan(sizes, cliques, tables, chosen)
 
 
 def count_tables(columns: Sequence[NDArray[Any]], plan: TablePlan) -> list[NDArray[np.int64]]:
@@ -237,6 +222,89 @@ def _count_pass(
         counters[begin : begin + size].astype(np.int64)
         for begin, size in zip(offsets[:-1], cells, strict=True)
     ]
+
+
+@nb.njit(nogil=True, cache=True)
+def _share(sizes: Any, axes: Any, ends: Any, of: Any, starts: Any) -> Any:
+    """Combine cliques into tables; see `plan_tables`.
+
+    A table costs as many steps as its columns have cliques that no earlier table serves.
+
+    Args:
+        sizes: Number of codes of each column.
+        axes: Columns of all cliques, one clique after the other, the largest cliques first.
+        ends: Where each clique begins in `axes`, and the end of the last one.
+        of: Cliques of all columns, one column after the other; overwritten.
+        starts: Where each column begins in `of`, and the end of the last one.
+
+    Returns:
+        The table that serves each clique; the columns of all tables, one table after the other;
+        and the number of columns of each table.
+    """
+    # A column with one code adds no cells; the small constant avoids a division by 0.
+    price = np.log2(sizes.astype(np.float64)) + 0.01
+    lengths = np.diff(ends)
+    serving = np.full(lengths.size, -1, np.int64)
+    lacking = lengths.copy()  # number of a clique's columns that the table does not have
+    left = np.zeros(lengths.size, np.int64)  # sum of their numbers: if it is one, that column
+    alone = np.zeros(sizes.size, np.int64)  # unserved cliques of one column
+    for clique in range(lengths.size):
+        left[clique] = axes[ends[clique] : ends[clique + 1]].sum()
+        if lengths[clique] == 1:
+            alone[left[clique]] += 1
+    stops = starts[1:].copy()  # where the unserved cliques of each column end in `of`
+    held = np.zeros(sizes.size, np.bool_)
+    columns = [np.int64(0) for _ in range(0)]
+    tables = [np.int64(0) for _ in range(0)]
+    for first in range(lengths.size):
+        if serving[first] >= 0:
+            continue
+        begin = len(columns)
+        gain = alone.copy()
+        cells = np.int64(1)
+        at, best = ends[first], np.int64(-1)
+        while at < ends[first + 1] or best >= 0:
+            column = best
+            if at < ends[first + 1]:
+                column = axes[at]
+                at += 1
+            held[column] = True
+            columns.append(column)
+            cells *= sizes[column]
+            for place in range(starts[column], stops[column]):
+                clique = of[place]
+                lacking[clique] -= 1
+                left[clique] -= column
+                if lacking[clique] == 1 and serving[clique] < 0:
+                    gain[left[clique]] += 1
+            best = np.int64(-1)
+            most = 0.0
+            for other in range(sizes.size):
+                fits = not held[other] and cells * sizes[other] <= GROUP_CELLS
+                if fits and gain[other] / price[other] > most:
+                    best, most = np.int64(other), gain[other] / price[other]
+        for column in columns[begin:]:
+            for place in range(starts[column], stops[column]):
+                clique = of[place]
+                if lacking[clique] == 0 and serving[clique] < 0:
+                    serving[clique] = len(tables)
+                    if lengths[clique] == 1:
+                        alone[column] -= 1
+        for column in columns[begin:]:
+            held[column] = False
+            kept = starts[column]
+            for place in range(starts[column], stops[column]):
+                clique = of[place]
+                lacking[clique] += 1
+                left[clique] += column
+                if serving[clique] < 0:
+                    of[kept] = clique
+                    kept += 1
+            stops[column] = kept
+        if len(tables) == 0:
+            serving[lengths == 0] = 0  # every table has the number of rows
+        tables.append(np.int64(len(columns) - begin))
+    return serving, np.array(columns, dtype=np.int64), np.array(tables, dtype=np.int64)
 
 
 @nb.njit(nogil=True, cache=True)

@@ -294,6 +294,44 @@ def test_neighbouring_inputs_with_equal_noisy_answers_leave_equal_files(
     assert published & first.keys() == (set() if configuration.name == FAILING else published)
 
 
+def degenerate(rows, relation):
+    """Return files as different as data may be; under replace-one, of as many units."""
+    found = {
+        "equal rows": [rows[3] | {PERSON: row[PERSON]} for row in rows],
+        "missing values": [row | dict.fromkeys(("age", "marital", "income"), "NA") for row in rows],
+        "broken rules": [row | {"age": "99", "marital": "married", "income": "0"} for row in rows],
+    }
+    if relation.neighbours == "add-remove":
+        found["one row"] = rows[:1]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "configuration",
+    some(
+        [each for each in configurations() if each.schema in ("ruled", "private")],
+        lambda configuration: configuration.name == "rules between columns, positions",
+    ),
+    ids=lambda configuration: configuration.name,
+)
+@pytest.mark.usefixtures("frozen")
+def test_no_file_makes_a_stage_fail_or_take_another_path(tmp_path, monkeypatch, configuration):
+    """Not only neighbours: with equal noisy answers, every file of the schema leaves the same."""
+    relation, schema = unit_of(configuration)
+    rows = inhabitants(schema)
+    seen = {}
+    for name, each in {"usual": rows, **degenerate(rows, relation)}.items():
+        place = tmp_path / "place"
+        make(place, each, configuration, relation, schema, monkeypatch)
+        seen[name] = outside(place)
+        place.rename(tmp_path / name)
+    usual = seen.pop("usual")
+    for name, found in seen.items():
+        assert found.keys() == usual.keys(), name
+        assert [file for file in usual if usual[file] != found[file]] == [], name
+
+
 def test_what_the_test_of_the_wall_always_makes_exists():
     kept = [each for each in configurations() if each.name in KINDS]
     assert len(kept) == len(KINDS)

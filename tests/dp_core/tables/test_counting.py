@@ -99,6 +99,44 @@ def test_every_clique_lies_in_its_table():
         assert set(clique) <= set(plan.tables[number])
 
 
+def shared_plainly(sizes, cliques):
+    """Return the tables of the greedy search, found by trying every column and every clique."""
+    asked = sorted(
+        {tuple(sorted(c)) for c in cliques}, key=lambda c: -math.prod(sizes[a] for a in c)
+    )
+    tables = []
+    while lacking := [c for c in asked if not any({*c} <= {*table} for table in tables)]:
+        table = [*lacking[0]]
+        while True:
+            room = counting.GROUP_CELLS // math.prod(sizes[axis] for axis in table)
+            gains = {
+                axis: sum({*c} - {*table} == {axis} for c in lacking) / (np.log2(size) + 0.01)
+                for axis, size in enumerate(sizes)
+                if axis not in table and size <= room
+            }
+            best = max(gains, key=lambda axis: gains[axis], default=None)
+            if best is None or gains[best] == 0:
+                break
+            table.append(best)
+        tables.append(tuple(sorted(table)))
+    return tuple(tables)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_tables_are_those_of_the_plain_greedy_search(seed):
+    rng = np.random.default_rng(seed)
+    number = int(rng.integers(1, 11))
+    sizes = tuple(rng.choice([1, 2, 3, 5, 8, 20, 90, 300], number).tolist())
+    orders = rng.integers(0, min(number, 3) + 1, 20)
+    cliques = {tuple(rng.permutation(number)[:order].tolist()) for order in orders}
+    if seed % 2:
+        cliques.update(itertools.combinations(range(number), 2))
+    cliques = tuple(sorted(cliques))
+    plan = plan_tables(sizes, cliques)
+    assert plan.tables == shared_plainly(sizes, cliques)
+    assert all({*c} <= {*plan.tables[at]} for c, at in zip(cliques, plan.chosen, strict=True))
+
+
 def test_codes_that_are_not_in_the_domain_are_refused_rather_than_written_beside_the_table():
     with pytest.raises(ValueError, match="not below its size"):
         count_codes([np.array([0, 3], np.uint8)], [3], [(0,)])

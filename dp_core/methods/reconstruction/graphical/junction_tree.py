@@ -37,23 +37,29 @@ class JunctionTree:
     @classmethod
     def joined(cls, domain: Domain, cliques: Sequence[Clique]) -> JunctionTree:
         """Return the junction tree of cliques that are known to have one."""
-        left = sorted(cliques, key=domain.axes)
-        order = [left.pop(0)]
+        left = [(clique, set(clique)) for clique in sorted(cliques, key=domain.axes)]
+        shared = [-1] * len(left)  # most columns shared with a clique of the tree
+        order: list[Clique] = []
         while left:
             # Prim's algorithm: a spanning tree with the most shared columns is a junction tree.
-            sets = [set(clique) for clique in order]
-            best = max(left, key=lambda clique: max(len(one.intersection(clique)) for one in sets))
-            left.remove(best)
-            order.append(best)
+            at = max(range(len(left)), key=shared.__getitem__)
+            clique, columns = left.pop(at)
+            shared.pop(at)
+            order.append(clique)
+            shared = [
+                max(most, len(columns & other))
+                for most, (_, other) in zip(shared, left, strict=True)
+            ]
         return cls.ordered(domain, order)
 
     @classmethod
     def ordered(cls, domain: Domain, cliques: Sequence[Clique]) -> JunctionTree:
         """Return the tree of cliques in the order that `joined` returned."""
         parents = [-1]
+        sets = [set(clique) for clique in cliques]
         for place in range(1, len(cliques)):
-            shares = [len(set(cliques[place]) & set(one)) for one in cliques[:place]]
-            parents.append(int(np.argmax(shares)))
+            shares = [len(sets[place] & one) for one in sets[:place]]
+            parents.append(shares.index(max(shares)))
         return cls(domain, tuple(cliques), tuple(parents))
 
     @property
@@ -93,12 +99,18 @@ def tree_cells(domain: Domain, adjacent: NDArray[np.bool_]) -> float:
 def within(domain: Domain, cliques: Iterable[Clique], *, most_cells: float) -> list[Clique]:
     """Return the cliques, in order, that fit together into a tree of at most `most_cells` cells."""
     kept: list[Clique] = []
-    adjacent = adjacency(domain, ())
+    # Every column is in the tree, with or without a clique of its own.
+    adjacent = np.eye(len(domain), dtype=bool)
     for clique in cliques:
-        more = adjacent | adjacency(domain, (clique,))
-        if (more == adjacent).all() or tree_cells(domain, more) <= most_cells:
-            kept.append(clique)
+        axes = np.array(domain.axes(clique), dtype=np.intp)
+        joined = np.ix_(axes, axes)
+        if not adjacent[joined].all():
+            more = adjacent.copy()
+            more[joined] = True
+            if tree_cells(domain, more) > most_cells:
+                continue
             adjacent = more
+        kept.append(clique)
     return kept
 
 

@@ -29,11 +29,29 @@ def eliminate(
 
 
 @numba.njit(nogil=True, cache=True)
+def _price(edges, left, sizes, one):  # type: ignore[no-untyped-def]
+    """Return the cells of a column's clique, and the edges that its elimination adds."""
+    cells = sizes[one]
+    fill = 0.0
+    for two in range(sizes.size):
+        if not (left[two] and two != one and edges[one, two]):
+            continue
+        cells *= sizes[two]
+        for three in range(two + 1, sizes.size):
+            joined = left[three] and three != one and edges[one, three]
+            if joined and not edges[two, three]:
+                fill += 1.0
+    return cells, fill
+
+
+@numba.njit(nogil=True, cache=True)
 def _eliminate(adjacent, sizes, by_fill):  # type: ignore[no-untyped-def]
     columns = sizes.size
     edges = adjacent.copy()
     left = np.ones(columns, dtype=np.bool_)
     cliques = np.zeros((columns, columns), dtype=np.bool_)
+    prices = np.empty((columns, 2))
+    stale = np.ones(columns, dtype=np.bool_)  # the price of a column, since edges changed near it
     found = 0
     total = 0.0
     for _ in range(columns):
@@ -42,18 +60,10 @@ def _eliminate(adjacent, sizes, by_fill):  # type: ignore[no-untyped-def]
         for one in range(columns):
             if not left[one]:
                 continue
-            cells = sizes[one]
-            for two in range(columns):
-                if left[two] and two != one and edges[one, two]:
-                    cells *= sizes[two]
-            fill = 0.0
-            for two in range(columns):
-                if not (left[two] and two != one and edges[one, two]):
-                    continue
-                for three in range(two + 1, columns):
-                    joined = left[three] and three != one and edges[one, three]
-                    if joined and not edges[two, three]:
-                        fill += 1.0
+            if stale[one]:
+                prices[one] = _price(edges, left, sizes, one)
+                stale[one] = False
+            cells, fill = prices[one, 0], prices[one, 1]
             if by_fill:
                 better = fill < best_fill or (fill == best_fill and cells < best_cells)
             else:
@@ -66,10 +76,14 @@ def _eliminate(adjacent, sizes, by_fill):  # type: ignore[no-untyped-def]
             if left[two] and two != best and edges[best, two]:
                 clique[two] = True
         for two in range(columns):
-            if clique[two]:
-                for three in range(columns):
-                    if clique[three] and three != two and two != best and three != best:
-                        edges[two, three] = True
+            if not clique[two] or two == best:
+                continue
+            stale[two] = True
+            for three in range(columns):
+                if best_fill and edges[two, three]:
+                    stale[three] = True
+                if clique[three] and three != two and three != best:
+                    edges[two, three] = True
         left[best] = False
         # A later clique can only be a subset of an earlier one, because columns are eliminated.
         inside = False
