@@ -33,7 +33,8 @@ from tasks.stages import stage_task as stage_module
 from tests.flows.conftest import make_project, plainly, survey
 from tests.full import some
 
-CANARY_TEXT, CANARY_NUMBER = "zqxcanary", "917.31"
+CANARY_TEXT, CANARY_NUMBER = "zqxcanary", "917.3146289"
+"""Of so many digits that times and noisy numbers hold them less than once in a million runs."""
 
 EXCEPTIONS = {
     # The only files outside confidential/ and internal/ that may differ, and why.
@@ -475,7 +476,7 @@ def test_a_wrong_value_is_never_quoted_and_its_count_is_never_given(
     assert column in named
     assert column not in message
     for told in (message, named):
-        assert "917" not in told
+        assert "917" not in told.replace(str(tmp_path), "")
         assert_no_canary(tmp_path, told)
     found = project.ledger().entries(release="town")
     assert [entry.kind for entry in found] == ["reserve", "examine", "input", "verdict", "settle"]
