@@ -26,7 +26,7 @@ def with_remedy(
     schema: Schema,
     family: Family | None,
 ) -> Separated:
-    """Return the error of separation, with a formula that can be fitted to every set if one is found.
+    """Return the error of separation, with a formula that fits every set if one is found.
 
     The first formula leaves out the term that separates most, and the next ones each other term. If
     a level of a category separates, a formula that merges it with the reference level is tried

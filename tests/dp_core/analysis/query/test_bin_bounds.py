@@ -184,7 +184,7 @@ def test_the_interval_covers_wherever_the_values_are():
             without[name] += abs(cells[1].estimate - two) <= cells[1].margin_without_bins
     bound = 6 * math.sqrt(0.95 * 0.05 / repeats)
     assert min(each.min() for each in covered.values()) > (0.95 - bound) * repeats
-    # The margin without bins does not cover, and no end is farther out than the noise needs.
+    # The margin without bins never covers. No end is so far out that it never misses.
     assert without["low"] == without["high"] == 0
     assert covered["low"][:3].max() < repeats
     assert covered["high"][:3].max() < repeats
