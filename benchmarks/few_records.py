@@ -1,4 +1,4 @@
-"""Which degrees of freedom do regressions on sets of a file of few records need?
+"""Which degrees of freedom do regressions on the sets of a small file need?
 
 Usage: python benchmarks/few_records.py [--repeats 4000] [--part one joint records]
 
@@ -10,7 +10,7 @@ The rules are compared in files of 10 to 60 records and from 1 to 6 coefficients
     file      Satterthwaite's sum, which `dp_core.inference` uses
 
 Parts:
-    one      one coefficient: W has c degrees of freedom, noise of r times its variance
+    one      one coefficient: W has c degrees of freedom; noise adds b, a multiple of W
     joint    a joint test of several coefficients of equal noise, at 5 %
     records  least squares on records: y = x b + e. Noise is added to x'y and to the sum of squared
              residuals, and each of five sets is a draw of the file given the noisy sums and x. So W

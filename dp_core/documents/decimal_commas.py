@@ -1,4 +1,4 @@
-"""Numbers with a decimal comma or a thousands separator, which YAML takes for several values.
+"""Numbers with a decimal comma or a thousands separator, which YAML reads as several values.
 
 Each function returns what to write instead, or the empty text if nothing is likely.
 """
@@ -19,11 +19,11 @@ MOST_SEARCHED = 24
 
 
 def cut_numbers(entries: Sequence[tuple[str, str | None]], *, least: int = 1) -> str:
-    """Return how to write the numbers that commas cut in a mapping in braces.
+    """Return how to write the numbers that commas divide in a mapping in braces.
 
     Args:
         entries: Keys and values in their order, with repeated keys; None for no value.
-        least: Fewest numbers that were cut; 1 by default.
+        least: Smallest number of divided numbers for an answer; 1 by default.
 
     >>> cut_numbers([("min", "1"), ("2", None), ("max", "2"), ("2", None)])
     '{min: 1.2, max: 2.2} with decimal points'
@@ -62,7 +62,7 @@ def cut_numbers(entries: Sequence[tuple[str, str | None]], *, least: int = 1) ->
 
 
 def parted(texts: Sequence[str]) -> str:
-    """Return the list that semicolons separate, with decimal points.
+    """Return a list that was separated by semicolons, with commas and decimal points.
 
     Args:
         texts: The items as YAML divides them, at commas.

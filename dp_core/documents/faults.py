@@ -1,4 +1,4 @@
-"""Collects the faults of a document, so that one answer names them all."""
+"""Collects the faults of a document, so that one error lists all of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Faults:
         *arguments: _Arguments.args,
         **options: _Arguments.kwargs,
     ) -> _Result | _Otherwise:
-        """Return what a reader returns, or `otherwise` after noting its fault.
+        """Return what a reader returns; if it raises an error, note it and return `otherwise`.
 
         Raises:
             BadInput: the fault, if only the first is wanted.
@@ -77,13 +77,14 @@ def top_keys(
 ) -> Mapping[str, Node]:
     """Return the known keys of a document; notes each key that is unknown or missing.
 
-    A missing key is noted only if none is unknown, because the unknown one may be it, misspelt.
+    A missing key is noted only if no key is unknown: an unknown key may be the missing one,
+    misspelt.
 
     Args:
         root: The top value, a mapping.
         faults: Notes the faults.
         known: The known keys.
-        required: Those that must be there.
+        required: Keys that must be present.
         lists: Keys that take a list; none by default.
         others: What to write for keys that other programs have; none by default.
     """
@@ -104,12 +105,12 @@ def top_keys(
 
 
 def faults_of(error: BadInput, source: str) -> tuple[Fault, ...]:
-    """Return the faults of an error; one without a place if the error states none."""
+    """Return the faults of an error; a single fault without a place if the error has none."""
     return error.faults or (Fault(source, 0, "", error.message),)
 
 
 def as_error(source: str, faults: Sequence[Fault]) -> BadInput:
-    """Return the error that states some faults, by line; equal faults share an entry.
+    """Return one error that lists faults by line; equal faults share an entry.
 
     Args:
         source: Name of the document.
@@ -132,11 +133,11 @@ def as_error(source: str, faults: Sequence[Fault]) -> BadInput:
 
 
 def fault_json(fault: Fault) -> dict[str, object]:
-    """Return a fault with the keys of a finding: severity, message and fix, and its place.
+    """Return a fault as a finding: severity, message and fix, with its place.
 
-    >>> found = fault_json(Fault("s.yaml", 4, "columns.age", "'a; b' is no type; write integer."))
+    >>> found = fault_json(Fault("s.yaml", 4, "columns.a", "'a; b' is not a type; write integer."))
     >>> found["message"], found["fix"]
-    ("'a; b' is no type.", 'Write integer.')
+    ("'a; b' is not a type.", 'Write integer.')
     """
     hidden = _QUOTED.sub(lambda found: "_" * len(found[0]), fault.text)
     cut = _FIX.search(hidden)
@@ -153,7 +154,7 @@ def fault_json(fault: Fault) -> dict[str, object]:
 
 
 def _entry(alike: list[Fault], source: str) -> str:
-    """Return the text of a fault, with the places of those that are equal to it."""
+    """Return the text of a fault, with the places of the faults that are equal to it."""
     first, *others = alike
     line = f"line {first.line}" if first.line else ""
     file = first.file if first.file != source else ""

@@ -60,7 +60,7 @@ def whole_number(text: str) -> str:
             return f"write {joined}, or {lower[:-4]} if the point is a decimal point"
         return f"write {joined}"
     if re.match("[\u2010-\u2015\u2212]", lower):
-        return "write a minus sign from the keyboard, -"
+        return "write a hyphen (-) as the minus sign"
     if re.fullmatch(r"[0-9]+\+", lower):
         return f"write {lower[:-1]}"
     if scaled := _SCALED.fullmatch(lower):
@@ -121,7 +121,7 @@ def listed(text: str) -> str:
 
 
 def whole_range(text: str) -> str:
-    """Return the list of the whole numbers of a range; nothing for another text or a long range.
+    """Return the list of the whole numbers in a short range; the empty text for any other text.
 
     >>> whole_range("1-5"), whole_range("0 to 2"), whole_range("a-c"), whole_range("2-2")
     ('[1, 2, 3, 4, 5]', '[0, 1, 2]', '', '')

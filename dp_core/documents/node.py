@@ -213,7 +213,9 @@ class Node:
             if key in entries:
                 first = f", first on line {entries[key].line}" if item.line else ""
                 cut = item.line and item.line == entries[key].line and key.isdecimal()
-                mend = ' If a comma is part of a text, put it in quotes: "1,5".' if cut else ""
+                mend = (
+                    ' If a comma is part of a text, put the text in quotes: "1,5".' if cut else ""
+                )
                 raise item.error(f"{shown(key)} is given twice{first}; remove one.{mend}")
             entries[key] = value
         return entries

@@ -44,7 +44,7 @@ def _head(name: str) -> str:
 
 
 def windows_path(text: str) -> str:
-    r"""Return how to write a path of Windows for this machine; nothing for another path.
+    r"""Return how to write a Windows path for this machine; the empty text for another path.
 
     >>> windows_path(r"data\town.csv"), windows_path("data/town.csv")
     ("'data/town.csv'", '')

@@ -117,7 +117,7 @@ def _number_hint(text: str) -> str:
     if re.search(r"nan|inf", text, re.IGNORECASE):
         return "; it must be finite"
     if re.match(r"[\u2010-\u2015\u2212]", text):
-        return "; write a minus sign from the keyboard, -"
+        return "; write a hyphen (-) as the minus sign"
     return "; write one such as 0.5, 1e-9 or 1/3"
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a text that is no YAML: its line, and what to do about it."""
+"""What is wrong with a text that is not valid YAML: its line, and what to do about it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CURLED = re.compile("[“”„‟‘’‚«»](.*)[“”„‟‘’«»]", 
 
 
 def straight(text: str) -> str:
-    """Return a text in straight quotes if typographic ones enclose it; else nothing.
+    """Return a text in straight quotes if typographic ones enclose it; the empty text otherwise.
 
     >>> straight("“male”"), straight("„männlich“"), straight("male")
     ('"male"', '"männlich"', '')
@@ -65,7 +65,7 @@ def translated(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput:
     if "\t" in here:
         hint = "the line has a tab character; use spaces"
     elif re.search("[\uff1a\uff0c]", here):
-        hint = "write a colon or comma from the keyboard"
+        hint = "the line has a full-width colon or comma; write : or ,"
     elif re.search(r"[}\]]\s*,\s*$", here) and "key" in problem:
         hint = "remove the comma at the end of the line"
     elif re.search(r":\s*'[^']*'\w", here):
@@ -83,19 +83,19 @@ def translated(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput:
         if comments:
             line, hint = comments[0], "a text that starts with # needs quotes"
         elif begun < line:
-            hint = f"what opens on line {begun} is not closed, or a comma is missing"
+            hint = f"a bracket that opens on line {begun} is not closed, or a comma is missing"
     elif "could not find expected ':'" in problem:
         hint = _without_colon(here) or hint
     elif "did not find expected key" in problem or "mapping values" in problem:
         hint = _indented(lines, line) or hint
     message = f"is not valid YAML ({problem}); {hint}."
-    told = BadInput(f"{source}, line {line}: {message}")
-    told.faults = (Fault(source, line, "", message),)
-    return told
+    fault = BadInput(f"{source}, line {line}: {message}")
+    fault.faults = (Fault(source, line, "", message),)
+    return fault
 
 
 def _without_colon(line: str) -> str:
-    """Return what to write instead of a line that has no key and colon."""
+    """Return what to write instead of a line without a key and a colon; empty if not known."""
     typed = line.strip()
     if typed.startswith(("//", "--", "/*", "%")):
         return "a comment begins with #"
@@ -111,7 +111,7 @@ def _without_colon(line: str) -> str:
 
 
 def _indented(lines: Sequence[str], line: int) -> str:
-    """Return how far a line and the one above are indented, if that differs."""
+    """Return how far a line and the one above it are indented; the empty text if equally far."""
     above = [
         (number, each)
         for number, each in enumerate(lines[: line - 1], start=1)

@@ -186,8 +186,7 @@ def combine(
             multinomial and Poisson models, whose complete-data reference is the normal
             distribution. Unused by posterior-predictive sets.
         design_df: Degrees of freedom of the sample design, if the variances follow from one: about
-            clusters minus strata. It takes the place of `complete_df`. None (the default) without a
-            design.
+            clusters minus strata. It replaces `complete_df`. None (the default) without a design.
 
     Raises:
         ValueError: if the shapes do not fit, a number is not finite, a variance is negative, or

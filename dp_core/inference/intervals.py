@@ -74,17 +74,16 @@ def degrees_between(within: ArrayLike, inflated: ArrayLike, sets: int) -> Floats
 
 
 def degrees_of_sum(within: ArrayLike, inflated: ArrayLike, sets: int, complete_df: float) -> Floats:
-    """Return the degrees of freedom of W + b if W has limited degrees of freedom itself.
+    """Return the degrees of freedom of W + b if those of W are limited.
 
     Satterthwaite's approximation (1946, Biometrics Bulletin 2), (W + b)^2 / (W^2/c + b^2/(m - 1)):
-    W and b are estimated apart, W from all records of the file, b from the m sets. With c infinite
-    it is `degrees_between`, the rule of Rubin (1987) and Reiter (2003).
+    W and b are estimated separately: W from all records of the file, b from the m sets. For
+    infinite c it equals `degrees_between`, the rule of Rubin (1987) and Reiter (2003).
 
-    For missing values, Barnard and Rubin (1999) multiply c by W/(W + b) first, because a file that
-    misses this part of its information has so much less to estimate W from. Noise is not missing
-    records: c stays the same however large b is. With their rule, degrees of freedom fall to 0 for
-    a large b: with c = 8, m = 5 and b = 12 W, 95 % intervals were 78 times as wide as by this rule
-    (`benchmarks/few_records.py`).
+    For missing values, Barnard and Rubin (1999) first multiply c by about W/(W + b), because less
+    information is left to estimate W from. Noise removes no records, so c stays the same however
+    large b is. By their rule, degrees of freedom fall to 0 for a large b: with c = 8, m = 5 and
+    b = 12 W, 95 % intervals were 78 times as wide as by this rule (`benchmarks/few_records.py`).
 
     Args:
         within: W of each entry.
@@ -109,10 +108,10 @@ def degrees_joint(count: int, ratio: float, sets: int, complete_df: float = np.i
 
     Li, Raghunathan and Rubin (1991, J. Amer. Statist. Assoc. 86); where k (m - 1) is at most 4, the
     form of Rubin (1987, section 3.4). Reiter (2005, J. Statist. Plann. Inference 131) has the same
-    for partially synthetic data. If W has limited degrees of freedom c, then v of these references
-    becomes 1/(1/v + 1/((1 + r)^2 c)), as in `degrees_of_sum`, where W/(W + b) is 1/(1 + r). For
-    missing values there is Reiter (2007, Biometrika 94), with Barnard and Rubin's (1999) argument;
-    with it, tests on small files almost never reject if r is large.
+    for partially synthetic data. If W has c degrees of freedom, v of these papers is replaced by
+    1/(1/v + 1/((1 + r)^2 c)), as in `degrees_of_sum`, where W/(W + b) is 1/(1 + r). Reiter's (2007,
+    Biometrika 94) rule for missing values follows the argument of Barnard and Rubin (1999); by it,
+    tests on small files almost never reject if r is large.
 
     Args:
         count: Number of coefficients, k.

@@ -1,4 +1,4 @@
-"""What a file that is named as CSV contains instead, by its first bytes."""
+"""What a file contains that is not CSV despite its name, by its first bytes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _KINDS = (
     (b"{", "a JSON file", "Convert it to CSV or Parquet."),
 )
 LONGEST_PREAMBLE = 10
-"""Most lines above the header that are noticed."""
+"""Largest number of lines above the header that is noticed."""
 
 
 def other_content(path: Path) -> Finding | None:
-    """Return the finding about a file that is no CSV despite its name; None for any other.
+    """Return the finding about a file that is not CSV despite its name; None for any other.
 
     Args:
         path: A file whose name ends in `.csv` or `.csv.gz`.

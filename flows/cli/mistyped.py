@@ -1,4 +1,4 @@
-"""What a person most likely meant by a command line that cannot be read."""
+"""What a person probably meant by a command line that cannot be read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SPEC_KEYS = {
 }
 """Keys of a spec that other programs have as options, and the section of each."""
 _DASHES = ("\u2013", "\u2014", "\u2212")
-"""What a word processor makes of two hyphens."""
+"""Characters that word processors write in place of two hyphens."""
 
 
 def usage_fault(error: click.ClickException) -> str:

@@ -235,6 +235,6 @@ def _attacks(
     )
     found = audit.to_json()
     if privacy.max_rows > 1:
-        # The store has no persons: both sides may have records of one.
+        # The store does not identify persons: members and control may share one.
         found["of_records_of_persons"] = True
     return found

@@ -181,8 +181,8 @@ def test_what_a_killed_evaluation_read_is_deleted_by_the_next_or_by_the_sweep(co
 
 
 @pytest.mark.usefixtures("quick")
-def test_what_a_process_left_that_was_killed_while_it_deleted_is_deleted(published):
-    """The lock may be the first file that goes."""
+def test_the_rest_of_an_interrupted_deletion_is_deleted(published):
+    """The lock may be the first file that is deleted."""
     left = folder_of(published).confidential / "reading-half"
     left.mkdir(parents=True)
     (left / "evaluated").write_text("codes")

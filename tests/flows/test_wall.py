@@ -295,7 +295,7 @@ def test_neighbouring_inputs_with_equal_noisy_answers_leave_equal_files(
 
 
 def degenerate(rows, relation):
-    """Return files as different as data may be; under replace-one, of as many units."""
+    """Return files as different as data may be; under replace-one, with as many units each."""
     found = {
         "equal rows": [rows[3] | {PERSON: row[PERSON]} for row in rows],
         "missing values": [row | dict.fromkeys(("age", "marital", "income"), "NA") for row in rows],
@@ -317,7 +317,7 @@ def degenerate(rows, relation):
 )
 @pytest.mark.usefixtures("frozen")
 def test_no_file_makes_a_stage_fail_or_take_another_path(tmp_path, monkeypatch, configuration):
-    """Not only neighbours: with equal noisy answers, every file of the schema leaves the same."""
+    """With equal noisy answers, all files of a schema, not only neighbours, leave equal bytes."""
     relation, schema = unit_of(configuration)
     rows = inhabitants(schema)
     seen = {}

@@ -125,7 +125,7 @@ def _stands(column: Column) -> str:
 
 
 def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iterator[str]:
-    """Yield how much of the intervals comes from bins, and what would make it less.
+    """Yield how much of the intervals comes from bins, and what would reduce it.
 
     Args:
         sources: What the question was answered from.
@@ -139,10 +139,10 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
     part = f"{most}" if least == most else f"{least} to {most}"
     whose = "this interval's width comes" if len(from_bins) == 1 else "these intervals' width comes"
     yield (
-        f"{part} % of {whose} from the bins of {column.name}, because the tables do not show where"
-        f" in its bin a value is{_widest(sources, asked, column)};"
-        f" {'narrower' if column.choice is None else 'more'} bins in the schema of a later release"
-        " make the interval narrower."
+        f"{part} % of {whose} from the bins of {column.name}: the tables do not show where in its"
+        f" bin a value is.{_widest(sources, asked, column)}"
+        f" {'Narrower' if column.choice is None else 'More'} bins in the schema of a later release"
+        f" make the {'interval' if len(from_bins) == 1 else 'intervals'} narrower."
     )
     yield (
         f"The estimate represents each bin by {_stands(column)}. If this is the true mean of every"
@@ -151,7 +151,7 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
 
 
 def _widest(sources: Sources, asked: Asked, column: Column) -> str:
-    """Return a phrase about the bin that widens the intervals most; empty if only one has records.
+    """Return a sentence about the bin that widens the intervals most; empty if there is only one.
 
     Counts below 0 are taken as 0.
     """
@@ -167,7 +167,6 @@ def _widest(sources: Sources, asked: Asked, column: Column) -> str:
     code = int(np.argmax(widths))
     held = 100 * records[code] / records.sum()
     return (
-        f" ({100 * widths[code] / widths.sum():.0f} % of the bins' part is the bin"
-        f" {column.code_labels()[code]}, which contains {held:{'.0f' if held >= 10 else '.2g'}} %"
-        " of the records)"
+        f" The bin {column.code_labels()[code]} causes {100 * widths[code] / widths.sum():.0f} % of"
+        f" this part; it contains {held:{'.0f' if held >= 10 else '.2g'}} % of the records."
     )

@@ -12,7 +12,7 @@ smallest possible answer begins, and ends where that of the largest possible ans
 is wrong with a probability of at most (1 - level)/2, so the interval contains the file's value with
 at least the stated probability, wherever the values are (Horowitz & Manski 2000, J. Amer. Statist.
 Assoc. 95). The shorter interval of Imbens & Manski (2004, Econometrica 72) requires that the
-distance of the bounds is known almost without error, but it follows from noisy counts here.
+distance of the bounds is known almost without error. Here this distance follows from noisy counts.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class QueryResult:
         cells: One answer for each group, in the order of the levels.
         level: Confidence level of the intervals.
         sampling: Whether they include the sampling error of the file.
-        in_bins: Whether they include the error of bins: a mean or total over bins of several
-            values.
+        in_bins: Whether they include the error of bins, as for a mean or total over bins of
+            several values.
         notes: What the reader must know, in sentences.
         undetermined: Why there is no answer; None if there is one.
     """
@@ -154,7 +154,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     margins = np.full(values.shape, np.nan)
     if asked.in_bins:
         margins = (highs - lows) / 2
-        # By noise, an estimate may be outside even these bounds.
+        # Because of noise, an estimate may lie outside these ends.
         lows = np.minimum(work.answer(parts[1])[1], values)
         highs = np.maximum(work.answer(parts[2])[2], values)
     ends = (values.ravel(), lows.ravel(), highs.ravel(), margins.ravel())
@@ -183,8 +183,8 @@ def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Pa
 
     Args:
         asked: The question on the measured columns.
-        values: Of a mean or total: the value of each code in the first term, and in the second. The
-            mean value of each bin by default.
+        values: For a mean or total: the value of each code in the first term, and in the second.
+            Defaults to the mean value of each bin.
     """
     question = asked.question
     groups = question.between or ((),)

@@ -34,7 +34,7 @@ _COVERS = {
     (False, True): "noise and bins",
     (True, True): "noise, sampling and bins",
 }
-"""What intervals cover, by whether they cover sampling, and bins."""
+"""What intervals cover, by whether they cover sampling and bins."""
 MOST_SHOWN = 60
 """Most answers that an answer prints."""
 
@@ -48,8 +48,8 @@ class QueryAnswer(Printed, Answer):
         measure: `count`, `share`, `mean`, `total` or `ratio`; of a difference, that of its groups.
         unit: Unit of the numbers: `records`, `share` (1 is all), `ratio`, `date` (with margins in
             days), `days` or the name of a column, whose unit it is.
-        covers: What the intervals cover: `noise`, `noise and sampling`, and of a mean or total over
-            bins of several values `noise and bins` or `noise, sampling and bins`.
+        covers: What the intervals cover: `noise` or `noise and sampling`; for a mean or total over
+            bins of several values, `noise and bins` or `noise, sampling and bins`.
         determined: Whether the published tables determine the answer.
         labels: Label of each level that occurs in the cells, by column and text of the file.
         cells: One object for each group: the text of the file of each column's level (or the label
@@ -97,12 +97,11 @@ class QueryAnswer(Printed, Answer):
     def frame(self) -> pd.DataFrame:
         """The estimates: one row for each group.
 
-        A column of the file is a categorical of the labels that the synthetic sets have, and
-        `estimate`, `margin`, `low` and `high` are numbers, NaN where they are not determined, and
-        so is `margin_without_bins` if the intervals cover bins. The
-        mean of a date and its interval are dates, with margins in days. A column of the file
-        with one of these names is called `column NAME`. The frame is empty if the tables do not
-        determine the answer.
+        A column of the file is a categorical of the labels that the synthetic sets have.
+        `estimate`, `margin`, `low` and `high` are numbers, NaN where they are not determined. If
+        the intervals cover bins, so is `margin_without_bins`. The mean of a date and its interval
+        are dates, with margins in days. A column of the file with one of these names is called
+        `column NAME`. The frame is empty if the tables do not determine the answer.
         """
         import pandas as pd
 
@@ -298,7 +297,7 @@ def _texts(
     scale, sign = (100.0, " %") if unit == "share" else (1.0, "")
     digits = dict.fromkeys(order, decimals(scale * least))
     if WITHOUT_BINS in digits:
-        # A part of the margin, unless it is an error of rounding.
+        # A margin of 0, or of a rounding error only, does not add decimals.
         digits[WITHOUT_BINS] = decimals(max(float(cell[WITHOUT_BINS]), scale * least / 1000))
     return tuple(f"{float(cell[name]) * scale:,.{digits[name]}f}{sign}" for name in order)
 

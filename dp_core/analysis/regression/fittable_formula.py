@@ -26,10 +26,11 @@ def with_remedy(
     schema: Schema,
     family: Family | None,
 ) -> Separated:
-    """Return the error of separation with a formula that can be fitted to every set, if there is.
+    """Return the error of separation, with a formula that fits every set if one is found.
 
-    The term that separates most is left out first, then the others one by one. If one level of a
-    category separates, it is merged with the reference level before the category is left out.
+    The first formula leaves out the term that separates most, and the next ones each other term. If
+    a level of a category separates, a formula that merges it with the reference level is tried
+    before all others.
 
     Args:
         error: The error of the fit.
@@ -49,23 +50,27 @@ def with_remedy(
             fit_sets(make_design(read, frames, schema, family))
         except BadInput:
             continue
-        return _told(error, f"The formula {text!r}, {change}, can be fitted.", text)
+        return _extended(error, f"The formula {text!r}, {change}, can be fitted.", text)
     names = _term_names(formula)
-    only = len(names) == 1
-    advice = f"{names[0]} is the only term" if only else "leaving one term out does not help"
-    return _told(error, f"No formula is suggested, because {advice}.", "")
+    if len(names) == 1:
+        why = f"{names[0]} is the only term"
+    elif trials > MOST_TRIALS:
+        why = f"none of the {MOST_TRIALS} that were tried can be fitted"
+    else:
+        why = "leaving out one term does not help"
+    return _extended(error, f"No formula is suggested, because {why}.", "")
 
 
-def _told(error: Separated, sentence: str, text: str) -> Separated:
-    told = Separated(f"{error.message} {sentence}")
-    told.column, told.fittable = error.column, text
-    return told
+def _extended(error: Separated, sentence: str, text: str) -> Separated:
+    extended = Separated(f"{error.message} {sentence}")
+    extended.column, extended.fittable = error.column, text
+    return extended
 
 
 def _candidates(
     error: Separated, formula: Formula, design: Design, schema: Schema
 ) -> Iterator[tuple[str, str]]:
-    """Yield formulas to try, each with the words that say how it differs."""
+    """Yield formulas to try, each with words for how it differs."""
     names = _term_names(formula)
     culprit = ""
     if error.column is not None:
@@ -86,7 +91,7 @@ def _candidates(
 
 
 def _merged(column: str, term: str, schema: Schema) -> tuple[str, str, str] | None:
-    """Return indicators of the levels that do not separate, that level, and the reference."""
+    """Return indicators of the other levels, the level that separates, and the reference level."""
     if term not in schema.names or not schema.column(term).levels or not term.isidentifier():
         return None
     levels = levels_of(schema.column(term))

@@ -1,4 +1,4 @@
-"""The error of a regression without a finite estimate, because its terms separate the outcomes."""
+"""The error of a regression whose terms separate the outcomes, so that an estimate is infinite."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Separated(BadInput):
 
 
 def separated(where: str, outcome: str, name: str, column: int | None) -> Separated:
-    """Return the error of a set.
+    """Return the error for one set.
 
     Args:
         where: Name of the set.

@@ -295,7 +295,9 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
     decimals = None
     if "decimals" in keys:
         if found := re.fullmatch(r"0?[.,](0*1)", str(keys["decimals"].content)):
-            raise keys["decimals"].error(f"is a number of digits; write {len(found[1])}.")
+            raise keys["decimals"].error(
+                f"is a number of digits after the decimal point; write {len(found[1])}."
+            )
         decimals = keys["decimals"].integer(minimum=0, maximum=15)
     column = replace(
         column,
@@ -329,7 +331,7 @@ def _is_set(entries: Mapping[str, Node]) -> bool:
 
 
 def _check_edges(node: Node, scale: Scale) -> None:
-    """Refuse edges that decimal commas or semicolons divide in another way than was meant."""
+    """Refuse edges that decimal commas or semicolons divide in the wrong places."""
     if not isinstance(node.content, tuple):
         return
     texts = [str(item.content) for item in node.content]
@@ -346,21 +348,21 @@ def _check_cut_count(node: Node) -> None:
         if key != "bins" or nothing.content is not None:
             continue
         if re.fullmatch(r"[0-9]+\s*[-–]\s*[0-9]+", rest):
-            raise value.error("is a number of bins; write the ends of the bins under `edges`.")
+            raise value.error("is a number of bins; write a list of edges under `edges`.")
         if rest.isdecimal() and len(rest) != 3:
             text = f"{value.content},{rest}"
             _check_bin_count(replace(value, content=text), "number")
 
 
 def _check_bin_count(node: Node | None, scale: Scale) -> None:
-    """Refuse a width for a number of bins."""
+    """Refuse a decimal number, probably the width of a bin, as the number of bins."""
     text = node.content if node is not None else None
     if node is None or not isinstance(text, str) or scale == "date":
         return
     if re.fullmatch(r"[0-9]*[.,][0-9]+", text) and not re.search("[.,]0+$", text):
         raise node.error(
-            f"{shown(text)} is not a number of bins; write a whole number, or for bins of this"
-            " width their edges under `edges`."
+            f"{shown(text)} is not a number of bins; write a whole number, or a list of edges under"
+            " `edges`."
         )
 
 

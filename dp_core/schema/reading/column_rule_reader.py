@@ -137,7 +137,7 @@ class _Reader:
                 )
             if not when and self._rest.startswith(("=>", "->", "⇒", "→", "implies ")):
                 raise self._node.error(
-                    "an implication is written with words: `if status == child then income is"
+                    "write an implication in words, such as `if status == child then income is"
                     " missing`."
                 )
             sign = next((sign for sign in _SIGNS if self._rest.startswith(sign)), None)

@@ -81,7 +81,7 @@ def load_schema(path: Path) -> Schema:
     """Read a schema file.
 
     Raises:
-        BadInput: for any mistake, with its file, line and key and what is expected there; see
+        BadInput: for any fault, with its file, line and key, and what is expected there; see
             `parse_schema`.
     """
     return parse_schema(load(path))
@@ -124,12 +124,13 @@ def parse_schema(
 
     Args:
         source: The document or mapping.
-        first_fault: Whether the first fault is enough; by default for a mapping, which a program
-            has usually written, and not for a document.
+        first_fault: Whether to report the first fault only. By default true for a mapping, which
+            a program has usually written, and false for a document.
 
     Raises:
-        BadInput: with all faults that do not follow from one another: one for each top-level key,
-            column and rule, and one for all empty values, such as a draft has.
+        BadInput: with all faults that do not follow from another one: at most one for each
+            top-level key, column, rule and expectation, and one for all empty values, such as a
+            draft has.
     """
     typed = isinstance(source, Document)
     root = source.root if isinstance(source, Document) else from_plain(source, source="schema")
@@ -143,7 +144,7 @@ def parse_schema(
 
 
 def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
-    """Return the schema of a top value; `each` tells whether all its faults are wanted."""
+    """Return the schema of a top value; `each` is whether to collect all its faults."""
     faults = Faults(root.source, each=each)
     keys = _top_keys(root, faults)
     of = faults.of
@@ -187,7 +188,7 @@ def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
         *of((), _read_ignore, keys.get("ignore"), definitions),
         *(name for name in identifiers if name != unit.column),
     )
-    # Columns of which nothing else is said than that they are faulty.
+    # Faulty columns: nothing that names them is judged.
     bad = {name for name, role in roles.items() if role is None}
     bad |= {name for name, column in read.items() if column is None}
     dependents = _read_dependents(
@@ -253,7 +254,7 @@ def _top_keys(root: Node, faults: Faults) -> Mapping[str, Node]:
     """Return the keys of a schema; notes each unknown one, and each that is missing.
 
     Raises:
-        BadInput: if nothing can be said about the rest: it is another document, or another version,
+        BadInput: if the rest cannot be judged: it is another kind of document, or another version,
             or has no columns.
     """
     entries = root.entries(example="`version: 1`, `title: ...`, `columns: ...`")
@@ -281,7 +282,7 @@ def _top_keys(root: Node, faults: Faults) -> Mapping[str, Node]:
 def _read_column_rules(
     node: Node, schema: Schema, identifiers: Sequence[str], faults: Faults, bad: Collection[str]
 ) -> tuple[ColumnRule, ...]:
-    """Return the rules between columns; notes the fault of each, and skips those of bad columns."""
+    """Return the rules between columns; notes faults, and skips those about bad columns."""
     found = (
         faults.of([], read_column_rules, replace(node, content=(item,)), schema, identifiers)
         for item in node.items(example=RULE_EXAMPLE)
@@ -293,7 +294,7 @@ def _read_column_rules(
 def _read_expectations(
     node: Node, schema: Schema, faults: Faults, bad: Collection[str]
 ) -> tuple[Expectation, ...]:
-    """Return the team's own expectations; notes the fault of each, except of bad columns."""
+    """Return the team's own expectations; notes faults, and skips those about bad columns."""
     found = (
         faults.of((), read_expectations, replace(node, content=(item,)), schema)
         for item in node.items(example=EXPECTATION_EXAMPLE)

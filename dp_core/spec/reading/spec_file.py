@@ -142,8 +142,8 @@ def read_spec(
         earlier: The release that the key `measurements` names; None (the default) without one.
 
     Raises:
-        BadInput: for any mistake, with its place and key, and what is expected there. Faults of
-            single keys and of the schema are told together.
+        BadInput: for any fault, with its place and key, and what is expected there. Faults of
+            single keys and of the schema are listed together.
     """
     faults = Faults(root.source, each=bool(root.line))
     of = faults.of
@@ -341,7 +341,7 @@ def _read_path(node: Node) -> str:
         # privacy: the message does not show the URL, which may contain a password.
         raise node.error("is a URL; give the path of a local file.")
     if meant := windows_path(text):
-        raise node.error(f"{shown(text)} is a path of Windows; write {meant}.")
+        raise node.error(f"{shown(text)} is a Windows path; write {meant}.")
     return text
 
 

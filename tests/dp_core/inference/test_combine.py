@@ -82,13 +82,13 @@ def test_for_a_large_file_degrees_of_freedom_are_those_of_mice(between):
 
 
 @pytest.mark.parametrize("rule", ["split", "shared", "noise-aware", "posterior"])
-def test_without_difference_between_sets_the_complete_data_s_own_reference_is_left(rule):
+def test_equal_sets_have_the_degrees_of_freedom_of_the_file(rule):
     found = combine([2.0] * 4, [1.0] * 4, rule, complete_df=10)
 
     assert found.degrees_of_freedom == pytest.approx(10)
 
 
-def test_however_large_the_noise_the_sets_own_degrees_of_freedom_are_left():
+def test_with_large_noise_the_degrees_of_freedom_are_those_between_the_sets():
     """Barnard and Rubin's (1999), for missing values, would fall to 10 W/T = .000008."""
     found = combine([-1e3, 0, 1e3], [1.0] * 3, "noise-aware", complete_df=10)
 
@@ -210,7 +210,7 @@ def test_the_small_file_s_reference_tends_to_the_large_file_s():
         small = [degrees_joint(count, ratio, sets, c) for c in (4, 8, 20, 100, 1000)]
         assert small == sorted(small)
         assert small[-1] < large
-    # Sets that agree leave the file's own reference.
+    # If the sets agree, the degrees of freedom are those of the file.
     assert degrees_joint(3, 0.0, 5, 27) == 27
     assert degrees_joint(3, 0.0, 5) == np.inf
 

@@ -1,4 +1,4 @@
-"""Files that are something else than their names say."""
+"""Files whose content does not match their names."""
 
 import gzip
 
@@ -46,7 +46,7 @@ def test_another_kind_of_file_is_one_finding(tmp_path, name, raw, message, fix):
     [ROWS.replace(b"\n", b",\n"), b",age,sex\n0,1,m\n1,2,f\n"],
     ids=["comma at the line ends", "index without a name"],
 )
-def test_a_column_without_a_name_is_told_by_its_place(tmp_path, raw):
+def test_a_column_without_a_name_is_reported_by_its_place(tmp_path, raw):
     check = found(tmp_path, "d.csv", raw)
     (finding,) = check.findings
     place = 1 if raw.startswith(b",") else 3
@@ -54,5 +54,5 @@ def test_a_column_without_a_name_is_told_by_its_place(tmp_path, raw):
 
 
 @pytest.mark.parametrize(("name", "raw"), [("d.csv", ROWS), ("d.csv.gz", gzip.compress(ROWS))])
-def test_a_file_that_is_what_its_name_says_fits(tmp_path, name, raw):
+def test_a_file_whose_content_matches_its_name_fits(tmp_path, name, raw):
     assert found(tmp_path, name, raw).fits

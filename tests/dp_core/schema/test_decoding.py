@@ -77,7 +77,7 @@ def column_of(table: pa.Table, name: str) -> pa.Array:
 
 
 def chosen(column: Column, cuts: list[int], weights: list[int]) -> Column:
-    """Return a column with private bins between cuts, and a piece of each weight in every third.
+    """Return a column with private bins between cuts, and pieces that have the weights in turn.
 
     The first piece of each bin weighs at least 1: no bin has weight 0.
     """

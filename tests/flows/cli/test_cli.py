@@ -315,8 +315,8 @@ def test_a_failure_is_told_to_machines_as_json(project, command):
 
 
 @pytest.mark.parametrize("words", [["schema", "check"], ["plan"], ["schema", "suite"]])
-def test_faults_of_a_schema_are_told_together(project, command, words):
-    """One answer, for people as lines and for machines as a list like the findings."""
+def test_all_faults_of_a_schema_are_listed_together(project, command, words):
+    """As lines for people, and as a list like the findings for programs."""
     path = project.folder / "town.schema.yaml"
     path.write_text("version: 1\ntitle: t\ncolumns:\n  a: {type: int}\n  b: {type: float}\n")
     given = [project.spec] if words == ["plan"] else [path]

@@ -100,7 +100,7 @@ def test_a_number_may_reach_the_edge_and_a_date_its_legal_range():
     assert low - np.datetime64("1970-01-01").astype(object).toordinal() == pytest.approx(first)
 
 
-def test_a_difference_is_least_where_the_first_group_is_and_the_second_is_not():
+def test_a_difference_is_smallest_at_the_first_group_s_smallest_and_the_second_s_largest():
     one, two = ((each @ LOW / (each @ KNOWN), each @ HIGH / (each @ KNOWN)) for each in COUNTS)
     text = "difference in {} of gain between group = a and group = b"
     assert ends(text.format("mean")) == pytest.approx((one[0] - two[1], one[1] - two[0]))
@@ -184,7 +184,7 @@ def test_the_interval_covers_wherever_the_values_are():
             without[name] += abs(cells[1].estimate - two) <= cells[1].margin_without_bins
     bound = 6 * math.sqrt(0.95 * 0.05 / repeats)
     assert min(each.min() for each in covered.values()) > (0.95 - bound) * repeats
-    # The margin without bins does not cover, and no end is farther out than the noise needs.
+    # The margin without bins never covers. No end is so far out that it never misses.
     assert without["low"] == without["high"] == 0
     assert covered["low"][:3].max() < repeats
     assert covered["high"][:3].max() < repeats
@@ -218,18 +218,18 @@ def test_a_sentence_says_how_much_comes_from_bins_and_names_the_worst():
     part = 100 * widths[0] / widths.sum()
 
     assert said.startswith(("99 % of this interval's", "100 % of this interval's"))
-    assert f"{part:.0f} % of the bins' part is the bin 0 to 4999" in said
+    assert f"The bin 0 to 4999 causes {part:.0f} % of this part" in said
     assert f"contains {100 * 2700 / 2920:.0f} % of the records" in said
     only = ask(CLEAR, "mean of gain where gain < 5000").notes[0]
-    assert "bins' part" not in only
-    assert "where in its bin a value is; narrower bins" in only
-    assert "narrower bins in the schema" in said
+    assert "of this part" not in only
+    assert "where in its bin a value is. Narrower bins" in only
+    assert "Narrower bins in the schema" in said
     by_group = ask(CLEAR, "mean of gain by group where group = b").notes
     widths = COUNTS[1] * (HIGH - LOW)
-    assert any(f"{100 * widths[0] / widths.sum():.0f} % of the bins' part" in n for n in by_group)
+    assert any(f"{100 * widths[0] / widths.sum():.0f} % of this part" in n for n in by_group)
 
 
-def test_the_part_from_bins_is_what_is_left_of_the_width_without_noise():
+def test_the_part_from_bins_is_the_width_beyond_that_without_bins():
     noisy = sources(released(("group", "gain"), COUNTS, 40.0, np.random.default_rng(5)))
     for cell in ask(noisy, "mean of gain by group").cells:
         assert cell.from_bins == pytest.approx(

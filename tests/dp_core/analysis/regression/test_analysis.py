@@ -386,7 +386,7 @@ LOW, TURNS = np.repeat([0, 1], 200), np.tile([0, 1], 200)
             {"pay": np.arange(400.0), "visits": np.arange(400) ** 2 // 160},
             None,
             "",
-            "leaving one term out does not help",
+            "leaving out one term does not help",
         ),
     ],
 )

@@ -17,9 +17,15 @@ AGE = "  age: {type: integer, min: 0, max: 9}\n"
         ("{type: category, levels: (male, female)}", "in brackets: [male, female]"),
         ("{type: category, levels: male female}", "[male, female], or [male female] if it is one"),
         ("{type: number, min: 0, max: 9, edges: 0 5 9}", "write [0, 5, 9]"),
-        ("{type: integer, min: 0, max: 99, bins: 0-9, 10-99}", "ends of the bins under `edges`"),
-        ("{type: number, min: 0, max: 9, bins: 3, decimals: 0.01}", "number of digits; write 2."),
-        ("{type: integer, min: \u20135, max: 9}", "a minus sign from the keyboard"),
+        (
+            "{type: integer, min: 0, max: 99, bins: 0-9, 10-99}",
+            "write a list of edges under `edges`",
+        ),
+        (
+            "{type: number, min: 0, max: 9, bins: 3, decimals: 0.01}",
+            "digits after the decimal point; write 2.",
+        ),
+        ("{type: integer, min: \u20135, max: 9}", "a hyphen (-) as the minus sign"),
         ("{type: integer, min: 0, max: 99+}", "write 99."),
         ("{type: integer, min: 0, max: 9},", "remove the comma at the end of the line"),
         ("{type: category, levels: 1-5}", "write [1, 2, 3, 4, 5] instead of '1-5'"),
@@ -63,7 +69,7 @@ AGE = "  age: {type: integer, min: 0, max: 9}\n"
         ("{type: number, min: 0, max: 9, edges: [0,5; 2,5; 9]}", "by commas: [0.5, 2.5, 9]"),
         ("{type: number, edges: [0,5, 2,5, 10]}", "decimal commas, write [0.5, 2.5, 10]"),
         ("{type: category, levels: [a; b; c]}", "separate levels by commas: [a, b, c]"),
-        ("{type: ordinal, levels: [1,5, 2,5]}", 'put it in quotes: "1,5"'),
+        ("{type: ordinal, levels: [1,5, 2,5]}", 'put the text in quotes: "1,5"'),
         ("{type: number, min: 0, max: 1.000.000}", "separators, as in 1000000"),
         ("{type: number, min: 0, max: 1 000 000}", "separators, as in 1000000"),
         ("{type: number, min: 0, max: 1'000.5}", "separators, as in 1000.5"),
@@ -153,7 +159,7 @@ def test_what_only_resembles_a_decimal_comma_is_read(definition):
         (f"version: 1\ntitle: \u201ct\u201d\ncolumns:\n{AGE}", 'quotes; write "t".'),
         (f"version: 1\ntitle: t\ncolumns:\n  - age: {{}}\n{AGE}", "each item with `- `"),
         ("version: 1\ntitle: 'Town's'\ncolumns: {}\n", "apostrophe needs double quotes"),
-        ("version: 1\ntitle\uff1a t\ncolumns: {}\n", "a colon or comma from the keyboard"),
+        ("version: 1\ntitle\uff1a t\ncolumns: {}\n", "a full-width colon or comma; write : or ,"),
         (
             "version: 1\ntitle: t\ncolumns:\n  s:\n    type: category\n    levels:\n      -a\n",
             "a space after each dash",
@@ -162,10 +168,16 @@ def test_what_only_resembles_a_decimal_comma_is_read(definition):
             "version: 1\ntitle: t\ncolumns:\n  s:\n    type: integer\n    min 0\n    max: 9\n",
             "`min: 0`",
         ),
-        (f"version: 1\ntitle: t\ncolumns:\n{AGE}rules: [age > 3 implies age > 4]\n", "words: `if"),
+        (
+            f"version: 1\ntitle: t\ncolumns:\n{AGE}rules: [age > 3 implies age > 4]\n",
+            "words, such as `if",
+        ),
         (f"version: v1\ntitle: t\ncolumns:\n{AGE}", "'v1' is not a version; write 1."),
         (f"version: 1\ntitle: t\nrows_about: ~20000\ncolumns:\n{AGE}", "write 20000."),
-        (f"version: 1\ntitle: t\ncolumns:\n{AGE}rules: [age > 3 => age > 4]\n", "with words: `if"),
+        (
+            f"version: 1\ntitle: t\ncolumns:\n{AGE}rules: [age > 3 => age > 4]\n",
+            "in words, such as `if",
+        ),
     ],
 )
 def test_the_answer_to_a_mistake_at_the_top_says_what_to_write(text, answer):

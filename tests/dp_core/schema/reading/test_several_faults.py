@@ -1,4 +1,4 @@
-"""All faults of a schema in one answer, without faults that only follow from others."""
+"""All faults of a schema in one error, without those that only follow from another."""
 
 import pytest
 
@@ -62,7 +62,7 @@ ignore: [visits]
     assert caught.value.exit_code == 2
 
 
-def test_one_fault_is_told_as_one_sentence():
+def test_a_single_fault_is_one_sentence():
     with pytest.raises(BadInput) as caught:
         read(HEAD + GOOD + BAD)
     assert caught.value.message == (
@@ -92,11 +92,11 @@ def test_one_fault_is_told_as_one_sentence():
         "unit: {column: person, max_rows: 2}\n",
     ],
 )
-def test_nothing_is_told_that_follows_from_a_faulty_column(rest):
+def test_no_fault_follows_from_a_faulty_column(rest):
     assert [key for _, key, _ in faults(HEAD + GOOD + BAD + rest)] == ["columns.age.type"]
 
 
-def test_nothing_is_told_of_columns_that_follow_a_faulty_one():
+def test_columns_that_follow_a_faulty_one_have_no_fault():
     follower = "  group: {type: category, levels: [a, b], follows: %s, edges: [5]}\n"
     text = HEAD + GOOD + BAD + follower % "age" + follower.replace("group", "other") % "group"
     assert [key for _, key, _ in faults(text)] == ["columns.age.type"]
@@ -110,7 +110,7 @@ def test_a_key_that_is_read_twice_has_one_fault():
     assert [(line, key) for line, key, _ in found] == [(7, "ignore")]
 
 
-def test_a_misspelt_key_is_not_also_missing():
+def test_a_misspelt_key_is_not_also_reported_as_missing():
     found = faults("version: 1\ntitel: t\ncolumns:\n" + GOOD)
     assert [text for _, _, text in found] == ["there is no key 'titel' here. Did you mean 'title'?"]
 
@@ -125,7 +125,7 @@ def test_a_misspelt_key_is_not_also_missing():
         f"{HEAD}{BAD}{BAD}",
     ],
 )
-def test_a_fault_of_the_whole_document_is_told_alone(text):
+def test_a_fault_of_the_whole_document_is_the_only_one(text):
     with pytest.raises(BadInput) as caught:
         read(text)
     assert "\n" not in caught.value.message
@@ -148,7 +148,7 @@ def test_equal_faults_share_a_line_and_long_lists_are_cut():
     assert lines[-1] == "- and 3 more."
 
 
-def test_a_mapping_is_answered_with_all_faults_on_request():
+def test_all_faults_of_a_mapping_are_listed_on_request():
     mapping = {
         "version": 1,
         "titel": "t",
@@ -170,7 +170,7 @@ def test_a_mapping_is_answered_with_all_faults_on_request():
     assert "\n- columns.a.type: 'int' is not a type here" in caught.value.message
 
 
-def test_empty_values_of_a_draft_are_one_fault_beside_the_others(tmp_path):
+def test_all_empty_values_of_a_draft_are_one_fault(tmp_path):
     path = tmp_path / "draft.yaml"
     path.write_text(
         f"{HEAD}{BAD}  sex:\n    type: category\n    levels:\n  pay:\n    type: number\n"

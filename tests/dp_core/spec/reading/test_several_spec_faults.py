@@ -1,4 +1,4 @@
-"""All faults of single keys of a spec in one answer, with those of its schema."""
+"""Faults of single keys of a spec are listed together with those of its schema."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def faults(folder, spec, schema=SCHEMA):
     return caught.value
 
 
-def test_every_key_and_the_schema_are_told_together(tmp_path):
+def test_faults_of_every_key_and_of_the_schema_are_listed_together(tmp_path):
     spec = SPEC.replace(": r\n", ": r r\n").replace("account: a", "account: a a")
     spec = spec.replace("epsilon: 1", "epsilon: one") + "method: fast\npublish: maybe\n"
     error = faults(tmp_path, spec, SCHEMA.replace("integer", "int"))
@@ -41,7 +41,7 @@ def test_every_key_and_the_schema_are_told_together(tmp_path):
     assert lines[-1].startswith("- s.schema.yaml, line 4, columns.age.type: 'int' is not a type")
 
 
-def test_missing_keys_are_told_together_but_not_beside_a_misspelt_one(tmp_path):
+def test_missing_keys_are_listed_unless_another_is_misspelt(tmp_path):
     error = faults(tmp_path, SPEC.replace("account: a\n", "").replace("release: r\n", ""))
     assert [one.text for one in error.faults] == [
         "the key 'release' is missing; add it.",
@@ -52,7 +52,7 @@ def test_missing_keys_are_told_together_but_not_beside_a_misspelt_one(tmp_path):
     assert all("Did you mean" in one.text for one in error.faults)
 
 
-def test_a_spec_and_a_schema_in_each_others_place_are_both_told(tmp_path):
+def test_schema_and_data_in_each_other_s_place_are_two_faults(tmp_path):
     swapped = SPEC.replace("d.csv", "X").replace("s.schema.yaml", "d.csv")
     error = faults(tmp_path, swapped.replace("X", "s.schema.yaml"))
     assert [(one.line, one.key) for one in error.faults] == [(3, "data"), (4, "schema")]
