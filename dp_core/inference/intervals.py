@@ -99,7 +99,8 @@ def degrees_of_sum(within: ArrayLike, inflated: ArrayLike, sets: int, complete_d
     )
     square = w**2 / complete_df + b**2 / max(sets - 1, 1)
     found: Floats = np.full(w.shape, np.inf)
-    np.divide((w + b) ** 2, square, out=found, where=square > 0)
+    with np.errstate(over="ignore"):  # of variances near 0, infinite is right
+        np.divide((w + b) ** 2, square, out=found, where=square > 0)
     return found
 
 

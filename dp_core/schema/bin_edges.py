@@ -153,7 +153,10 @@ def _from_edges(
             "date": "the day after max, {}, because a bin ends before its upper edge",
             "number": "max, {}",
         }[scale].format(value_text(maximum + step, scale))
-        raise node.error(f"the last edge must be {after}; it is {value_text(edges[-1], scale)}.")
+        raise node.error(
+            f"the last edge must be {after}; it is {value_text(edges[-1], scale)}. Change the edge"
+            " or max."
+        )
     return Bins(edges=edges, minimum=edges[0], maximum=edges[-1] - step)
 
 

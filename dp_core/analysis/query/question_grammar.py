@@ -50,6 +50,7 @@ _MEASURES: Mapping[str, str] = {
     "ratio": "ratio",
     **dict.fromkeys(("difference", "diff"), "difference"),
 }
+_QUANTILES = ("median", "medians", "quantile", "quantiles", "percentile", "percentiles", "quartile")
 MOST_CHARACTERS = 10_000
 
 
@@ -375,6 +376,13 @@ class _Reader(TokenReader):
                     f"A question begins with what is asked: {one}, or {other}. Known are {words}."
                 )
         token = self.next_token()
+        if token and token.text.casefold() in _QUANTILES:
+            raise BadInput(
+                f"A question cannot ask for a {token.text}, but shares bound it:"
+                " `share of COLUMN < EDGE where COLUMN is not missing`, for several edges of the"
+                " bins. The median is between the edges below and above which half of the records"
+                " are."
+            )
         shown = f"{token.text!r}" if token else "the end"
         near = similar(token.text, _MEASURES) if token else ""
         return BadInput(

@@ -330,7 +330,7 @@ def test_one_set_has_a_naive_interval_only(bundles, command, sentence):
         (["height ~ agee"], "has no column 'agee'. Did you mean 'age'?"),
         (["height = age"], "'=' where '~' belongs"),
         (["height"], "has no '~'"),
-        (["height ~"], "does not parse"),
+        (["height ~"], "a column is missing after the last ~"),
         ([""], "is empty"),
         (["height", "~", "age"], "put it in quotes"),
         ([], "Missing argument 'FORMULA"),
