@@ -119,11 +119,12 @@ class Tally:
             found, place = np.unique(data[outside], return_inverse=True)
             sums = np.bincount(place, weights=rows[outside]).astype(np.int64)
             _count(self.outside, (self.text(value) for value in found.tolist()), sums)
-        legal = data[~outside].astype(np.float64)
+        legal = data[~outside]
         if self.lowest.size:
-            bins = np.searchsorted(self.edges[1:-1], legal, side="right")
-            np.minimum.at(self.lowest, bins, legal)
-            np.maximum.at(self.highest, bins, legal)
+            numbers = legal.astype(np.float64)  # exact up to 2^53; enough for a hint
+            bins = np.searchsorted(self.edges[1:-1], numbers, side="right")
+            np.minimum.at(self.lowest, bins, numbers)
+            np.maximum.at(self.highest, bins, numbers)
         if legal.size and len(self.distinct) <= MOST_DISTINCT:
             for part in (legal[:1000], legal):
                 self.distinct.update(np.unique(part)[: 2 * MOST_DISTINCT].tolist())

@@ -379,9 +379,8 @@ class _Reader(TokenReader):
         if token and token.text.casefold() in _QUANTILES:
             raise BadInput(
                 f"A question cannot ask for a {token.text}, but shares bound it:"
-                " `share of COLUMN < EDGE where COLUMN is not missing`, for several edges of the"
-                " bins. The median is between the edges below and above which half of the records"
-                " are."
+                " `share of COLUMN < EDGE where COLUMN is not missing`. The median is above every"
+                " edge with a share below 50 %, and below every edge with a share above 50 %."
             )
         shown = f"{token.text!r}" if token else "the end"
         near = similar(token.text, _MEASURES) if token else ""
