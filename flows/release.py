@@ -191,9 +191,7 @@ def carry_out(
     plan = plan or make_plan(load_release(spec))
     with ExitStack() as until_the_end:
         # A cluster that cannot be used is refused before anything is reserved.
-        # A release that opens no data counts nothing.
-        counts = plan.spec.measurements is None
-        client = until_the_end.enter_context(dask_client(dask, plan.spec.dask)) if counts else None
+        client = until_the_end.enter_context(dask_client(dask, plan.spec.dask))
         opening = Opening(
             plan,
             spec,

@@ -1,4 +1,4 @@
-"""The cluster that a spec names for counting. It changes no result, so no plan covers it.
+"""The cluster that a spec names. It changes no result, so no plan covers it.
 
 `tasks.support.named_cluster` finds the class, and checks and passes on its options.
 """
@@ -15,19 +15,19 @@ Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | 
 """A value of an option, as a Python library takes it."""
 
 WAIT = 600
-"""Seconds that a count waits for a worker by default, because a job may wait in a queue."""
+"""Seconds to wait for a worker by default, because a job may wait in a queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountingCluster:
-    """A cluster to start for the counts of a release.
+    """A cluster to start for the counts and the large sets of a release.
 
     Attributes:
         cluster: Full name of a cluster class, such as `dask_jobqueue.SLURMCluster`.
         options: Keyword arguments of the class.
         workers: Number of workers to start; None if the options or `adapt` decide.
         adapt: Least and greatest number of workers; the load decides between them. Or None.
-        wait: Seconds that a count waits for a worker.
+        wait: Seconds to wait for a worker.
         places: Places of the values in the file, by dotted key below `dask`, for messages.
     """
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core.methods.private_domain.questions import ask
-from dp_core.methods.reconstruction.reconstructor import Model, in_series, piece_rows
+from dp_core.methods.reconstruction.reconstructor import Model, Sampler, in_series, piece_rows
 from dp_core.methods.replicates.kept_moments import (
     has_numbers,
     keep_moments,
@@ -136,6 +136,30 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
     return Outcome(released, answered.selections, models, session, plan)
 
 
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Every `LANES`-th piece of a set, to be drawn one after another.
+
+    Attributes:
+        plan: Plan of the release.
+        number: Number of the set, from 1.
+        sizes: Records of each piece of the set, also of those of other lanes.
+        sampler: Draws the pieces; it may remember those that it drew.
+    """
+
+    plan: Plan
+    number: int
+    sizes: tuple[int, ...]
+    sampler: Sampler
+
+    def draw(self, position: int) -> Dataset:
+        """Return a piece; it depends only on the seed, the number of the set and the position."""
+        rng = generator(self.plan.spec.seed, f"sample {position}", self.number)
+        piece = self.sampler.sample(self.sizes[position], rng=rng)
+        schema = self.plan.spec.schema
+        return with_possible_values(schema, schema.zeros.repair(piece, rng=rng), rng=rng)
+
+
 class SetDrawing:
     """A synthetic set to be drawn; no record violates the structural zeros or has no values.
 
@@ -146,6 +170,7 @@ class SetDrawing:
 
     Attributes:
         sizes: Records of each piece.
+        lanes: The piece at a position belongs to the lane `position % len(lanes)`.
     """
 
     def __init__(self, plan: Plan, models: Mapping[int, Model], number: int) -> None:
@@ -158,18 +183,14 @@ class SetDrawing:
         """
         model = _model_of(plan, models, number)
         self.sizes = piece_sizes(plan, models, number)
-        self._plan, self._number = plan, number
         lanes = min(LANES, len(self.sizes))
         # The result of a lane depends neither on the other lanes nor on the parallelism.
-        self._lanes = in_series(model, lanes) if lanes > 1 else (model,)
+        samplers = in_series(model, lanes) if lanes > 1 else (model,)
+        self.lanes = tuple(Lane(plan, number, self.sizes, sampler) for sampler in samplers)
 
     def draw(self, position: int) -> Dataset:
         """Return a piece; it depends only on the seed, the number of the set and the position."""
-        rng = generator(self._plan.spec.seed, f"sample {position}", self._number)
-        lane = self._lanes[position % len(self._lanes)]
-        piece = lane.sample(self.sizes[position], rng=rng)
-        schema = self._plan.spec.schema
-        return with_possible_values(schema, schema.zeros.repair(piece, rng=rng), rng=rng)
+        return self.lanes[position % len(self.lanes)].draw(position)
 
 
 def piece_sizes(plan: Plan, models: Mapping[int, Model], number: int) -> tuple[int, ...]:

@@ -21,8 +21,9 @@ from dp_core.tables.counting import MOST_CELLS, Axes, TablePlan, count_tables, p
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Marginal
 from dp_core.tables.sparse_cells import count_keys, pack, unpack, words
-from tasks.counting.worker_check import Program, program, require_here, require_workers
+from tasks.counting.worker_check import require_here, require_workers
 from tasks.support.dask_cluster import Graph, compute, workers, workers_of_a_process
+from tasks.support.worker_program import Program, program
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dp_core.spec import procedure
-from dp_core.spec.procedure import LANES, SetDrawing, piece_sizes
+from dp_core.spec.procedure import decoded, piece_sizes
 from dp_core.tables.dataset import Dataset
+from tasks.drawing.drawn_pieces import Drawn, drawn_pieces
 from tasks.run.release_run import Run
 from tasks.stages.reconstruct import restored_models
 from tasks.stages.stage_task import stage
-from tasks.support.processors import threads
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dp_core.confidential.code_store import CodeStore
-
-Argument = TypeVar("Argument")
-Result = TypeVar("Result")
-Drawn: TypeAlias = "tuple[Dataset, pa.Table]"
-"""A piece of a set: its codes, and its values in the schema's labels and units."""
 
 
 @stage("synthesize")
@@ -36,24 +28,8 @@ def synthesize(run: Run) -> Mapping[str, object]:
     models = restored_models(run)
     numbers = range(1, run.spec.sets + 1)
     sizes = {number: piece_sizes(run.plan, models, number) for number in numbers}
-
-    def parts() -> Iterator[tuple[SetDrawing, int, int]]:
-        for number in numbers:
-            # Create the drawing only for its own pieces, because it keeps all that was drawn.
-            drawing = SetDrawing(run.plan, models, number)
-            yield from ((drawing, number, position) for position in range(len(sizes[number])))
-
-    def draw(part: tuple[SetDrawing, int, int]) -> Drawn:
-        drawing, number, position = part
-        piece = drawing.draw(position)
-        return piece, decoded(run, piece, number, position)
-
     off: list[float] = []
-    at_once = min(threads(), LANES)
-    # The compiled loops release the interpreter lock, so threads help. Each piece has its own
-    # generator, so the result does not depend on the order of the threads.
-    with ThreadPoolExecutor(max_workers=at_once) as pool:
-        drawn = ahead(pool, draw, parts(), most=min(at_once + 1, LANES))
+    with drawn_pieces(run.plan, models, numbers, run.client) as drawn:
         pieces = _told(run, drawn, sum(map(len, sizes.values())))
         for number in numbers:
             mine = itertools.islice(pieces, len(sizes[number]))
@@ -62,26 +38,6 @@ def synthesize(run: Run) -> Mapping[str, object]:
                 off.append(left)
     # `off`: largest relative deviation of each set's weights from public totals, if there are any.
     return {"rows": [sum(sizes[number]) for number in numbers], "off": off}
-
-
-def ahead(
-    pool: Executor, work: Callable[[Argument], Result], arguments: Iterable[Argument], *, most: int
-) -> Iterator[Result]:
-    """Yield the results of calls in a pool, in the order of the arguments.
-
-    Args:
-        pool: Executor of the calls.
-        work: Function to call.
-        arguments: Its arguments; the calls start in their order.
-        most: Largest number of calls whose results are not yet taken.
-    """
-    waiting: deque[Future[Result]] = deque()
-    for argument in arguments:
-        if len(waiting) == most:
-            yield waiting.popleft().result()
-        waiting.append(pool.submit(work, argument))
-    while waiting:
-        yield waiting.popleft().result()
 
 
 def _told(run: Run, pieces: Iterable[Drawn], number: int) -> Iterator[Drawn]:
@@ -105,18 +61,6 @@ def synthetic_codes(run: Run, number: int) -> CodeStore:
 
 def _codes_folder(run: Run, number: int) -> Path:
     return run.folder.public / "codes" / f"set-{number}"
-
-
-def decoded(run: Run, piece: Dataset, number: int, position: int) -> pa.Table:
-    """Return a piece of a set in the schema's labels and units; repeated calls give the same.
-
-    Args:
-        run: The run.
-        piece: Codes of the piece.
-        number: Number of the set, from 1.
-        position: Position of the piece in its set, from 0.
-    """
-    return procedure.decoded(run.plan, piece, number, position)
 
 
 def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> float | None:
@@ -156,7 +100,7 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
         calibrator.add(table)
     off = calibrator.settle()
     again = enumerate(_drawn_before(run, number, size))
-    tables = (decoded(run, piece, number, position) for position, piece in again)
+    tables = (decoded(run.plan, piece, number, position) for position, piece in again)
     write_synthetic(path, map(calibrator.apply, tables))
     return off
 

@@ -1,8 +1,8 @@
 """Runs Dask's tasks on threads of this process, or on a cluster: one that runs, or one it starts.
 
-Dask counts and never draws noise. Its tasks are exact and have no side effects, so any of them may
-be lost or repeated. Threads of this process need no scheduler process, socket or dashboard, and the
-counting loops release the interpreter lock.
+Dask counts records and draws synthetic ones, but never draws noise. Its tasks give the same result
+each time and have no side effects, so any of them may be lost or repeated. Threads of this process
+need no scheduler process, socket or dashboard, and the counting loops release the interpreter lock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 PATIENCE = 60.0
-"""Seconds that a count waits for a running cluster without workers, so that a lost worker can be
+"""Seconds to wait for a running cluster without workers, so that a lost worker can be
 restarted."""
 ANSWER = 30.0
 """Seconds that the scheduler has to answer the first connection."""
@@ -97,17 +97,38 @@ def compute(
 
         with nullcontext() if progress is None else _told_by_threads(parts, progress):
             return get(graph, key, num_workers=threads())
+    return outcome(lambda: client.get(graph, key, sync=False), client, parts, progress)
+
+
+def outcome(
+    start: Callable[[], Future[Any]],
+    client: Client,
+    parts: Sequence[str] = (),
+    progress: Callable[[float], None] | None = None,
+) -> Any:
+    """Return the result of a task of a cluster.
+
+    Args:
+        start: Returns the task's future.
+        client: Client of the cluster.
+        parts: Keys of the tasks whose number measures the progress; empty by default.
+        progress: Called with the part of them that is done, below 1; None for no progress.
+
+    Raises:
+        StageFailed: if the scheduler is lost, no worker is left, or every worker that got a task
+            died. If only some workers are lost, Dask repeats their tasks.
+    """
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
 
     try:
-        future = client.get(graph, key, sync=False)
+        future = start()
         _wait(future, client, parts, progress)
         return future.result()
     except KilledWorker as error:
         raise StageFailed(
-            "Every Dask worker that got a part of a count died, perhaps because it lacked memory"
+            "Every Dask worker that got a certain task died, perhaps because it lacked memory"
             f" or dp-release; repair the workers {WITHOUT}. {ONCE}",
             internal=str(error),
             row="dask-workers-died",
@@ -153,7 +174,7 @@ def _wait(
         alone_since = alone_since or time.monotonic()
         if time.monotonic() - alone_since >= patience:
             raise StageFailed(
-                f"The Dask cluster has had no worker for {patience:.0f} seconds during a count;"
+                f"The Dask cluster has had no worker for {patience:.0f} seconds;"
                 f" start workers {WITHOUT}. {ONCE}",
                 row="dask-no-worker",
             )
@@ -186,7 +207,7 @@ def scheduler_lost(error: Exception) -> StageFailed:
         error: Error of the connection; its text goes to the internal folder.
     """
     return StageFailed(
-        f"The Dask scheduler was lost during a count; start it again {WITHOUT}. {ONCE}",
+        f"The Dask scheduler was lost; start it again {WITHOUT}. {ONCE}",
         internal=str(error),
         row="dask-lost",
     )

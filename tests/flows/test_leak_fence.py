@@ -33,7 +33,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import StageFailed
 from dp_core.wall.accounting.composition import Terms
 from tasks.counting import dask_counter
-from tasks.counting.worker_check import program
+from tasks.support.worker_program import program
 from tests.flows import sabotage
 from tests.flows.conftest import COLUMNS, SCHEMA, Project, make_project, survey
 from tests.flows.leaks import database, files, hits, holds_count, in_text, search

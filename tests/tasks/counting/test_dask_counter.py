@@ -15,8 +15,8 @@ from dp_core.schema.grid import Recoding
 from dp_core.tables.domain import Domain
 from tasks.counting import dask_counter
 from tasks.counting.dask_counter import DaskCounter
-from tasks.counting.worker_check import PACKAGES
 from tasks.support.dask_cluster import dask_client, workers
+from tasks.support.worker_program import PACKAGES
 from tests.workers import a_task_for_each_chunk
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 5, 300, 40))

@@ -7,16 +7,9 @@ from distributed.versions import get_package_info
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.errors import StageFailed
 from dp_core.tables.domain import Domain
-from tasks.counting import worker_check
 from tasks.counting.dask_counter import _add_remotely, _count_remotely
-from tasks.counting.worker_check import (
-    PACKAGES,
-    SOURCES,
-    program,
-    require_same,
-    require_workers,
-    versions,
-)
+from tasks.counting.worker_check import require_workers
+from tasks.support.worker_program import PACKAGES, SOURCES, program
 
 DOMAIN = Domain(("a",), (2,))
 WORKER = "tls://10.0.0.2:4000"
@@ -27,31 +20,6 @@ def store(tmp_path):
     with StoreWriter(tmp_path / "codes", DOMAIN) as writer:
         writer.append([np.zeros(3, np.uint8)])
     return CodeStore(tmp_path / "codes", DOMAIN)
-
-
-def test_a_worker_with_all_our_versions_is_taken():
-    assert versions().keys() == {"python", *PACKAGES}
-    require_same(versions(), versions() | {"another": "9"}, WORKER)
-
-
-@pytest.mark.runbook("dask-worker-differs")
-@pytest.mark.parametrize("name", ["dp-release", "numpy", "distributed", "python"])
-def test_a_worker_with_another_version_is_named_with_both(says, name):
-    ours = versions()
-    with pytest.raises(StageFailed) as refused:
-        require_same(ours, ours | {name: "9.9"}, WORKER)
-    says(refused.value)
-    assert (
-        f"The Dask worker {WORKER} has {name} 9.9, and this process has {ours[name]};"
-        in refused.value.message
-    )
-
-
-@pytest.mark.runbook("dask-worker-differs")
-def test_a_worker_without_dp_release_is_named(says):
-    with pytest.raises(StageFailed) as refused:
-        require_same(versions(), versions() | {"dp-release": worker_check.NONE}, WORKER)
-    says(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -120,25 +88,6 @@ def test_a_worker_of_another_python_is_refused(store, python, said):
     with pytest.raises(StageFailed) as refused:
         require_workers(Cluster(None, python=python), store, frozenset())
     assert f"The Dask worker {WORKER} {said}" in refused.value.message
-
-
-@pytest.mark.parametrize("package", ["dp_core", "tasks"])
-def test_sources_are_told_apart_by_every_file_of_what_counts(tmp_path, monkeypatch, package):
-    for name in ("dp_core", "tasks", "flows"):
-        (tmp_path / name / "inner").mkdir(parents=True)
-    file = tmp_path / package / "inner" / "some.py"
-    (tmp_path / "tasks" / "counting").mkdir()
-    own = tmp_path / "tasks" / "counting" / "worker_check.py"
-    monkeypatch.setattr(worker_check, "__file__", str(own))
-    found = [worker_check._sources.__wrapped__()]
-    for text in ("ONE = 1", "ONE = 2"):
-        file.write_text(text)
-        found.append(worker_check._sources.__wrapped__())
-    file.rename(file.with_name("other.py"))
-    found.append(worker_check._sources.__wrapped__())
-    assert len(set(found)) == 4
-    (tmp_path / "flows" / "page.py").write_text("")
-    assert worker_check._sources.__wrapped__() == found[-1]
 
 
 def test_a_worker_that_was_lost_meanwhile_is_no_reason_to_refuse(store):

@@ -1,0 +1,151 @@
+"""Sets do not depend on where their pieces are drawn, nor on workers that are lost meanwhile."""
+
+import os
+import signal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from distributed import WorkerPlugin
+
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.errors import StageFailed
+from dp_core.methods.reconstruction import reconstructor
+from dp_core.spec import procedure
+from dp_core.spec.procedure import LANES, SetDrawing, carry_out, piece_sizes
+from dp_core.spec.trial import trial_plan
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from tasks.drawing.cluster_lanes import _begin, _draw
+from tasks.drawing.drawn_pieces import ahead, drawn_pieces
+from tasks.support.dask_cluster import dask_client
+from tasks.support.worker_program import SOURCES, program
+from tests.workers import local_cluster
+
+DOMAIN = Domain(("a", "b", "c"), (3, 4, 2))
+ROWS = 1000
+OF_A_PIECE = 150
+
+
+@pytest.fixture(scope="module", params=["privsyn", "independent"])
+def made(request):
+    codes = np.random.default_rng(0).integers(0, 2, (3, 900)).astype(np.uint16)
+    plan = trial_plan(DOMAIN, request.param, Fraction(5), Fraction(1, 10**6), sets=2, rows=ROWS)
+    outcome = carry_out(plan, MemoryCounter(Dataset(DOMAIN, codes)))
+    return outcome.plan, outcome.models
+
+
+@pytest.fixture
+def in_pieces(monkeypatch):
+    monkeypatch.setattr(reconstructor, "_PIECE_VALUES", len(DOMAIN) * OF_A_PIECE)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    with (
+        local_cluster(tmp_path_factory.mktemp("cluster"), 2) as cluster,
+        dask_client(cluster.scheduler_address) as client,
+    ):
+        yield client
+
+
+class Killed(WorkerPlugin):
+    """Kills the first worker that begins the piece at a position; the others go on."""
+
+    name = "killed"
+
+    def __init__(self, file, at):
+        self.file, self.at = str(file), at
+
+    def setup(self, worker):
+        del worker
+        self.draw = draw = procedure.Lane.draw
+        file, at = self.file, self.at
+
+        def dying(lane, position):
+            if position == at:
+                try:
+                    os.close(os.open(file, os.O_CREAT | os.O_EXCL))
+                except FileExistsError:
+                    pass
+                else:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return draw(lane, position)
+
+        procedure.Lane.draw = dying
+
+    def teardown(self, worker):
+        del worker
+        procedure.Lane.draw = self.draw
+
+
+def drawn(plan, models, client=None, numbers=(1, 2)):
+    with drawn_pieces(plan, models, numbers, client) as pieces:
+        return list(pieces)
+
+
+def same(found, expected):
+    return len(found) == len(expected) and all(
+        np.array_equal(piece.codes, other.codes) and table.equals(same_table)
+        for (piece, table), (other, same_table) in zip(found, expected, strict=True)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.usefixtures("in_pieces")
+def test_large_sets_are_the_same_on_a_cluster_even_if_a_worker_dies(made, client, tmp_path):
+    plan, models = made
+    expected = drawn(plan, models)
+    assert len(expected) == 2 * len(piece_sizes(plan, models, 1)) > 2 * LANES
+    assert same(drawn(plan, models, client), expected)
+    # The lane of this piece has drawn one before, which has to be drawn again.
+    client.register_plugin(Killed(tmp_path / "dead", at=LANES + 1))
+    assert same(drawn(plan, models, client), expected)
+    assert (tmp_path / "dead").exists()
+    client.unregister_worker_plugin("killed")
+
+
+class Untouched:
+    """A client that must not be asked for anything."""
+
+    def __getattr__(self, name):
+        raise AssertionError(name)
+
+
+def test_a_set_of_one_piece_is_drawn_by_the_process_that_makes_the_release(made):
+    plan, models = made
+    (piece, table), _ = drawn(plan, models, Untouched())
+    assert piece.rows == table.num_rows == ROWS
+
+
+def test_a_task_of_another_program_draws_nothing(made):
+    plan, models = made
+    (lane,) = SetDrawing(plan, models, 1).lanes
+    other = (*(dict(program()) | {SOURCES: "0"}).items(),)
+    for work in (lambda: _begin(other, lane), lambda: _draw(other, lane, 0)):
+        with pytest.raises(StageFailed, match="source files of dp-release with the digest"):
+            work()
+
+
+@pytest.mark.usefixtures("in_pieces")
+def test_a_repeated_task_draws_the_same_piece_and_leaves_its_argument_as_it_was(made):
+    plan, models = made
+    lane = SetDrawing(plan, models, 1).lanes[0]
+    lane, _ = _draw(program(), lane, 0)
+    (_, (first, _)), (_, (again, _)) = (_draw(program(), lane, LANES) for _ in range(2))
+    assert np.array_equal(first.codes, again.codes)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 20])
+def test_results_come_in_order_and_no_more_are_started_than_allowed(most):
+    started, taken = [], []
+
+    def start(number):
+        started.append(number)
+        assert len(started) - len(taken) <= most
+        return lambda: number * 10
+
+    for result in ahead(start, range(8), most=most):
+        taken.append(result)
+    assert taken == [10 * number for number in range(8)]
