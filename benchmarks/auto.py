@@ -6,6 +6,7 @@
     python benchmarks/auto.py ours --files nltcs,adult --nltcs nltcs.csv --adult adult.csv
     python benchmarks/auto.py install --venvs venvs
     python benchmarks/auto.py peers --venvs venvs --files nltcs,adult --nltcs ... --adult ...
+    python benchmarks/auto.py peers --venvs venvs --files chains_60,tree_60 --epsilons 1
     python benchmarks/auto.py downstream --adult adult.csv --presets real,auto,mst
     python benchmarks/auto.py pipeline --nltcs nltcs.csv --adult adult.csv --presets auto
 
@@ -23,7 +24,7 @@ have options and a label: `auto@first+select.OPTION=VALUE+shares.select=1/20`. `
 drawn again) and `permuted` (columns shuffled) are not private and say what is possible.
 
 The constants of `auto` were set on draw 0 of the generated files; `--draw 1` makes others of the
-same kinds.
+same kinds. Files such as `chains_60` have as many columns as their name says (auto_parts/wide.py).
 """
 
 from __future__ import annotations

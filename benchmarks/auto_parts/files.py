@@ -1,4 +1,4 @@
-"""The files of the benchmark by name: the generated ones, and the two that are measured at the end.
+"""The files of the benchmark by name: generated ones, and the two that are measured at the end.
 
 NLTCS and Adult are not in the repository (their conditions differ): they come by path. `auto` has
 its constants from the generated files alone.
@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.auto_parts.generated import GENERATED
+from benchmarks.auto_parts.wide import KINDS, is_wide, wide
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 
@@ -47,10 +48,11 @@ def names_of(asked: Sequence[str], places: Places) -> list[str]:
             found += GENERATED
         elif name == "all":
             found += [*GENERATED, *(real for real in REAL if getattr(places, real))]
-        elif name in GENERATED:
+        elif name in GENERATED or is_wide(name):
             found.append(name)
         elif name not in REAL:
-            known = ", ".join(("generated", "all", *REAL, *GENERATED))
+            any_width = (f"{kind}_COLUMNS" for kind in KINDS)
+            known = ", ".join(("generated", "all", *REAL, *GENERATED, *any_width))
             raise SystemExit(f"There is no file {name}; known are {known}.")
         elif getattr(places, name) is None:
             raise SystemExit(f"The file {name} is not in the repository: give --{name} PATH.")
@@ -63,6 +65,8 @@ def load(name: str, places: Places) -> Dataset:
     """Return a file as codes."""
     if name in GENERATED:
         return GENERATED[name](places.draw)
+    if is_wide(name):
+        return wide(name, places.draw)
     path: Path = getattr(places, name)
     if name == "adult":
         from adult import load as load_adult  # beside the script
