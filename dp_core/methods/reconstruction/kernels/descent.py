@@ -37,7 +37,7 @@ _LEAST_LOT = 64  # records
 _SIDE_BY_SIDE = 8  # values whose costs are added at a time
 _ROWS = 64  # of a lot whose costs are added up together; they stay in the first-level cache
 _MOST_COMPARED = 512  # values; of a column with more, only those with missing records are compared
-_CANDIDATES = 16  # values with missing records that are compared for each table
+_CANDIDATES = 256  # values with missing records that are listed, in each run of up to 8 tables
 _FEW_LOOKUPS = 1 << 17  # up to which one thread finds all values of a lot
 
 
@@ -198,12 +198,12 @@ def _visit(
     gained = 0.0
     for start in range(0, rows, lot):
         end = min(start + lot, rows)
-        if size <= _MOST_COMPARED:
-            compare = partial(_compare_all, codes, column, size, width, *own, *costs, found)
-        else:
+        if size > _MOST_COMPARED:
             most = max(1, 8 * _CANDIDATES // max(8, high - low))
-            listed = _with_missing(own[2], width, size, most, gaps.cost)
-            compare = partial(_compare_listed, codes, column, width, *own, *listed, *costs, found)
+            lists = _with_missing(own[2], width, size, most, gaps.cost)
+            gained += _change_listed(codes, column, start, end, width, *lists, *own, *costs)
+            continue
+        compare = partial(_compare_all, codes, column, size, width, *own, *costs, found)
         starts = range(start, end, part)
         ends = [min(begin + part, end) for begin in starts]
         # The calls release the interpreter lock, and each writes values of its own records only.
@@ -353,33 +353,6 @@ def _with_missing(base, width, size, most, cost):  # type: ignore[no-untyped-def
 
 
 @numba.njit(nogil=True, cache=True)
-def _compare_listed(  # type: ignore[no-untyped-def]
-    codes, at, width, others, strides, base, listed, lengths, cost, growth, found, start, end
-):
-    """Write the best value of each record from `start` to `end`, among those in its lists."""
-    copies = others.shape[0]
-    begins = np.empty(copies, dtype=np.uint64)
-    for row in range(start, end):
-        old = codes[at, row]
-        freed = 0.0
-        for copy in range(copies):
-            begins[copy] = _begin(codes, row, others, strides, base, copy)
-            cell = begins[copy] + np.uint64(old)
-            freed += growth[cell] - cost[cell]
-        least = -_LEAST_GAIN - freed
-        for copy in range(copies):
-            run = (begins[copy] - base[0]) // np.uint64(width)
-            for place in range(lengths[run]):
-                code = listed[run, place]
-                joined = 0.0
-                for other in range(copies):
-                    joined += cost[begins[other] + np.uint64(code)]
-                if joined < least and code != old:
-                    found[row] = code
-                    least = joined
-
-
-@numba.njit(nogil=True, cache=True)
 def _change(  # type: ignore[no-untyped-def]
     codes, at, start, end, found, others, strides, base, cost, growth
 ):
@@ -404,6 +377,45 @@ def _change(  # type: ignore[no-untyped-def]
             cost[entered] += growth[entered]
         codes[at, row] = new
         gained += gain
+    return gained
+
+
+@numba.njit(nogil=True, cache=True)
+def _change_listed(  # type: ignore[no-untyped-def]
+    codes, at, start, end, width, listed, lengths, others, strides, base, cost, growth
+):
+    """Set records to the best value of those in their lists, one by one; return the gain.
+
+    Few records lack of each of many values, so that the best value is another one after each
+    change.
+    """
+    gained = 0.0
+    copies = others.shape[0]
+    begins = np.empty(copies, dtype=np.uint64)
+    for row in range(start, end):
+        old = codes[at, row]
+        freed = 0.0
+        for copy in range(copies):
+            begins[copy] = _begin(codes, row, others, strides, base, copy)
+            cell = begins[copy] + np.uint64(old)
+            freed += growth[cell] - cost[cell]
+        new, least = old, -_LEAST_GAIN - freed
+        for copy in range(copies):
+            run = (begins[copy] - base[0]) // np.uint64(width)
+            for code in listed[run, : lengths[run]]:
+                joined = 0.0
+                for begin in begins:
+                    joined += cost[begin + np.uint64(code)]
+                if joined < least and code != old:
+                    new, least = code, joined
+        if new == old:
+            continue
+        for begin in begins:
+            left, entered = begin + np.uint64(old), begin + np.uint64(new)
+            cost[left] -= growth[left]
+            cost[entered] += growth[entered]
+        codes[at, row] = new
+        gained -= least + freed
     return gained
 
 

@@ -182,9 +182,12 @@ def best_values(codes, gaps, column):
     found = codes[column].copy()
     if column == 3:
         descent._compare_all(codes, column, size, width, *own, *costs, found, 0, rows)
-    else:
-        listed = descent._with_missing(own[2], width, size, size, gaps.cost)
-        descent._compare_listed(codes, column, width, *own, *listed, *costs, found, 0, rows)
+        return found
+    lists = descent._with_missing(own[2], width, size, size, gaps.cost)
+    for row in range(rows):
+        other, cost = codes.copy(), gaps.cost.copy()
+        descent._change_listed(other, column, row, row + 1, width, *lists, *own, cost, gaps.growth)
+        found[row] = other[column, row]
     return found
 
 
