@@ -40,7 +40,6 @@ from dp_core.wall.released import Released, ReleasedKind, Table, interactions_of
 _ROUNDS_BEFORE_RULES = 4  # enough for records to match the tables approximately
 _JOINED_CELLS = 1 << 17  # rules that share columns get one table up to this number of cells
 _RULE_ROUNDS = 50  # of raking; whole records cannot match a table more closely
-_MOST_VISITS = 10**8  # visits of values in all sweeps, at 8 tables each: about 20 seconds
 _ROUNDS_OF_A_PIECE = 6
 _PRODUCT_SHARE = 0.01  # weight of the product of one-way tables in a rule's table before raking
 
@@ -53,11 +52,9 @@ class GumModel(FittedTables):
 
     Attributes:
         options: The method with its options.
-        in_series: Whether later pieces of a set correct the errors of earlier ones.
     """
 
     options: Gum
-    in_series: bool = False
 
     @property
     def streams(self) -> bool:
@@ -94,24 +91,11 @@ class GumModel(FittedTables):
 
     def _mend(self, data: Dataset, tables: Sequence[Table], *, rng: np.random.Generator) -> None:
         """Change single values, in place, until no change reduces the error."""
-        from dp_core.methods.reconstruction.kernels.descent import OF_A_PIECE, Effort, Gaps, descend
+        from dp_core.methods.reconstruction.kernels.descent import Gaps, descend
 
         if tables and data.rows and self.options.sweeps:
-            most = _MOST_VISITS * 8 // max(8, 2 * len(tables) // len(self.domain))
-            if self.in_series:
-                # However many tables there are: later pieces cannot correct a surplus of this
-                # piece.
-                most = max(most, data.codes.size)
-            # With more visits than that, the last ones change little for their time.
-            long = data.codes.size * self.options.sweeps > most
-            descend(
-                data,
-                Gaps.of(data, (*self.tables[: len(self.domain)], *tables)),
-                sweeps=self.options.sweeps,
-                most_visits=most,
-                effort=OF_A_PIECE if self.in_series or long else Effort(),
-                rng=rng,
-            )
+            gaps = Gaps.of(data, (*self.tables[: len(self.domain)], *tables))
+            descend(data, gaps, sweeps=self.options.sweeps, rng=rng)
 
     def _move(
         self, data: Dataset, tables: Sequence[Table], rounds: int, *, rng: np.random.Generator
@@ -149,7 +133,6 @@ class GumSeries:
                 rounds=min(options.rounds, _ROUNDS_OF_A_PIECE),
                 implied=False,
             ),
-            in_series=True,
         )
         self._owed = Owed(model.domain, model.tables)
 
@@ -165,8 +148,7 @@ class Gum:
     """Make the tables consistent, then change records until they match the tables.
 
     Large sets are drawn in pieces (`piece_rows`), and each piece corrects the errors of earlier
-    ones. In pieces `rounds` is at most 6, sweeps end as soon as few values change, and `implied`
-    has no effect.
+    ones. In pieces `rounds` is at most 6 and `implied` has no effect.
 
     Attributes:
         rounds: Largest number of times every table is visited.
@@ -174,7 +156,7 @@ class Gum:
         decay: Factor by which `step` is multiplied after every round.
         copies: Part of the records moved into a cell that become copies of a record in it.
         sweeps: Largest number of final visits of every record that change single values; 0 for
-            none, as in the paper.
+            none, as in the paper. They end after one that gains little.
         implied: Whether the final visits also adjust pairs of columns that no table contains:
             their dependence in the records is shrunk as far as sampling noise explains it.
         tolerance: Rounds end when three in a row each reduce the summed error by less than this

@@ -48,7 +48,6 @@ _LOG = logging.getLogger(__name__)
 _MBI_ROUNDS = 40
 _MOST_EVENED = 100  # columns; with more, computing all pairs takes longer than the draw
 _RECORDS_A_CELL = 8  # of larger cliques than pairs, on average, to adjust records to their tables
-_MOST_VISITS = 10**9  # visits of values times tables looked up in each: about 20 seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,13 +96,7 @@ class GraphicalModel(FittedTables):
 
         data = records(self.domain, self.tables, rows, rng=rng)
         if rows and tables:
-            descend(
-                data,
-                Gaps.of(data, tables),
-                sweeps=sweeps,
-                most_visits=_MOST_VISITS // len(self.domain),
-                rng=rng,
-            )
+            descend(data, Gaps.of(data, tables), sweeps=sweeps, rng=rng)
         return self.zeros.repair(data, rng=rng)
 
     def held_to(self, rows: int) -> tuple[Table, ...]:
