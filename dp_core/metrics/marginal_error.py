@@ -47,6 +47,24 @@ def tvd(first: ArrayLike, second: ArrayLike) -> float:
     return float(np.abs(a / total_a - b / total_b).sum()) / 2
 
 
+def tvd_by_row(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the total variation distance of two tables' rows, one after the other, as `tvd` does.
+
+    >>> tvd_by_row(np.array([[1, 1], [0, 2]]), np.array([[2, 0], [0, 5]])).tolist()
+    [0.5, 0.0]
+    """
+    totals = [table.sum(axis=1) for table in (first, second)]
+    a, b = (
+        table / np.maximum(total, 1)[:, None]
+        for table, total in zip((first, second), totals, strict=True)
+    )
+    apart: NDArray[np.float64] = np.abs(a - b).sum(axis=1) / 2
+    empty = [total == 0 for total in totals]
+    apart[empty[0] | empty[1]] = 0.0
+    apart[empty[0] != empty[1]] = 1.0
+    return apart
+
+
 class Tally:
     """Counts of chosen marginals of a dataset that may arrive in pieces.
 
