@@ -21,7 +21,7 @@ TRIPLES = 300
 """Largest number of three-way tables; of more, a sample with a fixed seed is used."""
 CELL_LIMIT = 5_000_000
 """Largest number of cells of a table; a larger one is left out and counted as such."""
-_BATCH_CELLS = 16_000_000
+_BATCH_CELLS = 4_000_000
 _CHUNK_ROWS = 1 << 18
 _COMPILED_VISITS = 1 << 22
 """Least rows times tables of a piece that justify loading the compiled counting."""
@@ -190,7 +190,7 @@ def within_limit(
 
 
 def batches(domain: Domain, cliques: Sequence[Clique]) -> Iterator[tuple[Clique, ...]]:
-    """Yield the cliques in groups whose tables fit in memory together (about 16M cells)."""
+    """Yield the cliques in groups whose tables fit in memory together (about 4M cells)."""
     group: list[Clique] = []
     cells = 0
     for clique in cliques:

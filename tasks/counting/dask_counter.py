@@ -59,6 +59,10 @@ FEW_SECONDS = 5e-5
 FEW_CELLS = 1 << 17
 """Most cells of the tables of a short count, because the counts of each task are added."""
 
+_PLANNED, _COUNTED, _PROJECTED = 0.2, 0.8, 0.9
+"""Parts of a pass, roughly, after its tables are planned and counted, and after the cliques are
+projected from them."""
+
 Work: TypeAlias = tuple[Callable[..., Any], Callable[..., Any]]
 """The function that counts a part, and the function that joins two results."""
 
@@ -75,7 +79,14 @@ class DaskCounter:
         Names and parameters of tasks hold no value of the file, no count and no number of rows.
     """
 
-    def __init__(self, store: CodeStore, domain: Domain, client: Client | None = None) -> None:
+    def __init__(
+        self,
+        store: CodeStore,
+        domain: Domain,
+        client: Client | None = None,
+        *,
+        cached_bytes: int | None = None,
+    ) -> None:
         """Create a counter of a store.
 
         Args:
@@ -83,6 +94,7 @@ class DaskCounter:
             domain: Domain of the store.
             client: Client of a cluster whose workers can read the store's folder; None (the
                 default) for threads of this process.
+            cached_bytes: Bytes of counts that are kept for later calls; `CACHED_BYTES` by default.
 
         Raises:
             ValueError: if the store has another domain.
@@ -94,6 +106,7 @@ class DaskCounter:
         self._client = client
         self._checked: frozenset[str] = frozenset()
         self._cached: OrderedDict[Axes, NDArray[np.int64]] = OrderedDict()
+        self._room = CACHED_BYTES if cached_bytes is None else cached_bytes
 
     def __repr__(self) -> str:
         return f"DaskCounter({len(self._domain)} columns, confidential)"
@@ -119,9 +132,13 @@ class DaskCounter:
         known = {axes: self._cached[axes] for axes in wanted if axes in self._cached}
         groups = self._groups(sorted(wanted - known.keys()))
         for number, group in enumerate(groups):
-            plan = plan_tables(self._domain.sizes, tuple(group))
             told = progress and _within(progress, number, len(groups))
+            plan = plan_tables(self._domain.sizes, tuple(group))
+            if told is not None:
+                told(_PLANNED)
             known.update(zip(group, self._count(plan, told), strict=True))
+            if told is not None:
+                told(_PROJECTED)
         self._keep(known)
         return {
             clique: Marginal(
@@ -187,13 +204,13 @@ class DaskCounter:
         tasks = 1 if alone else self._tasks(plan)
         if alone or self._client is None:
             work: Work = (partial(_count_part, plan=plan), _add)
-            return plan.project(self._tree(work, None, tasks, progress))
+            return plan.project(self._tree(work, None, tasks, _counting(progress)))
         self._checked = require_workers(self._client, self._store, self._checked)
         work = (
             partial(_count_remotely, program(), plan=plan),
             partial(_add_remotely, program()),
         )
-        return _parted(self._tree(work, self._client, tasks, progress), plan)
+        return _parted(self._tree(work, self._client, tasks, _counting(progress)), plan)
 
     def _tasks(self, plan: TablePlan) -> int:
         """Return the number of tasks of a count.
@@ -263,12 +280,17 @@ class DaskCounter:
             self._cached[axes] = counts
             self._cached.move_to_end(axes)
         held = sum(counts.nbytes for counts in self._cached.values())
-        while held > CACHED_BYTES:
+        while held > self._room:
             held -= self._cached.popitem(last=False)[1].nbytes
 
 
 def _within(progress: Callable[[float], None], number: int, passes: int) -> Callable[[float], None]:
     return lambda part: progress((number + part) / passes)
+
+
+def _counting(progress: Callable[[float], None] | None) -> Callable[[float], None] | None:
+    """Return the progress of a pass as a function of the part of its tasks that are done."""
+    return progress and (lambda part: progress(_PLANNED + (_COUNTED - _PLANNED) * part))
 
 
 def _count_chunk(store: CodeStore, chunk: int, plan: TablePlan) -> Counts:
