@@ -59,10 +59,6 @@ FEW_SECONDS = 5e-5
 FEW_CELLS = 1 << 17
 """Most cells of the tables of a short count, because the counts of each task are added."""
 
-_PLANNED, _COUNTED, _PROJECTED = 0.2, 0.8, 0.9
-"""Parts of a pass, roughly, after its tables are planned and counted, and after the cliques are
-projected from them."""
-
 Work: TypeAlias = tuple[Callable[..., Any], Callable[..., Any]]
 """The function that counts a part, and the function that joins two results."""
 
@@ -131,14 +127,16 @@ class DaskCounter:
         wanted = {tuple(sorted(axes)) for axes in asked.values()}
         known = {axes: self._cached[axes] for axes in wanted if axes in self._cached}
         groups = self._groups(sorted(wanted - known.keys()))
-        for number, group in enumerate(groups):
-            told = progress and _within(progress, number, len(groups))
-            plan = plan_tables(self._domain.sizes, tuple(group))
-            if told is not None:
-                told(_PLANNED)
-            known.update(zip(group, self._count(plan, told), strict=True))
-            if told is not None:
-                told(_PROJECTED)
+        plans = [plan_tables(self._domain.sizes, tuple(group)) for group in groups]
+        # The joint tables of a plan can have many times the cells of its cliques.
+        parts = [part for plan in plans for part in plan.parts(self._cells_at_once())]
+        done, cells = 0, sum(part.cells for part in parts)
+        for part in parts:
+            told = progress and _within(progress, done / cells, part.cells / cells)
+            known.update(zip(part.cliques, self._count(part, told), strict=True))
+            done += part.cells
+            if progress is not None and done < cells:
+                progress(done / cells)
         self._keep(known)
         return {
             clique: Marginal(
@@ -204,13 +202,13 @@ class DaskCounter:
         tasks = 1 if alone else self._tasks(plan)
         if alone or self._client is None:
             work: Work = (partial(_count_part, plan=plan), _add)
-            return plan.project(self._tree(work, None, tasks, _counting(progress)))
+            return plan.project(self._tree(work, None, tasks, progress))
         self._checked = require_workers(self._client, self._store, self._checked)
         work = (
             partial(_count_remotely, program(), plan=plan),
             partial(_add_remotely, program()),
         )
-        return _parted(self._tree(work, self._client, tasks, _counting(progress)), plan)
+        return _parted(self._tree(work, self._client, tasks, progress), plan)
 
     def _tasks(self, plan: TablePlan) -> int:
         """Return the number of tasks of a count.
@@ -284,13 +282,10 @@ class DaskCounter:
             held -= self._cached.popitem(last=False)[1].nbytes
 
 
-def _within(progress: Callable[[float], None], number: int, passes: int) -> Callable[[float], None]:
-    return lambda part: progress((number + part) / passes)
-
-
-def _counting(progress: Callable[[float], None] | None) -> Callable[[float], None] | None:
-    """Return the progress of a pass as a function of the part of its tasks that are done."""
-    return progress and (lambda part: progress(_PLANNED + (_COUNTED - _PLANNED) * part))
+def _within(
+    progress: Callable[[float], None], start: float, share: float
+) -> Callable[[float], None]:
+    return lambda part: progress(start + share * part)
 
 
 def _count_chunk(store: CodeStore, chunk: int, plan: TablePlan) -> Counts:
