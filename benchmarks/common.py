@@ -31,11 +31,14 @@ class StageTimes:
         plan: Its plan.
         cpu: CPU seconds of all threads, by stage.
         wall: Seconds by stage.
+        silence: Longest time between two reports of progress, by stage: the smaller of seconds and
+            CPU seconds, so that other programs on the machine do not lengthen it.
     """
 
     plan: Plan
     cpu: dict[str, float]
     wall: dict[str, float]
+    silence: dict[str, float]
 
 
 def release_by_stages(spec: Path, scratch: Path) -> StageTimes:
@@ -48,7 +51,7 @@ def release_by_stages(spec: Path, scratch: Path) -> StageTimes:
     os.environ["DP_RELEASE_HOME"] = str(scratch / "home")
     os.environ["XDG_STATE_HOME"] = str(scratch / "state")
     from dp_core.spec.plan import make_plan
-    from flows.release import carry_out
+    from flows.release import called_with, carry_out
     from tasks.ledger.account_decisions import Terms
     from tasks.run.earlier_releases import load_release
     from tasks.run.home import open_ledger
@@ -63,6 +66,16 @@ def release_by_stages(spec: Path, scratch: Path) -> StageTimes:
     plan = make_plan(load_release(spec))
     cpu: dict[str, float] = {}
     wall: dict[str, float] = {}
+    silence: dict[str, float] = {}
+    told = "", 0.0, 0.0
+
+    def progress(stage: str, _done: float) -> None:
+        nonlocal told
+        now = time.process_time(), time.perf_counter()
+        if told[0] == stage:
+            silent = min(now[0] - told[1], now[1] - told[2])
+            silence[stage] = max(silence.get(stage, 0.0), silent)
+        told = stage, *now
 
     def perform(task: Any, *given: Any) -> Any:
         before = time.process_time(), time.perf_counter()
@@ -72,5 +85,6 @@ def release_by_stages(spec: Path, scratch: Path) -> StageTimes:
         wall[name] = wall.get(name, 0.0) + time.perf_counter() - before[1]
         return answer
 
-    carry_out(spec, scratch / "out", plan=plan, perform=perform)
-    return StageTimes(plan, cpu, wall)
+    with called_with(progress, plan):
+        carry_out(spec, scratch / "out", plan=plan, perform=perform)
+    return StageTimes(plan, cpu, wall, silence)

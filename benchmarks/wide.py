@@ -3,7 +3,8 @@
 Each file is generated (nobody's data): blocks of six columns, each column depending on the one
 before it, with 2 to 20 levels of uneven shares. A release with `auto`, epsilon 1 and one set is
 made of it in a process of its own, without Prefect's engine. Memory is the largest resident set of
-that process. `plan` is the CPU of `dp-release plan`, with its start.
+that process. `plan` is the CPU of `dp-release plan`, with its start. `silent` is the longest time
+between two reports of progress, with its stage.
 
     python benchmarks/wide.py
     python benchmarks/wide.py --columns 100 300
@@ -78,9 +79,19 @@ def in_this_process(folder: Path) -> dict[str, Any]:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "cpu": times.cpu,
+        "silence": times.silence,
         "all": used.ru_utime + used.ru_stime,
-        "memory": used.ru_maxrss / 1024,
+        "memory": _peak(),
     }
+
+
+def _peak() -> float:
+    """Return the largest resident set of this process, MB.
+
+    Linux counts into `ru_maxrss` what the process that started this one had.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def measured(columns: int, rows: int, levels: int) -> str:
@@ -104,7 +115,9 @@ def measured(columns: int, rows: int, levels: int) -> str:
             raise SystemExit(f"{columns} columns: {done.stderr[-2000:]}")
     found = json.loads(done.stdout.splitlines()[-1])
     stages = "".join(f"{found['cpu'].get(stage, 0.0):12.1f}" for stage in STAGES)
-    return f"{start}{stages}{found['all']:9.1f}{found['memory']:9.0f}"
+    quiet = max(found["silence"], key=lambda stage: found["silence"][stage])
+    silent = f"{found['silence'][quiet]:9.1f} {quiet}"
+    return f"{start}{stages}{found['all']:9.1f}{found['memory']:9.0f}{silent}"
 
 
 def main() -> None:
@@ -120,7 +133,7 @@ def main() -> None:
     if options.columns is None and options.levels is None:
         options.columns, options.levels = COLUMNS, (1_000, 65_000)
     heads = "".join(f"{stage:>12}" for stage in STAGES)
-    print(f"columns     rows   levels   plan{heads}      all       MB    (CPU seconds)")
+    print(f"columns     rows   levels   plan{heads}      all       MB   silent    (CPU seconds)")
     for columns in options.columns or ():
         print(measured(columns, ROWS, 0), flush=True)
     for levels in options.levels or ():

@@ -21,7 +21,7 @@ TRIPLES = 300
 """Largest number of three-way tables; of more, a sample with a fixed seed is used."""
 CELL_LIMIT = 5_000_000
 """Largest number of cells of a table; a larger one is left out and counted as such."""
-_BATCH_CELLS = 16_000_000
+_BATCH_CELLS = 4_000_000
 _CHUNK_ROWS = 1 << 18
 _COMPILED_VISITS = 1 << 22
 """Least rows times tables of a piece that justify loading the compiled counting."""
@@ -45,6 +45,24 @@ def tvd(first: ArrayLike, second: ArrayLike) -> float:
     if total_a <= 0 or total_b <= 0:
         return float((total_a > 0) != (total_b > 0))
     return float(np.abs(a / total_a - b / total_b).sum()) / 2
+
+
+def tvd_by_row(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the total variation distance of two tables' rows, one after the other, as `tvd` does.
+
+    >>> tvd_by_row(np.array([[1, 1], [0, 2]]), np.array([[2, 0], [0, 5]])).tolist()
+    [0.5, 0.0]
+    """
+    totals = [table.sum(axis=1) for table in (first, second)]
+    a, b = (
+        table / np.maximum(total, 1)[:, None]
+        for table, total in zip((first, second), totals, strict=True)
+    )
+    apart: NDArray[np.float64] = np.abs(a - b).sum(axis=1) / 2
+    empty = [total == 0 for total in totals]
+    apart[empty[0] | empty[1]] = 0.0
+    apart[empty[0] != empty[1]] = 1.0
+    return apart
 
 
 class Tally:
@@ -172,7 +190,7 @@ def within_limit(
 
 
 def batches(domain: Domain, cliques: Sequence[Clique]) -> Iterator[tuple[Clique, ...]]:
-    """Yield the cliques in groups whose tables fit in memory together (about 16M cells)."""
+    """Yield the cliques in groups whose tables fit in memory together (about 4M cells)."""
     group: list[Clique] = []
     cells = 0
     for clique in cliques:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
@@ -305,6 +305,7 @@ class Schema:
         survey: What is stated about the sample design, besides the roles of columns.
         stored_zeros: `zeros` in the codes of `stored`; None if they are the same.
         rules: Rules between columns, which are judged by values, not by codes.
+        domain: Names of `columns` and numbers of codes.
     """
 
     title: str
@@ -324,6 +325,12 @@ class Schema:
     survey: Survey = NO_SURVEY
     stored_zeros: StructuralZeros | None = None
     rules: tuple[ColumnRule, ...] = ()
+    domain: Domain = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = tuple(column.name for column in self.columns)
+        sizes = tuple(column.size for column in self.columns)
+        object.__setattr__(self, "domain", Domain(names, sizes))
 
     def __repr__(self) -> str:
         return f"Schema({self.title!r}: {', '.join(self.names)})"
@@ -384,14 +391,6 @@ class Schema:
             column
             for column in self._all()
             if column.name in self.domain.columns or column.out_of_range == "reject"
-        )
-
-    @property
-    def domain(self) -> Domain:
-        """Columns and numbers of codes."""
-        return Domain(
-            tuple(column.name for column in self.columns),
-            tuple(column.size for column in self.columns),
         )
 
     @property

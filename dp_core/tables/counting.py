@@ -21,7 +21,7 @@ increments, all in the fastest caches:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -75,6 +75,32 @@ class TablePlan:
     def cells(self) -> int:
         """Number of cells of all counted tables."""
         return sum(_cells(self.sizes, table) for table in self.tables)
+
+    def parts(self, most: int) -> Iterator[TablePlan]:
+        """Yield plans of some of the tables each, with the cliques that these serve.
+
+        Args:
+            most: Most cells of the tables of a part; a larger table is a part by itself.
+        """
+        served: list[list[Axes]] = [[] for _ in self.tables]
+        for clique, number in zip(self.cliques, self.chosen, strict=True):
+            served[number].append(clique)
+        start = cells = 0
+        for end, table in enumerate(self.tables):
+            size = _cells(self.sizes, table)
+            if start < end and cells + size > most:
+                yield self._part(served, start, end)
+                start, cells = end, 0
+            cells += size
+        yield self._part(served, start, len(self.tables))
+
+    def _part(self, served: Sequence[Sequence[Axes]], start: int, end: int) -> TablePlan:
+        return TablePlan(
+            self.sizes,
+            tuple(clique for cliques in served[start:end] for clique in cliques),
+            self.tables[start:end],
+            tuple(at for at, cliques in enumerate(served[start:end]) for _ in cliques),
+        )
 
     def project(self, counts: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         """Return the marginal of each clique, its axes in the clique's own order.

@@ -76,7 +76,14 @@ class DaskCounter:
         Names and parameters of tasks hold no value of the file, no count and no number of rows.
     """
 
-    def __init__(self, store: CodeStore, domain: Domain, client: Client | None = None) -> None:
+    def __init__(
+        self,
+        store: CodeStore,
+        domain: Domain,
+        client: Client | None = None,
+        *,
+        cached_bytes: int | None = None,
+    ) -> None:
         """Create a counter of a store.
 
         Args:
@@ -84,6 +91,7 @@ class DaskCounter:
             domain: Domain of the store.
             client: Client of a cluster whose workers can read the store's folder; None (the
                 default) for threads of this process.
+            cached_bytes: Bytes of counts that are kept for later calls; `CACHED_BYTES` by default.
 
         Raises:
             ValueError: if the store has another domain.
@@ -95,6 +103,7 @@ class DaskCounter:
         self._client = client
         self._checked: frozenset[str] = frozenset()
         self._cached: OrderedDict[Axes, NDArray[np.int64]] = OrderedDict()
+        self._room = CACHED_BYTES if cached_bytes is None else cached_bytes
 
     def __repr__(self) -> str:
         return f"DaskCounter({len(self._domain)} columns, confidential)"
@@ -119,10 +128,16 @@ class DaskCounter:
         wanted = {tuple(sorted(axes)) for axes in asked.values()}
         known = {axes: self._cached[axes] for axes in wanted if axes in self._cached}
         groups = self._groups(sorted(wanted - known.keys()))
-        for number, group in enumerate(groups):
-            plan = plan_tables(self._domain.sizes, tuple(group))
-            told = progress and _within(progress, number, len(groups))
-            known.update(zip(group, self._count(plan, told), strict=True))
+        plans = [plan_tables(self._domain.sizes, tuple(group)) for group in groups]
+        # The joint tables of a plan can have many times the cells of its cliques.
+        parts = [part for plan in plans for part in plan.parts(self._cells_at_once())]
+        done, cells = 0, sum(part.cells for part in parts)
+        for part in parts:
+            told = progress and _within(progress, done / cells, part.cells / cells)
+            known.update(zip(part.cliques, self._count(part, told), strict=True))
+            done += part.cells
+            if progress is not None and done < cells:
+                progress(done / cells)
         self._keep(known)
         return {
             clique: Marginal(
@@ -264,12 +279,14 @@ class DaskCounter:
             self._cached[axes] = counts
             self._cached.move_to_end(axes)
         held = sum(counts.nbytes for counts in self._cached.values())
-        while held > CACHED_BYTES:
+        while held > self._room:
             held -= self._cached.popitem(last=False)[1].nbytes
 
 
-def _within(progress: Callable[[float], None], number: int, passes: int) -> Callable[[float], None]:
-    return lambda part: progress((number + part) / passes)
+def _within(
+    progress: Callable[[float], None], start: float, share: float
+) -> Callable[[float], None]:
+    return lambda part: progress(start + share * part)
 
 
 def _count_chunk(store: CodeStore, chunk: int, plan: TablePlan) -> Counts:

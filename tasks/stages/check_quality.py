@@ -6,7 +6,7 @@ the sets with the data for staff only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from dp_core.bundle.quality.table_fit import Compared
     from dp_core.metrics.marginal_error import Tally
 
-_TALLIED, _COMPARED = 0.3, 0.7
-"""Parts of the stage, roughly, after the sets are counted and after they are compared."""
+_TALLIED, _COMPARED, _SCORED, _WRITTEN = 0.1, 0.5, 0.7, 0.8
+"""Parts of the stage, roughly, after the sets are counted, compared with the file and scored, and
+after the internal page is written. The rest judges the sets by their suite."""
 
 
 @granted_stage("check")
@@ -48,13 +49,13 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
     from tasks.counting.dask_counter import DaskCounter
 
     domain = run.spec.schema.domain
-    tallies, number = tally_sets(run), records(run)
-    run.progress("check", _TALLIED)
+    tallies, number = tally_sets(run, _told(run, 0.0, _TALLIED)), records(run)
     charged = ask_checks(run, grant, tallies, number)
     counters: list[Counter] = [
         run.counter,
         *(
-            DaskCounter(synthetic_codes(run, number), domain)
+            # Each table of a set is counted once, so keeping it would only take memory.
+            DaskCounter(synthetic_codes(run, number), domain, cached_bytes=0)
             for number in range(1, run.spec.sets + 1)
         ),
     ]
@@ -63,7 +64,7 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
         coarsening = Coarsening(run.spec.schema)
         counters = [CoarseCounter(counter, coarsening) for counter in counters]
         domain = coarsening.domain
-    result = utility(counters[0], counters[1:], domain)
+    result = utility(counters[0], counters[1:], domain, progress=_told(run, _TALLIED, _COMPARED))
     page = UtilityPage(
         title=run.spec.schema.title,
         schema=run.schema.coarse or run.schema,
@@ -82,11 +83,14 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
             {error.ways: error.mean for error in errors if error.ways > 1} for errors in result.sets
         ],
     )
+    run.progress("check", _SCORED)
     with unheard():  # privacy: warnings while the page is made may depend on the data.
         write_utility(run.folder.internal, result, page, scores=scores)
-    run.progress("check", _COMPARED)
     _compare_inference(run)
-    return _public_facts(run, tallies, [figure.to_json(number) for figure in charged])
+    run.progress("check", _WRITTEN)
+    return _public_facts(
+        run, tallies, [figure.to_json(number) for figure in charged], _told(run, _WRITTEN, 1.0)
+    )
 
 
 @stage("check")
@@ -96,11 +100,26 @@ def check_against_tables(run: Run) -> Mapping[str, object]:
     Returns:
         Public facts, as `check_quality`; there are no charged figures.
     """
-    return _public_facts(run, tally_sets(run), [])
+    tallies = tally_sets(run, _told(run, 0.0, _TALLIED))
+    return _public_facts(run, tallies, [], _told(run, _TALLIED, 1.0))
+
+
+def _told(run: Run, start: float, end: float) -> Callable[[float], None]:
+    """Return a function that reports the part of a step that is done as that of the stage.
+
+    Args:
+        run: The run.
+        start: Part of the stage before the step.
+        end: Part of the stage after the step.
+    """
+    return lambda done: run.progress("check", start + (end - start) * done)
 
 
 def _public_facts(
-    run: Run, tallies: Sequence[Tally], charged: Sequence[Mapping[str, object]]
+    run: Run,
+    tallies: Sequence[Tally],
+    charged: Sequence[Mapping[str, object]],
+    progress: Callable[[float], None],
 ) -> Mapping[str, object]:
     """Return the public facts: they use noisy tables, sets, and figures that were paid for."""
     from dp_core.bundle.quality.ruled_tables import ruled_tables
@@ -130,7 +149,7 @@ def _public_facts(
         "mean_expected_tvd": _mean([value for fit in fits for value in fit.expected_tvd]),
         "fits": fit_facts(fits),
         "rules": ruled_tables(run.spec.schema, judged),
-        "expectations_not_met": judge_sets(schema, files),
+        "expectations_not_met": judge_sets(schema, files, progress),
     }
 
 
@@ -150,8 +169,13 @@ def _compare_inference(run: ConfidentialRun) -> None:
     )
 
 
-def tally_sets(run: Run) -> tuple[Tally, ...]:
-    """Return the counts that checks, pictures and the report need, one tally for each set."""
+def tally_sets(run: Run, progress: Callable[[float], None] = lambda _: None) -> tuple[Tally, ...]:
+    """Return the counts that checks, pictures and the report need, one tally for each set.
+
+    Args:
+        run: The run; its sets must be finished.
+        progress: Called with the part that is done, 0 to 1; does nothing by default.
+    """
     from dp_core.bundle.quality.table_fit import needed_counts
     from dp_core.metrics.marginal_error import Tally
     from dp_core.tables.dataset import Dataset
@@ -167,6 +191,7 @@ def tally_sets(run: Run) -> tuple[Tally, ...]:
             codes = np.stack([column.astype(np.uint16) for column in store.read(chunk)])
             piece = Dataset(schema.domain, codes)
             tally.add(piece if coarsening is None else coarsening.dataset(piece))
+            progress((number - 1 + (chunk + 1) / store.chunks) / run.spec.sets)
         tallies.append(tally)
     return tuple(tallies)
 

@@ -81,8 +81,7 @@ def publish(run: Run) -> None:
         measurements=spec.measurements,
     )
     files = [synthetic_file(run, number) for number in range(1, spec.sets + 1)]
-    tallies = tally_sets(run)
-    run.progress("publish", _TALLIED)
+    tallies = tally_sets(run, lambda done: run.progress("publish", _TALLIED * done))
 
     def inspect(bundle: Path) -> None:
         run.progress("publish", _WRITTEN)

@@ -6,7 +6,7 @@ team's own expectations mean the same for both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -27,12 +27,15 @@ from tasks.validation.row_frame import Frame, RowPieces
 from tasks.validation.suite_judge import SuiteJudge
 
 
-def judge_sets(schema: Schema, files: Sequence[Path]) -> list[list[int]]:
+def judge_sets(
+    schema: Schema, files: Sequence[Path], progress: Callable[[float], None] = lambda _: None
+) -> list[list[int]]:
     """Return the numbers of the expectations that each set does not meet.
 
     Args:
         schema: The schema as written, with the bins and levels that were chosen privately.
         files: The sets, as `dp_core.bundle.files.parquet_file.write_synthetic` writes them.
+        progress: Called with the part that is done, 0 to 1; does nothing by default.
 
     Returns:
         For each set, the numbers of rules of `rules_of(schema, sets=True)`, ascending.
@@ -51,6 +54,7 @@ def judge_sets(schema: Schema, files: Sequence[Path]) -> list[list[int]]:
         columns, length = frames[-1]
         failed[-1] |= judge.judge("profile", columns, length)
         failed[-1] |= judge.judge("table", {}, one.profile.rows)
+        progress(len(frames) / (len(files) + 1))
     # The schema's own rules say something of every value, so they hold of all sets together exactly
     # if they hold of each.
     if SuiteJudge(schema.title, rules, only=every - own).judge("profile", *_together(frames)):

@@ -120,7 +120,9 @@ def read_schema(
         )
     if isinstance(found, OpenSchema):
         return found
-    return OpenSchema(**{each.name: getattr(found, each.name) for each in fields(Schema)})
+    return OpenSchema(
+        **{each.name: getattr(found, each.name) for each in fields(Schema) if each.init}
+    )
 
 
 def _parsed(text: str, name: str) -> Schema:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_core.metrics.marginal_error import average_tvd
+from dp_core.metrics.marginal_error import Tally, batches, small_cliques, tvd, within_limit
 from dp_core.tables.dataset import Dataset
 
 SAMPLES: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
@@ -47,13 +47,22 @@ def sample_scores(real: Dataset, *, shares: Sequence[float] = SAMPLES) -> dict[f
     Returns:
         The score of each share, against the whole file, by at most `MOST_PAIRS` pairs.
     """
+    domain = real.domain
     order = np.random.default_rng(_SEED).permutation(real.rows)
-    found = {}
-    for share in shares:
-        part = np.sort(order[: max(1, round(share * real.rows))])
-        drawn = Dataset(real.domain, np.ascontiguousarray(real.codes[:, part]))
-        found[share] = k_marginal_score(average_tvd(real, drawn, 2, most=MOST_PAIRS).mean)
-    return found
+    pairs, _ = within_limit(domain, small_cliques(domain, 2, most=MOST_PAIRS))
+    ends = {share: max(1, round(share * real.rows)) for share in sorted(shares)}
+    distances: dict[float, list[float]] = {share: [] for share in shares}
+    for group in batches(domain, pairs):
+        whole, drawn = Tally(domain, group).add(real), Tally(domain, group)
+        # Each sample adds its own records to the counts of the smaller ones.
+        for share, end in ends.items():
+            part = np.sort(order[drawn.rows : end])
+            drawn.add(Dataset(domain, np.ascontiguousarray(real.codes[:, part])))
+            distances[share] += [tvd(whole.count(pair), drawn.count(pair)) for pair in group]
+    return {
+        share: k_marginal_score(math.fsum(found) / len(found) if found else math.nan)
+        for share, found in distances.items()
+    }
 
 
 def equivalent_sample(score: float, samples: dict[float, float]) -> float | None:

@@ -39,7 +39,7 @@ def propensity_mse(real: Dataset, synthetic: Dataset, *, depth: int = DEPTH) -> 
         depth: Depth of the tree; 6 by default.
     """
     codes, labels = _together(real, synthetic)
-    return _mse(codes, labels, real.domain.sizes, depth)
+    return _mse(codes, labels, _starts(real), depth)
 
 
 def propensity_ratio(
@@ -53,67 +53,61 @@ def propensity_ratio(
         mse: The pMSE if it is known already.
     """
     codes, labels = _together(real, synthetic)
-    rng = np.random.default_rng(_SEED)
-    sizes = real.domain.sizes
+    rng, starts = np.random.default_rng(_SEED), _starts(real)
     null = np.mean(
-        [_mse(codes, rng.permutation(labels), sizes, DEPTH) for _ in range(PERMUTATIONS)]
+        [_mse(codes, rng.permutation(labels), starts, DEPTH) for _ in range(PERMUTATIONS)]
     )
     if null <= 0:
         return None
-    return (_mse(codes, labels, sizes, DEPTH) if mse is None else mse) / float(null)
+    return (_mse(codes, labels, starts, DEPTH) if mse is None else mse) / float(null)
 
 
-def _together(real: Dataset, synthetic: Dataset) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
+def _together(real: Dataset, synthetic: Dataset) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
+    """Return the codes of both files, shape (records, columns), and 1 for a synthetic record."""
     if real.domain != synthetic.domain:
         raise ValueError("Datasets of different domains cannot be compared.")
     if not (real.rows and synthetic.rows):
         raise ValueError("A propensity score needs records of both files.")
-    codes = np.concatenate([real.codes, synthetic.codes], axis=1)
-    return codes, np.arange(codes.shape[1]) >= real.rows
+    codes = np.concatenate([real.codes.T, synthetic.codes.T])
+    labels = np.arange(codes.shape[0]) >= real.rows
+    return np.ascontiguousarray(codes), labels.astype(np.uint8)
+
+
+def _starts(data: Dataset) -> NDArray[np.int64]:
+    """Return where the levels of each column begin if all are numbered, and their number."""
+    return np.cumsum([0, *data.domain.sizes], dtype=np.int64)
 
 
 def _mse(
-    codes: NDArray[np.uint16], labels: NDArray[np.bool_], sizes: tuple[int, ...], depth: int
+    codes: NDArray[np.uint16], labels: NDArray[np.uint8], starts: NDArray[np.int64], depth: int
 ) -> float:
-    rows = labels.size
-    centre = float(labels.mean())
-    total, ahead = 0.0, [(codes, labels, depth)]
+    from dp_core.metrics.field_scores.label_counts import best_split, count_labels
+
+    def counted(records: NDArray[np.int64]) -> NDArray[np.int64]:
+        counts = np.zeros((starts[-1], 2), dtype=np.int64)
+        count_labels(codes, labels, records, starts, counts)
+        return counts
+
+    centre, every = float(labels.mean()), np.arange(labels.size)
+    # A part that is not split any further needs no counts.
+    total, ahead = 0.0, [(every, counted(every) if depth else None, depth)]
     while ahead:
-        part, own, left = ahead.pop()
-        synthetic = int(own.sum())
-        split = _best_split(part, own, sizes) if left and 0 < synthetic < own.size else None
-        if split is None:
-            total += own.size * (synthetic / own.size - centre) ** 2
+        records, counts, left = ahead.pop()
+        synthetic = int(labels[records].sum())
+        axis = -1
+        if counts is not None and 0 < synthetic < records.size:
+            axis, code = best_split(counts, starts)
+        if counts is None or axis < 0:
+            total += records.size * (synthetic / records.size - centre) ** 2
             continue
-        axis, code = split
-        lower = part[axis] <= code
-        ahead += [(part[:, side], own[side], left - 1) for side in (lower, ~lower)]
-    return total / rows
-
-
-def _best_split(
-    codes: NDArray[np.uint16], labels: NDArray[np.bool_], sizes: tuple[int, ...]
-) -> tuple[int, int] | None:
-    """Return the column and the last code of its lower part with the least Gini impurity."""
-    rows, synthetic = labels.size, int(labels.sum())
-    best, found = -np.inf, None
-    for axis, size in enumerate(sizes):
-        if size == 1:
+        below = codes[records, axis] <= code
+        parts = [records[below], records[~below]]
+        if left == 1:
+            ahead += [(part, None, 0) for part in parts]
             continue
-        # One count for both labels: the code and the label together.
-        joint = np.bincount(2 * codes[axis].astype(np.int64) + labels, minlength=2 * size)
-        both = joint.reshape(size, 2).cumsum(axis=0)[:-1].astype(np.float64)
-        lower, ones = both.sum(axis=1), both[:, 1]
-        upper, more = rows - lower, synthetic - ones
-        inside = (lower > 0) & (upper > 0)
-        if not inside.any():
-            continue
-        with np.errstate(divide="ignore", invalid="ignore"):
-            purity = (ones**2 + (lower - ones) ** 2) / lower + (
-                more**2 + (upper - more) ** 2
-            ) / upper
-        purity[~inside] = -np.inf
-        code = int(purity.argmax())
-        if purity[code] > best:
-            best, found = float(purity[code]), (axis, code)
-    return found
+        # The larger part has the counts that the smaller one leaves.
+        small = int(parts[1].size < parts[0].size)
+        own = counted(parts[small])
+        sides = [own, counts - own] if small == 0 else [counts - own, own]
+        ahead += [(part, side, left - 1) for part, side in zip(parts, sides, strict=True)]
+    return total / labels.size

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dp_core.metrics.marginal_error import Tally, batches, tvd, within_limit
+from dp_core.metrics.marginal_error import Tally, batches, tvd_by_row, within_limit
 from dp_core.tables.dataset import Dataset
 
 FEWEST = 30
@@ -114,11 +115,8 @@ def subgroup_equity(
         for pair in group:
             true, drawn = (tally.count(pair) for tally in tallies)
             whole = (noise or {}).get(frozenset(pair), 0.0)
-            for code in range(size):
-                errors[code, place] = tvd(true[code], drawn[code])
-                predicted[code, place] = _predicted(
-                    true[code], int(own[1][code]), whole * real.rows / size
-                )
+            errors[:, place] = tvd_by_row(true, drawn)
+            predicted[:, place] = _predicted(true, own[1], whole * real.rows / size)
             place += 1
     levels = tuple(
         LevelError(
@@ -135,18 +133,18 @@ def subgroup_equity(
 
 
 def _predicted(
-    true: np.ndarray[tuple[int, ...], np.dtype[np.int64]], drawn: int, noise: float
-) -> float:
-    """Return the TVD that noise and sampling predict within a level.
+    true: NDArray[np.int64], drawn: NDArray[np.int64], noise: float
+) -> NDArray[np.float64]:
+    """Return the TVD that noise and sampling predict within each level.
 
     Args:
-        true: Real records by level of the other column.
-        drawn: Synthetic records of the level.
-        noise: Half the expected sum of absolute noise over the level's cells, records.
+        true: Real records by level, and by level of the other column.
+        drawn: Synthetic records of each level.
+        noise: Half the expected sum of absolute noise over a level's cells, records.
     """
-    records = int(true.sum())
-    if not records or not drawn:
-        return 1.0
-    shares = true / records
-    drawing = float(np.sqrt(2 * shares * (1 - shares) / (math.pi * drawn)).sum()) / 2
-    return min(1.0, math.hypot(drawing, noise / records))
+    records = true.sum(axis=1)
+    # A level without records in one of the files is at distance 1.
+    shares = true / np.maximum(records, 1)[:, None]
+    variances = 2 * shares * (1 - shares) / (math.pi * np.maximum(drawn, 1)[:, None])
+    found = np.hypot(np.sqrt(variances).sum(axis=1) / 2, noise / np.maximum(records, 1))
+    return np.where((records > 0) & (drawn > 0), np.minimum(found, 1.0), 1.0)

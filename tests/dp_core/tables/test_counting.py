@@ -122,6 +122,28 @@ def shared_plainly(sizes, cliques):
     return tuple(tables)
 
 
+@pytest.mark.parametrize("most", [1, 300, 10**9])
+def test_parts_of_a_plan_together_count_every_clique(most):
+    rng = np.random.default_rng(3)
+    sizes = tuple(int(size) for size in rng.integers(1, 9, 8))
+    columns = [rng.integers(0, size, 200, np.uint8) for size in sizes]
+    cliques = ((), *itertools.combinations(range(8), 2), (5, 1, 7))
+    plan = plan_tables(sizes, cliques)
+    parts = list(plan.parts(most))
+    assert sum(part.cells for part in parts) == plan.cells
+    assert all(part.cells <= most or len(part.tables) == 1 for part in parts)
+    found = {
+        clique: table
+        for part in parts
+        for clique, table in zip(
+            part.cliques, part.project(count_tables(columns, part)), strict=True
+        )
+    }
+    for clique, table in zip(cliques, count_codes(columns, sizes, cliques), strict=True):
+        np.testing.assert_array_equal(found.pop(clique), table)
+    assert not found
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_tables_are_those_of_the_plain_greedy_search(seed):
     rng = np.random.default_rng(seed)

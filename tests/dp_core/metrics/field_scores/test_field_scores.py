@@ -36,7 +36,7 @@ from dp_core.metrics.field_scores.record_matches import (
     unique_exact_matches,
 )
 from dp_core.metrics.field_scores.subgroup_equity import subgroup_equity
-from dp_core.metrics.marginal_error import average_tvd
+from dp_core.metrics.marginal_error import average_tvd, tvd
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
@@ -131,6 +131,46 @@ def test_the_ratio_is_near_one_for_files_of_one_population_and_large_otherwise()
 
 
 # -- correlations
+
+
+def plain_split(codes, labels, sizes):
+    """The purest split of a part, by numpy; ties go to the first column and the lowest code."""
+    best, found = -np.inf, None
+    for axis, size in enumerate(sizes):
+        for code in range(size - 1):
+            lower = codes[axis] <= code
+            sides = [(int(side.sum()), int(labels[side].sum())) for side in (lower, ~lower)]
+            if not all(rows for rows, _ in sides):
+                continue
+            purity = sum((ones**2 + (rows - ones) ** 2) / rows for rows, ones in sides)
+            if purity > best:
+                best, found = purity, (axis, code)
+    return found
+
+
+def plain_mse(codes, labels, sizes, depth, centre):
+    ones = int(labels.sum())
+    split = plain_split(codes, labels, sizes) if depth and 0 < ones < labels.size else None
+    if split is None:
+        return labels.size * (ones / labels.size - centre) ** 2
+    lower = codes[split[0]] <= split[1]
+    return sum(
+        plain_mse(codes[:, side], labels[side], sizes, depth - 1, centre)
+        for side in (lower, ~lower)
+    )
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 6])
+def test_the_compiled_tree_is_the_plain_one(depth):
+    sizes = (5, 4, 1, 3, 2)
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        real = dataset(*(rng.integers(0, size, 300) for size in sizes), sizes=sizes)
+        drawn = dataset(*(rng.integers(0, size, 200) ** 2 // size for size in sizes), sizes=sizes)
+        codes = np.concatenate([real.codes, drawn.codes], axis=1)
+        labels = np.arange(500) >= 300
+        expected = plain_mse(codes, labels, sizes, depth, labels.mean()) / 500
+        assert propensity_mse(real, drawn, depth=depth) == pytest.approx(expected, rel=1e-12)
 
 
 def test_correlations_of_a_table_are_those_of_its_records():
@@ -354,3 +394,33 @@ def test_means_leave_out_what_a_set_does_not_have():
     values = [one.propensity for one in scores]
     assert found["propensity"] == pytest.approx(sum(values) / 2)
     assert mean_headline([]) == {}
+
+
+def test_scores_of_samples_are_those_of_each_sample_by_itself():
+    real = random_file(500, 5)
+    order = np.random.default_rng(20_261_123).permutation(500)
+    for share, score in sample_scores(real, shares=(0.5, 0.1, 0.9)).items():
+        part = np.sort(order[: round(share * 500)])
+        alone = Dataset(real.domain, np.ascontiguousarray(real.codes[:, part]))
+        assert score == k_marginal_score(average_tvd(real, alone, 2).mean)
+
+
+def test_errors_by_level_are_those_of_each_level_by_itself():
+    real, drawn = random_file(400, 6), random_file(300, 7)
+    noise = {frozenset("ab"): 0.02, frozenset("ac"): 0.3}
+    found = subgroup_equity(real, drawn, "a", noise=noise)
+    for level in found.levels:
+        errors, expected = [], []
+        own = int((drawn.column("a") == level.code).sum())
+        for name, size in zip("bcd", real.domain.sizes[1:], strict=True):
+            true, other = (
+                np.bincount(data.column(name)[data.column("a") == level.code], minlength=size)
+                for data in (real, drawn)
+            )
+            shares = true / true.sum()
+            drawing = np.sqrt(2 * shares * (1 - shares) / (math.pi * own)).sum() / 2
+            part = noise.get(frozenset(("a", name)), 0.0) * 400 / 5 / true.sum()
+            errors.append(tvd(true, other))
+            expected.append(min(1.0, math.hypot(drawing, part)))
+        assert level.error == np.mean(errors)
+        assert level.expected == pytest.approx(np.mean(expected), rel=1e-12)
