@@ -158,6 +158,7 @@ def bounds(column: Column) -> tuple[Any, Any]:
 
 
 def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
+    column = column.in_sets
     stop = refused(column)
     for problem in Problem:
         if problem not in stop or not applies(problem, column):
