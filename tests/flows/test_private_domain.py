@@ -120,6 +120,9 @@ def test_levels_that_are_drawn_again_are_in_the_sets_and_their_groups_in_the_tab
     package = json.loads((out / "datapackage.json").read_bytes())
     fields = {each["name"]: each for each in package["resources"][0]["schema"]["fields"]}
     assert [each["label"] for each in fields["marital"]["groups"]] == entry["levels"][1:]
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "The sets have all levels again" in page
+    assert "A level that is not listed" not in page
     bundle = read_bundle(out)
     shares = bundle.query("count by marital").frame
     assert {*entry["levels"]} <= {*shares["marital"]}
