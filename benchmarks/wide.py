@@ -9,6 +9,7 @@ between two reports of progress, with its stage.
     python benchmarks/wide.py
     python benchmarks/wide.py --columns 100 300
     python benchmarks/wide.py --levels 65000
+    python benchmarks/wide.py --levels 65000 --kept 200
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ STAGES = ("count", "select", "measure", "reconstruct", "synthesize", "check", "p
 MINUTES = 30
 
 
-def make_input(folder: Path, columns: int, rows: int, levels: int) -> Path:
+def make_input(folder: Path, columns: int, rows: int, levels: int, kept: int = 0) -> Path:
     """Write a file, its schema and its spec; return the spec's path.
 
     Args:
@@ -43,6 +44,8 @@ def make_input(folder: Path, columns: int, rows: int, levels: int) -> Path:
         columns: Number of columns.
         rows: Number of rows.
         levels: Levels of the first column; 0 for as few as those of the others.
+        kept: Levels of the first column to keep, whose others are drawn again; 0 (the default) to
+            carry all levels.
     """
     import pyarrow as pa
     import pyarrow.parquet
@@ -60,7 +63,10 @@ def make_input(folder: Path, columns: int, rows: int, levels: int) -> Path:
         codes = np.searchsorted(np.cumsum(shares)[:-1], ndtr(scale))
         values[f"c{number}"] = np.char.add("v", codes.astype(str))
         names = ", ".join(f"v{code}" for code in range(size))
-        entries.append(f"  c{number}: {{type: category, levels: [{names}]}}")
+        its = f"levels: [{names}]"
+        if kept and number == 0:
+            its = f"levels: {{private: {kept}, rest: drawn}}, groups: {{codes: [{names}]}}"
+        entries.append(f"  c{number}: {{type: category, {its}}}")
     pyarrow.parquet.write_table(pa.table(values), folder / "data.parquet")
     head = f"version: 1\ntitle: Generated\nrows_about: {rows}\ncolumns:\n"
     (folder / "schema.yaml").write_text(head + "\n".join(entries) + "\n", encoding="utf-8")
@@ -94,11 +100,11 @@ def _peak() -> float:
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
-def measured(columns: int, rows: int, levels: int) -> str:
+def measured(columns: int, rows: int, levels: int, kept: int = 0) -> str:
     """Return a line of the table."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        make_input(folder, columns, rows, levels)
+        make_input(folder, columns, rows, levels, kept)
         before = cpu_of_children()
         command = [sys.executable, "-m", "flows.cli.main", "plan", str(folder / "release.yaml")]
         subprocess.run(command, capture_output=True, check=False)  # 3: there is no account
@@ -125,6 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--columns", type=int, nargs="*")
     parser.add_argument("--levels", type=int, nargs="*")
+    parser.add_argument("--kept", type=int, default=0)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -137,7 +144,7 @@ def main() -> None:
     for columns in options.columns or ():
         print(measured(columns, ROWS, 0), flush=True)
     for levels in options.levels or ():
-        print(measured(FEW_COLUMNS, FEW_ROWS, levels), flush=True)
+        print(measured(FEW_COLUMNS, FEW_ROWS, levels, options.kept), flush=True)
 
 
 if __name__ == "__main__":

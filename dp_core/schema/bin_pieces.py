@@ -1,9 +1,10 @@
-"""Pieces of bins: how values are distributed within bins.
+"""Pieces of bins and of groups of levels: how values are distributed within them.
 
 A piece is a range of values within which values are uniform; a bin consists of one or more pieces.
 The noisy counts that choose private bins also show how many records each part of a bin has. Within
 public bins, the pieces follow a density that is fitted to the noisy counts of neighbouring bins
-(`dp_core.methods.bin_density`). All of this is post-processing.
+(`dp_core.methods.bin_density`). For levels, a piece is a run of levels that are equally likely
+within their group. All of this is post-processing.
 """
 
 from __future__ import annotations
@@ -98,8 +99,27 @@ def spread(
     for first, last in pairwise(place.tolist()):
         if not weights[first:last].any():
             weights[first:last] = np.diff(finer[first : last + 1])
+    return drawn_places(bins, place, weights, rng=rng), finer
+
+
+def drawn_places(
+    bins: NDArray[Any],
+    first: NDArray[Any],
+    weights: NDArray[np.float64],
+    *,
+    rng: np.random.Generator,
+) -> NDArray[np.intp]:
+    """Return a place for each row, drawn by the weights of the places in its bin.
+
+    Args:
+        bins: Bin of each row, shape (rows,).
+        first: First place of each bin, and last the number of places; no bin that a row is in has
+            weight 0.
+        weights: Weight of each place.
+        rng: Generator for post-processing.
+    """
     below = np.concatenate([[0.0], np.cumsum(weights)])
-    low, high = below[place[:-1]][bins], below[place[1:]][bins]
+    low, high = below[first[:-1]][bins], below[first[1:]][bins]
     at = np.searchsorted(below, low + rng.random(bins.size) * (high - low), side="right") - 1
-    # A rounded sum may lead to the first piece of the next bin.
-    return np.clip(at, place[:-1][bins], place[1:][bins] - 1), finer
+    # A rounded sum may lead to the first place of the next bin.
+    return np.asarray(np.clip(at, first[:-1][bins], first[1:][bins] - 1))

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.schema.bin_pieces import BinPieces, spread
+from dp_core.schema.bin_pieces import BinPieces, drawn_places, spread, weights_of
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, parts, value_sources
 from dp_core.tables.dataset import Dataset
@@ -34,8 +34,9 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
     reads as categoricals and R as factors. A piece of the bin is drawn by its weight, where bins
     have pieces (`Column.within`). Integers (`int64`) and dates (`date32`) are uniform over the
     whole numbers or days of their piece or bin. Numbers (`float64`) are uniform in it, on the grid
-    of `decimals` if it contains such a number. Missing is null. Every value encodes to the code it
-    came from.
+    of `decimals` if it contains such a number. A group of levels that are drawn again
+    (`Choice.drawn`) becomes one of them, by its weight. Missing is null. Every value encodes to the
+    code it came from.
 
     Args:
         schema: Schema with the columns of `data`, in any order.
@@ -89,7 +90,7 @@ def drawn(column: Column, codes: NDArray[np.uint16], *, rng: np.random.Generator
     _check_chosen(column)
     missing = None if column.missing_code is None else codes == column.missing_code
     if column.levels:
-        return labels(column, codes)
+        return labels(column.in_sets, _levels_in_sets(column, codes, rng))
     bins = codes if missing is None else np.where(missing, 0, codes)
     if (within := column.within) is not None:
         column, bins = _by_piece(column, within, bins, rng)
@@ -114,6 +115,25 @@ def stored_values(
     if column.kind == "integer":
         return pa.array(values, pa.int64(), mask=missing)
     return pa.array((values - EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+
+
+def _levels_in_sets(
+    column: Column, codes: NDArray[np.uint16], rng: np.random.Generator
+) -> NDArray[np.uint16]:
+    """Return codes of the column's levels as codes of `Column.in_sets`."""
+    choice = column.choice
+    if choice is None or not choice.drawn:
+        return codes
+    of = np.array(choice.level_codes())
+    order = np.argsort(of, kind="stable")
+    first = np.searchsorted(of[order], np.arange(column.bins + 1))
+    weights = weights_of(range(of.size + 1), choice.pieces)
+    # The weight of a level that is kept is that of the run it lies in, which may be 0.
+    weights[list(choice.codes or ())] = 1.0
+    found = np.full(codes.size, choice.among.missing_code or 0, dtype=np.uint16)
+    present = codes < column.bins
+    found[present] = order[drawn_places(codes[present], first, weights[order], rng=rng)]
+    return found
 
 
 def _by_piece(
@@ -191,15 +211,16 @@ def stored_codes(
     if column.stored is column:
         return codes
     if column.levels:
-        raise ValueError(f"The levels of {column.name!r} are chosen privately.")
+        if column.in_sets is column:
+            raise ValueError(f"The levels of {column.name!r} are chosen privately.")
+        return _levels_in_sets(column, codes, rng)
     return codes_of(column.stored, drawn(column, codes, rng=rng))
 
 
 def _codes_of_labels(column: Column, values: pa.Array) -> NDArray[np.uint16]:
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
-    # If two levels have the same label, it stands for the first one.
-    code_of = {level.label: code for code, level in reversed([*enumerate(column.levels)])}
+    code_of = column.label_codes()
     places = [code_of[label] for label in values.dictionary.to_pylist()]
     # The last entry is for null.
     table = np.array([*places, column.missing_code or 0], dtype=np.uint16)

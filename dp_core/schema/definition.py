@@ -54,16 +54,32 @@ class Choice:
         among: The column as the file is stored: positions of a fine public grid, or all levels.
         groups: Levels only: the groups; each is a code for its levels that are not kept.
         group_of: Levels only: for each level of `among`, the index of its group in `groups`.
+        drawn: Levels only: whether the sets contain the levels that are not kept, drawn within
+            their group, rather than the group itself. Every group then has such a level.
         codes: The chosen codes, ascending: cuts between positions, or levels to keep. None before
             the choice.
-        pieces: Bins only: the distribution of values within the chosen bins.
+        pieces: The distribution of values within the chosen bins; with `drawn`, of levels within
+            the groups, by their positions in `among`. Otherwise empty.
     """
 
     among: Column
     groups: tuple[str, ...] = ()
     group_of: tuple[int, ...] = ()
+    drawn: bool = False
     codes: tuple[int, ...] | None = None
     pieces: Pieces = ()
+
+    def level_codes(self) -> tuple[int, ...]:
+        """Return the code of each level of `among`: its own if it is kept, or that of its group.
+
+        Raises:
+            ValueError: if the levels are not chosen yet.
+        """
+        if self.codes is None:
+            raise ValueError("The levels are not chosen yet.")
+        place = {code: number for number, code in enumerate(self.codes)}
+        first = len(self.codes)
+        return tuple(place.get(code, first + group) for code, group in enumerate(self.group_of))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +149,21 @@ class Column:
         return self.grid or self if self.choice is None else self.choice.among
 
     @property
+    def in_sets(self) -> Column:
+        """The column as the synthetic sets have it: with all levels if the others are drawn."""
+        return self.choice.among if self.choice is not None and self.choice.drawn else self
+
+    def label_codes(self) -> Mapping[str, int]:
+        """Return the code of each label that the sets may have.
+
+        If two levels have the same label, it stands for the first one.
+        """
+        levels, codes = self.levels, tuple(range(len(self.levels)))
+        if self.choice is not None and self.choice.drawn:
+            levels, codes = self.choice.among.levels, self.choice.level_codes()
+        return {level.label: code for level, code in reversed([*zip(levels, codes, strict=True)])}
+
+    @property
     def unknown(self) -> bool:
         """Whether the column's private choice is not made yet."""
         return self.choice is not None and self.choice.codes is None
@@ -140,7 +171,7 @@ class Column:
     @property
     def within(self) -> BinPieces | None:
         """Distribution of values within bins, public or private; None if it is uniform."""
-        if self.choice is None or not self.choice.pieces:
+        if self.levels or self.choice is None or not self.choice.pieces:
             return self.pieces
         starts, weights = zip(*self.choice.pieces, strict=True)
         edges = self.choice.among.edges

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from dp_core.methods.parametric.adapters import Measuring, Modelling
 from dp_core.methods.private_domain.bin_weights import pieces_of
+from dp_core.methods.private_domain.level_weights import most_frequent, pieces_of_levels
 from dp_core.methods.private_domain.quantile_tree import equal_cuts, estimate
 from dp_core.methods.private_domain.questions import questions
 from dp_core.schema.bin_edges import value_text
-from dp_core.schema.bin_pieces import Pieces
-from dp_core.schema.definition import Column, Schema
+from dp_core.schema.bin_pieces import Pieces, weights_of
+from dp_core.schema.definition import Choice, Column, Schema
 from dp_core.schema.grid import Recoding, variables, zeros_on_grid
 from dp_core.schema.reading.private_domain_reader import bins_of, levels_of
 from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
@@ -33,7 +34,7 @@ class Chosen:
 
     Attributes:
         codes: Cuts between positions, or the levels kept; see `Choice`.
-        pieces: Weights within bins, see `Choice`; empty for levels.
+        pieces: Weights within bins, or within groups of levels that are drawn again; see `Choice`.
     """
 
     codes: tuple[int, ...]
@@ -73,7 +74,7 @@ def choose(schema: Schema, released: Sequence[Released]) -> Choices:
         ]
         counts = [[int(count) for count in item.values] for item in mine]
         if column.levels:
-            found[column.name] = Chosen(_most_frequent(column, *counts))
+            found[column.name] = _levels(column, counts[0], mine[0].variance)
         else:
             found[column.name] = _bins(column, counts, mine[0].variance)
     return found
@@ -172,12 +173,16 @@ def _bins(column: Column, counts: Sequence[Sequence[int]], variance: float) -> C
     return Chosen(cuts, pieces_of(records, cuts, variance))
 
 
-def _most_frequent(column: Column, counts: Sequence[int]) -> tuple[int, ...]:
+def _levels(column: Column, counts: Sequence[int], variance: float) -> Chosen:
     """Return the levels with the largest noisy counts; ties go to the first in the schema."""
-    assert column.choice is not None
-    number = column.bins - len(column.choice.groups)
-    order = sorted(range(column.choice.among.bins), key=lambda code: (-counts[code], code))
-    return tuple(sorted(order[:number]))
+    choice = column.choice
+    assert choice is not None
+    number = column.bins - len(choice.groups)
+    order = sorted(range(choice.among.bins), key=lambda code: (-counts[code], code))
+    if not choice.drawn:
+        return Chosen(tuple(sorted(order[:number])))
+    kept = most_frequent(order, choice.group_of, number)
+    return Chosen(kept, pieces_of_levels(counts, choice.group_of, kept, variance))
 
 
 def _chosen(column: Column, chosen: Chosen) -> Column:
@@ -187,8 +192,7 @@ def _chosen(column: Column, chosen: Chosen) -> Column:
     number = column.bins - len(choice.groups) - (not levels)
     low, high = (-1, choice.among.bins) if levels else (0, choice.among.bins)
     ascending = all(one < other for one, other in zip((low, *codes), (*codes, high), strict=True))
-    spread = not chosen.pieces if levels else _spread_over(chosen, choice.among.bins)
-    if len(codes) != number or not ascending or not spread:
+    if len(codes) != number or not ascending or not _spread(chosen, choice, levels=levels):
         raise ValueError("The schema does not allow these bins or levels.")
     made = levels_of(choice, codes) if levels else bins_of(choice.among, codes)
     return replace(
@@ -200,18 +204,32 @@ def _chosen(column: Column, chosen: Chosen) -> Column:
     )
 
 
-def _spread_over(chosen: Chosen, positions: int) -> bool:
-    """Return whether pieces cover all positions without crossing cuts, and no bin has weight 0."""
-    starts = [start for start, _ in chosen.pieces]
+def _spread(chosen: Chosen, choice: Choice, *, levels: bool) -> bool:
+    """Return whether the pieces are possible: none for groups, or for all bins and drawn levels."""
+    if levels and not choice.drawn:
+        return not chosen.pieces
+    positions, starts = choice.among.bins, [start for start, _ in chosen.pieces]
     return (
         starts[:1] == [0]
         and all(one < other for one, other in pairwise((*starts, positions)))
-        and {*chosen.codes} <= {*starts}
         and all(weight >= 0 for _, weight in chosen.pieces)
-        and all(
-            any(weight for start, weight in chosen.pieces if low <= start < high)
-            for low, high in pairwise((0, *chosen.codes, positions))
-        )
+        and (_in_groups(chosen, choice) if levels else _over_bins(chosen, positions))
+    )
+
+
+def _in_groups(chosen: Chosen, choice: Choice) -> bool:
+    """Return whether the levels that are not kept have a positive weight in every group."""
+    weights = weights_of(range(choice.among.bins + 1), chosen.pieces)
+    weights[list(chosen.codes)] = 0
+    of_group = np.bincount(choice.group_of, weights, minlength=len(choice.groups))
+    return bool((of_group > 0).all())
+
+
+def _over_bins(chosen: Chosen, positions: int) -> bool:
+    """Return whether pieces do not cross cuts, and no bin has weight 0."""
+    return {*chosen.codes} <= {start for start, _ in chosen.pieces} and all(
+        any(weight for start, weight in chosen.pieces if low <= start < high)
+        for low, high in pairwise((0, *chosen.codes, positions))
     )
 
 
@@ -222,10 +240,7 @@ def _codes(column: Column) -> NDArray[np.uint16]:
         # Every edge is an edge of the grid.
         codes = [bisect_right(column.edges, low) - 1 for low in among.edges[:-1]]
     elif column.levels:
-        assert choice.codes is not None
-        place = {code: number for number, code in enumerate(choice.codes)}
-        first = len(choice.codes)
-        codes = [place.get(code, first + group) for code, group in enumerate(choice.group_of)]
+        codes = [*choice.level_codes()]
     else:
         assert choice.codes is not None
         codes = list(np.searchsorted(choice.codes, np.arange(among.bins), side="right"))

@@ -18,6 +18,7 @@ from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.spec.duration.machine_speed import REFERENCE, Machine
 from dp_core.spec.duration.time_forecast import forecast
 from dp_core.spec.forecast.error_forecast import forecast_error
+from dp_core.spec.forecast.many_levels import many_levels
 from dp_core.spec.plan import (
     Plan,
     PlannedTable,
@@ -97,6 +98,17 @@ class ChoiceNoise(Answer):
     noise: str
     scale: float
     within: float
+    in_words: str
+
+
+@dataclass(frozen=True, slots=True)
+class LevelsOfColumn(Answer):
+    """A column with very many levels for its number of records."""
+
+    column: str
+    levels: int
+    rows_per_level: float
+    never_with: tuple[str, ...]
     in_words: str
 
 
@@ -239,6 +251,7 @@ class PlanAnswer(Answer):
     analyses: tuple[PlannedAnalysis, ...] | None = field(default=None, metadata=OMITTED)
     choices: tuple[ChoiceNoise, ...] | None = field(default=None, metadata=OMITTED)
     wide_bins: tuple[WideBin, ...] | None = field(default=None, metadata=OMITTED)
+    many_levels: tuple[LevelsOfColumn, ...] | None = field(default=None, metadata=OMITTED)
     checks: Checks
     evenness: float | None
     bins_unused: list[str]
@@ -306,6 +319,13 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
         wide_bins=tuple(
             WideBin(each.column, each.label, each.times, each.moves, each.in_words)
             for each in outer_bins(spec.schema)
+        )
+        or None,
+        many_levels=tuple(
+            LevelsOfColumn(
+                each.column, each.levels, each.rows_per_level, each.never_with, each.in_words
+            )
+            for each in many_levels(spec.schema, spec.selector)
         )
         or None,
         checks=Checks(

@@ -12,7 +12,7 @@ from typing import Any
 
 from dp_core.confidential.column_profiles import Profile, Profiler
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.expectations.suite import Rule, bounds, outside, unreadable
+from dp_core.schema.expectations.suite import Rule, bounds, outside, unlisted, unreadable
 from dp_core.schema.problems import Problem, refused
 
 _LAST_DAY = datetime.date.max.toordinal()
@@ -58,7 +58,9 @@ class FileProfile:
         for profiler, profile in zip(self.profilers, self._columns, strict=True):
             column = profiler.column
             columns[column.name] = _described(column, profile)
-            if not column.levels:
+            if column.levels:
+                columns[unlisted(column, self._names)] = [profile.problems[Problem.LEVEL]]
+            else:
                 wrong = profile.problems[Problem.TYPE] + _outside_calendar(column, profile)
                 columns[unreadable(column, self._names)] = [wrong]
                 columns[outside(column, self._names)] = [profile.problems[Problem.RANGE]]

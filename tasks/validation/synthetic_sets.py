@@ -80,7 +80,7 @@ class _Set:
         self.profile = FileProfile(texts, rules)
         self._pieces = RowPieces(texts, rules)
         self._dependencies = DependencyCheck(texts)
-        self._levels = {column.name: column for column in schema.released if column.levels}
+        self._levels = {column.name: column.in_sets for column in schema.released if column.levels}
         # Only these have rules. Weights, which were raked, may be outside their bins.
         self._coded = {name for rule in schema.zeros.rules for name in rule.columns}
         self._coded |= {name for rule in schema.rules for name in rule.columns}
@@ -142,7 +142,7 @@ class _Set:
 
 
 def _own_texts(column: Column) -> Column:
-    return replace(column, stands_for=(), missing_values=(), format="")
+    return replace(column.in_sets, stands_for=(), missing_values=(), format="")
 
 
 def _file_texts(column: Column, labels: pa.Array) -> pa.DictionaryArray:

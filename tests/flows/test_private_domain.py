@@ -8,6 +8,7 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
+from dp_core import read_bundle
 from dp_core.bundle.statement.release_json import render
 from dp_core.bundle.verification.verify import verify
 from dp_core.documents.canonical import digest
@@ -28,6 +29,7 @@ PRIVATE = (
     )
     .replace('impossible:\n  - {age: "<15", marital: [married, widowed]}\n', "")
 )
+DRAWN = PRIVATE.replace("levels: {private: 1}", "levels: {private: 1, rest: drawn}")
 METHODS = {
     "privsyn": "method: privsyn\nsynthesize: {sets: 2}\n",
     "modips": "method: modips\nsynthesize: {sets: 2}\n",
@@ -44,7 +46,9 @@ def made(tmp_path_factory):
         if method not in found:
             folder = tmp_path_factory.mktemp(method)
             patch.setenv("DP_RELEASE_HOME", str(folder / "home"))
-            found[method] = private_project(folder, METHODS[method])
+            schema = DRAWN if method == "drawn" else PRIVATE
+            spec = METHODS["privsyn" if method == "drawn" else method]
+            found[method] = private_project(folder, spec, schema)
             found[method].release()
         return found[method]
 
@@ -52,9 +56,9 @@ def made(tmp_path_factory):
     patch.undo()
 
 
-def private_project(folder, text):
+def private_project(folder, text, schema=PRIVATE):
     project = make_project(folder / "work", folder / "home")
-    (project.folder / "town.schema.yaml").write_text(PRIVATE)
+    (project.folder / "town.schema.yaml").write_text(schema)
     project.write_spec(text)
     return project
 
@@ -98,6 +102,50 @@ def test_sets_and_codebook_are_of_the_chosen_bins_and_levels(made, method):
     assert {*drawn["marital"].to_pylist()} <= {*marital["levels"], None}
     pay = [value for value in drawn["income"].to_pylist() if value is not None]
     assert 0 <= min(pay) <= max(pay) <= 1000
+
+
+def test_levels_that_are_drawn_again_are_in_the_sets_and_their_groups_in_the_tables(made):
+    out = made("drawn").out
+    found = verify(out)
+    assert found.passed, found.failures
+    entry = statement_of(out)["method"]["domain"][0]
+    assert entry["column"] == "marital"
+    # The only level of "two" is its group's code, and one of the others is kept.
+    assert entry["levels"][0] in ("single", "widowed")
+    assert entry["levels"][1:] == ["other alone", "other two"]
+    assert entry["within"]["from"][0] == 0
+    drawn = pq.read_table(out / "synthetic" / "set-1.parquet")["marital"]
+    assert {*drawn.to_pylist()} <= {"single", "married", "widowed", None}
+    assert "married" in drawn.to_pylist()
+    package = json.loads((out / "datapackage.json").read_bytes())
+    fields = {each["name"]: each for each in package["resources"][0]["schema"]["fields"]}
+    assert [each["label"] for each in fields["marital"]["groups"]] == entry["levels"][1:]
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "The sets have all levels again" in page
+    assert "A level that is not listed" not in page
+    bundle = read_bundle(out)
+    shares = bundle.query("count by marital").frame
+    assert {*entry["levels"]} <= {*shares["marital"]}
+    assert bundle.sets[0]["marital"].dtype.categories.tolist() == ["single", "widowed", "married"]
+    assert bundle.infer("age ~ marital")
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda entry: entry["within"]["thousandths"].__setitem__(0, 10**6),
+        lambda entry: entry["within"]["from"].append(2),
+        lambda entry: entry.pop("within"),
+    ],
+)
+def test_another_spread_of_drawn_levels_does_not_verify(made, tmp_path, lie):
+    out = tmp_path / "forged"
+    shutil.copytree(made("drawn").out, out)
+    document = statement_of(out)
+    lie(document["method"]["domain"][0])
+    document["sha256"] = digest({key: document[key] for key in document if key != "sha256"})
+    (out / "release.json").write_bytes(render(document))
+    assert not verify(out).passed
 
 
 @pytest.mark.parametrize(

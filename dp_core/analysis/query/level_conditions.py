@@ -65,6 +65,11 @@ def level_code(column: Column, text: str) -> int:
         )
     if not column.levels:
         raise BadInput(_no_bin(column, text))
+    if (code := column.texts().get(text.strip())) is not None:
+        raise BadInput(
+            f"{text!r} is not among the levels of {column.name!r} that the release kept; the tables"
+            f" count it in {column.levels[code].label!r}."
+        )
     labels = list(dict.fromkeys(level.label for level in column.levels))
     if len(labels) > 12:
         hint = nearest(text, labels[:1000])

@@ -131,10 +131,7 @@ def _codes(column: Column, values: Any) -> NDArray[np.intp]:
         edges = np.array([float(edge) for edge in column.edges[1:-1]])
         numbers = np.asarray(values, dtype=np.float64) + (EPOCH if column.kind == "date" else 0)
         return np.asarray(np.searchsorted(edges, numbers, side="right"), dtype=np.intp)
-    # If two levels have the same label, it stands for the first one.
-    code_of: dict[str, int] = {}
-    for code, level in enumerate(column.levels):
-        code_of.setdefault(level.label, code)
+    code_of = column.label_codes()
     places = np.array([code_of[label] for label in values.cat.categories], dtype=np.intp)
     found: NDArray[np.intp] = places[values.cat.codes.to_numpy()]
     return found

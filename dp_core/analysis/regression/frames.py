@@ -101,7 +101,7 @@ def with_design(frame: Frame, table: Any, schema: Schema) -> Frame:
 
 def levels_of(column: Column) -> tuple[str, ...]:
     """Return the labels of a category, in the codebook's order."""
-    return tuple(dict.fromkeys(level.label for level in column.levels))
+    return tuple(dict.fromkeys(level.label for level in column.in_sets.levels))
 
 
 def _values(column: Column, array: Any) -> Any:

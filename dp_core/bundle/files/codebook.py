@@ -178,7 +178,7 @@ def _code_lists(columns: Sequence[Column]) -> dict[str, Any]:
     A field names its list as `codeList`.
     """
     found = {}
-    for column in columns:
+    for column in (each.in_sets for each in columns):
         if column.codes is None:
             continue
         levels = column.texts()
@@ -240,11 +240,24 @@ def field(column: Column) -> dict[str, Any]:
     if column.kind == "date":
         described["format"] = "default"
     if column.levels:
-        constraints["enum"] = list(dict.fromkeys(level.label for level in column.levels))
+        levels = column.in_sets.levels
+        constraints["enum"] = list(dict.fromkeys(level.label for level in levels))
         described["ordered"] = column.kind == "ordinal"
+        codes: Sequence[int] = range(len(levels))
+        if column.choice is not None and column.choice.drawn:
+            codes = column.choice.level_codes()
+            described["groups"] = [
+                {"code": code, "label": column.levels[code].label}
+                for code in range(len(column.choice.codes or ()), column.bins)
+            ]
+            described["within_group"] = (
+                "noisy tables count these groups; within a group, the levels of a set follow the"
+                " noisy counts that chose the levels (method.domain in release.json) and do not"
+                " depend on other columns"
+            )
         described["levels"] = [
             {"code": code, "source": level.text, "label": level.label}
-            for code, level in enumerate(column.levels)
+            for code, level in zip(codes, levels, strict=True)
         ]
         if column.codes is not None:
             described["codeList"] = column.name

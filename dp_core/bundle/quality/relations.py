@@ -148,7 +148,11 @@ def levels_near_zero(
         found = tuple(
             cell for (name,) in wanted for cell in _pooled_near_zero(pooled, name, schema)
         )
-    return tuple(_named(cell, schema) for cell in found)
+    labels = {name: schema.column(name).code_labels() for (name,) in wanted}
+    return tuple(
+        f"{column}: {labels[column][code]}"
+        for (column,), (code,) in ((cell.clique, cell.codes) for cell in found)
+    )
 
 
 def _pooled_near_zero(pooled: Pooled, name: str, schema: Schema) -> list[NearZero]:
@@ -294,8 +298,3 @@ def _with_columns(
             )
         )
     return found
-
-
-def _named(cell: NearZero, schema: Schema) -> str:
-    (column,), (code,) = cell.clique, cell.codes
-    return f"{column}: {schema.column(column).code_labels()[code]}"

@@ -83,14 +83,14 @@ class Chosen:
 
     Attributes:
         bins: Columns whose bins were chosen.
-        levels: For each column whose levels were chosen: its name, the number of levels kept, and
-            the number of levels before.
+        levels: For each column whose levels were chosen: its name, the number of levels kept, the
+            number of levels before, and whether the sets have all of them again.
         percent: Cost of the choice, in percent of the reserved total.
         spread: Whether values within those bins follow the same noisy counts.
     """
 
     bins: tuple[str, ...]
-    levels: tuple[tuple[str, int, int], ...]
+    levels: tuple[tuple[str, int, int, bool], ...]
     percent: float
     spread: bool
 
@@ -106,7 +106,7 @@ def chosen(published: Published) -> Chosen | None:
         assert choice is not None
         if column.levels:
             kept = column.bins - len(choice.groups)
-            levels.append((column.name, kept, choice.among.bins))
+            levels.append((column.name, kept, choice.among.bins, choice.drawn))
         else:
             bins.append(column.name)
     cost = sum(

@@ -75,7 +75,7 @@ def _problems(path: Path, schema: Schema) -> set[tuple[str, Problem | None]]:
             if values.null_count:
                 found.add((column.name, Problem.MISSING))
             if column.levels:
-                if not _labels(values) <= {level.label for level in column.levels}:
+                if not _labels(values) <= {level.label for level in column.in_sets.levels}:
                     found.add((column.name, Problem.LEVEL))
             elif not _within(column, values):
                 found.add((column.name, Problem.RANGE))

@@ -24,12 +24,21 @@ if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
     from dp_core.wall.released import Totals
 
-SHARE = Fraction(1, 20)
-"""Default share of the budget."""
+SHARE, DRAWN_SHARE = Fraction(1, 20), Fraction(1, 5)
+"""Default shares of the budget: in general, and if levels that are not kept are drawn again, for
+which these counts are the only source."""
 _BIN_ERROR = 1.75
 """Standard deviation of a bin's error if there are several widths, relative to that of one count
 times the root of the number of widths. It is the largest value of `benchmarks/private_bins.py
 --error`, rounded up."""
+
+
+def default_share(schema: Schema) -> Fraction:
+    """Return the default share of the stage; 0 if nothing is chosen privately."""
+    choices = [column.choice for column in schema.private if column.choice is not None]
+    if any(choice.drawn for choice in choices):
+        return DRAWN_SHARE
+    return SHARE if choices else Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +100,7 @@ class PlannedChoice:
         cost: Budget of the choice, in the release's currency.
         noise: Noise of each count.
         within: Half the width of the central 95 % range of the number of rows of a bin or level.
+        groups: Levels only: number of groups of the others if they are drawn again, otherwise 0.
     """
 
     column: str
@@ -100,16 +110,24 @@ class PlannedChoice:
     cost: Fraction
     noise: NoiseScale
     within: float
+    groups: int = 0
 
     def in_words(self) -> str:
         """Return the plan's description of the choice."""
         rows = f"about {_rounded(self.within):,} rows"
         if self.of == "levels":
-            number = "" if self.number == 1 else f"{self.number} "
-            return (
+            number = "" if self.number == 1 else f"{self.number:,} "
+            found = (
                 f"{self.column}: the {number}most frequent of {self.among:,} levels, by"
                 f" counts that are within {rows}"
             )
+            if self.groups:
+                groups = "1 group" if self.groups == 1 else f"{self.groups:,} groups"
+                found += (
+                    f"; the others are {groups} in the tables, and are drawn again by these counts,"
+                    " independently of other columns"
+                )
+            return found
         return (
             f"{self.column}: {self.number} bins, each holds its {ordinal(self.number)} of the rows"
             f" to within {rows} (more where many share one value)"
@@ -148,6 +166,7 @@ def planned_choices(
                 cost=sum((cost * each.share for each in mine), Fraction(0)),
                 noise=noise,
                 within=noise.half_width if levels else within,
+                groups=len(column.choice.groups) if column.choice.drawn else 0,
             )
         )
     return tuple(found)

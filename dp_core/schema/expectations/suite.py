@@ -4,7 +4,9 @@ Its expectations are about columns of two kinds. A column of the file is judged 
 values or its bounds, collected over all partitions: an expectation that is true of these is true of
 every row. A `counted` column has one value, the number of rows with a problem that no single value
 shows: texts that cannot be read, impossible combinations, broken rules between columns, columns
-that do not follow from another, rows without an identifier. That number must be 0.
+that do not follow from another, rows without an identifier. That number must be 0. The texts of a
+column of more than `MOST_LISTED` levels are judged by such a number, too: the library copies a set
+of values dozens of times.
 
 The same suite judges the synthetic sets, with labels translated to the texts of the file.
 """
@@ -26,6 +28,8 @@ Seen = Literal["profile", "rows", "table"]
 Kind = Literal["value", "identifier", "dependency", "impossible", "rule", "own"]
 """Kind of an expectation: about values, about a rule of the schema, or a team's own."""
 
+MOST_LISTED = 1000
+"""Most levels of a column that an expectation of the suite lists."""
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
@@ -128,6 +132,11 @@ def unreadable(column: Column, taken: set[str]) -> str:
     return counted(f"{column.name}: rows that are not {kinds[column.kind]}", taken)
 
 
+def unlisted(column: Column, taken: set[str]) -> str:
+    """Return the name of the counted column of texts that are no levels."""
+    return counted(f"{column.name}: rows that are no level", taken)
+
+
 def outside(column: Column, taken: set[str]) -> str:
     """Return the name of the counted column of values outside the bounds."""
     return counted(f"{column.name}: rows outside the bounds", taken)
@@ -149,12 +158,16 @@ def bounds(column: Column) -> tuple[Any, Any]:
 
 
 def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
+    column = column.in_sets
     stop = refused(column)
     for problem in Problem:
         if problem not in stop or not applies(problem, column):
             continue
         if problem is Problem.TYPE:
             yield _none("value", column.name, problem, unreadable(column, names))
+            continue
+        if problem is Problem.LEVEL and len(column.levels) > MOST_LISTED:
+            yield _none("value", column.name, problem, unlisted(column, names))
             continue
         if problem is Problem.RANGE and column.kind == "integer" and not _exact(bounds(column)):
             yield _none("value", column.name, problem, outside(column, names))

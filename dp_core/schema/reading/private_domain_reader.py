@@ -1,4 +1,4 @@
-"""Reads `bins: {private: 12}` and `levels: {private: 20}` of a schema.
+"""Reads `bins: {private: 12}` and `levels: {private: 20, rest: drawn}` of a schema.
 
 The schema states how many codes there will be; the release chooses which ones, privately.
 """
@@ -23,6 +23,10 @@ Groups: TypeAlias = Mapping[str, tuple[int, ...]]
 POSITIONS = 4096
 """Most positions of the public grid on which the edges of private bins lie."""
 MOST_BINS = 256
+ALL = "levels"
+"""Group of all levels of a code list without a hierarchy."""
+RESTS = ("merged", "drawn")
+"""What the sets contain of the levels that are not kept: their groups, or levels drawn again."""
 OTHER = "other {}"
 """Label of a group's levels that are not kept."""
 _EXAMPLE = "{white collar: [clerk, manager], blue collar: [farmer, miner]}"
@@ -30,7 +34,9 @@ _EXAMPLE = "{white collar: [clerk, manager], blue collar: [farmer, miner]}"
 
 def is_private(node: Node | None) -> bool:
     """Return whether the levels are chosen privately."""
-    return node is not None and isinstance(node.content, Mapping) and [*node.content] == ["private"]
+    if node is None or not isinstance(node.content, Mapping):
+        return False
+    return {*node.content} in ({"private"}, {"private", "rest"})
 
 
 def with_private_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scale) -> Column:
@@ -113,9 +119,11 @@ def groups_of_codes(column: Column, keys: Mapping[str, Node]) -> Groups:
     """
     found = groups_of(column)
     if all(len(group.members) == 1 for group in found):
+        if _rest(keys) == "drawn":
+            return {ALL: tuple(range(len(column.levels)))}
         raise keys["levels"].error(
             "levels that are not kept join their parents in the code list, and it has none; add a"
-            " column `parent` to it."
+            " column `parent` to it, or write `rest: drawn` beside `private`."
         )
     labels = unique_labels([Code(group.text, group.label) for group in found])
     return {label: group.members for label, group in zip(labels, found, strict=True)}
@@ -140,6 +148,14 @@ def with_private_levels(column: Column, keys: Mapping[str, Node], groups: Groups
             " fewer, or list all as public `levels`."
         )
     labels = {level.label for level in column.levels} | {level.text for level in column.levels}
+    drawn = _rest(keys) == "drawn"
+    most = len(column.levels) - len(groups)
+    if drawn and number > most:
+        keep = f"keep at most {most}, or make fewer groups" if most > 0 else "make fewer groups"
+        raise place.error(
+            f"keeps {number} levels of {len(column.levels)}; with `rest: drawn` each of the"
+            f" {len(groups)} groups needs a level that is not kept: {keep}."
+        )
     for group in groups:
         if OTHER.format(group) in labels:
             raise place.error(
@@ -150,8 +166,13 @@ def with_private_levels(column: Column, keys: Mapping[str, Node], groups: Groups
     for number_of_group, members in enumerate(groups.values()):
         for code in members:
             of[code] = number_of_group
-    choice = Choice(among=column, groups=tuple(groups), group_of=tuple(of))
+    choice = Choice(among=column, groups=tuple(groups), group_of=tuple(of), drawn=drawn)
     return replace(levels_of(choice, tuple(range(number))), choice=choice)
+
+
+def _rest(keys: Mapping[str, Node]) -> str:
+    entries = keys["levels"].entries()
+    return entries["rest"].choice(RESTS) if "rest" in entries else RESTS[0]
 
 
 def levels_of(choice: Choice, kept: tuple[int, ...]) -> Column:
@@ -159,8 +180,9 @@ def levels_of(choice: Choice, kept: tuple[int, ...]) -> Column:
     among = choice.among
     texts = among.stands_for or tuple((level.text,) for level in among.levels)
     rest: list[list[str]] = [[] for _ in choice.groups]
+    own = {*kept}
     for code, group in enumerate(choice.group_of):
-        if code not in kept:
+        if code not in own:
             rest[group] += texts[code]
     others = (OTHER.format(group) for group in choice.groups)
     return replace(
@@ -176,15 +198,17 @@ def document(column: Column) -> dict[str, object]:
     choice = column.choice
     if not column.levels:
         return {"bins": {"private": str(column.bins)}}
-    number = column.bins - len(choice.groups)
+    levels = {"private": str(column.bins - len(choice.groups))}
+    if choice.drawn:
+        levels["rest"] = "drawn"
     if column.codes is not None:
-        return {"levels": {"private": str(number)}}
+        return {"levels": levels}
     members: list[list[object]] = [[] for _ in choice.groups]
     for level, group in zip(choice.among.levels, choice.group_of, strict=True):
         same = level.text == level.label
         members[group].append(level.text if same else {level.text: level.label})
     return {
-        "levels": {"private": str(number)},
+        "levels": levels,
         "groups": [{group: each} for group, each in zip(choice.groups, members, strict=True)],
     }
 

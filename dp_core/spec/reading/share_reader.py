@@ -8,7 +8,6 @@ from typing import Any
 
 from dp_core.documents.node import Node
 from dp_core.errors import BadInput
-from dp_core.methods.private_domain.questions import SHARE
 from dp_core.schema.privacy import OCCASIONAL, PAYING_STAGES, Neighbours, Privacy, Stage
 from dp_core.spec.presets import Preset
 
@@ -69,7 +68,7 @@ def read_shares(
     selector: Any,
     selector_name: str,
     *,
-    private: bool,
+    domain: Fraction,
     analyses: bool = False,
 ) -> Mapping[Stage, Fraction]:
     """Return the share of every paying stage, as stated or from the preset; they sum to exactly 1.
@@ -81,7 +80,7 @@ def read_shares(
         privacy: Guarantee of the release.
         selector: The selection, or the parametric method in its place.
         selector_name: Its name, for messages.
-        private: Whether the schema has privately chosen bins or levels.
+        domain: Default share for private bins and levels; 0 if the schema has none.
         analyses: Whether the spec declares analyses; False by default.
 
     Raises:
@@ -107,8 +106,8 @@ def read_shares(
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
     if analyses:
         usable = _with_part(usable, "analyses", ANALYSES_SHARE)
-    if private:
-        usable = _with_part(usable, "domain", SHARE)
+    if domain:
+        usable = _with_part(usable, "domain", domain)
     elif stated.get("domain"):
         raise nodes["domain"].error(
             "pays for privately chosen bins and levels, but the schema has none; remove this share,"
@@ -130,10 +129,10 @@ def read_shares(
             "have no budget; give them a share, for example analyses: {formulas: [...], share:"
             " 0.3}."
         )
-    if private and not shares["domain"]:
+    if domain and not shares["domain"]:
         raise nodes["domain" if "domain" in nodes else next(iter(nodes))].error(
             "leaves no budget for the stage domain, which chooses the private bins and levels of"
-            f" the schema; give domain a share, for example {SHARE}."
+            f" the schema; give domain a share, for example {domain}."
         )
     if not shares["measure"] and "records" not in selector.gives:
         raise sections["measure"].error(

@@ -20,6 +20,7 @@ from dp_core.documents.similar_paths import windows_path
 from dp_core.documents.strict_yaml import load
 from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, nearest
+from dp_core.methods.private_domain.questions import default_share
 from dp_core.methods.replicates.noise_aware import SETS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
 from dp_core.schema.definition import Schema, Unit
@@ -215,7 +216,7 @@ def read_spec(
         check_analyses(sections["analyses"], analyses, mode, method, synthesis)
     shares = read_shares(
         *(root, sections, preset, privacy, selector, selector_name),
-        private=bool(schema.private),
+        domain=default_share(schema),
         analyses=bool(analyses),
     )
     measured: list[Stage] = [stage for stage in KNOWING if shares[stage]]

@@ -119,6 +119,8 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
         yield f"{choice.in_words}."
     for bin_ in plan.wide_bins or ():
         yield bin_.in_words
+    for many in plan.many_levels or ():
+        yield many.in_words
     if plan.bins_unused:
         yield (
             f"{plan.method} uses the bins of {', '.join(plan.bins_unused)} for plots and"

@@ -55,6 +55,10 @@ expectations:
 """
 )
 PRIVATE = HEAD + "columns:\n  pay: {type: number, min: 0, max: 100, bins: {private: 4}}\n"
+LONG = (
+    HEAD
+    + f"columns:\n  code: {{type: category, levels: [{', '.join(f'c{n}' for n in range(1001))}]}}\n"
+)
 
 
 def changed(old, new, text=GOOD):
@@ -117,6 +121,9 @@ FILES = {
     "does not follow, replaced": (LOOSE, "age,stage\n3,child\n20,old\n4,xx\n"),
     "own": (OWN, "code,wage\nA1,5\nA2,\n"),
     "own, broken": (OWN, "code,wage\nB1,51\n"),
+    "many levels": (LONG, "code\nc1000\nc0\n"),
+    "no level of many": (LONG, "code\nc1000\nc1001\n"),
+    "missing beside many": (LONG, 'code\nc1000\n""\n'),
     "private bins": (PRIVATE, "pay\n1\n99.5\n"),
     "private bins, outside": (PRIVATE, "pay\n1\n100.5\n"),
 }
@@ -138,11 +145,19 @@ FIT = {
     "follows",
     "does not follow, replaced",
     "own",
+    "many levels",
     "private bins",
 }
 
 
-BY_THE_LIBRARY = {"good", "label instead of code", "out of range", "impossible", "own"}
+BY_THE_LIBRARY = {
+    "good",
+    "label instead of code",
+    "out of range",
+    "impossible",
+    "own",
+    "no level of many",
+}
 """Files that Great Expectations judges; a plain judge of the same rules judges the others."""
 
 
