@@ -31,11 +31,17 @@ from dp_core.methods.selection.budget.residual_balance import Parts, balance, ex
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
 from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
 from dp_core.methods.selection.budget.workload import WantedTable
+from dp_core.methods.selection.candidates.forest_reach import reach
 from dp_core.methods.selection.candidates.pairs import (
     ask_dependences,
     dependences,
     one_way_tables,
     pairs_up_to,
+)
+from dp_core.methods.selection.candidates.strongest_forest import (
+    Gains,
+    joined_columns,
+    strongest_forest,
 )
 from dp_core.methods.selection.selector import (
     Certain,
@@ -62,6 +68,9 @@ _LEAST_PART = 0.1  # smallest part of a pair's deviation that is not ascribed to
 _MOST_CELLS = 2**26  # of any table
 _MOST_TRIPLES = 700
 _MOST_LISTED = 60_000  # triples that are compared with each other
+_MOST_SCORED = 1000  # pairs whose dependence is asked at once; in wider files noise would hide it
+_WEAK = 0.1  # quantile of the forest's dependences that other pairs are expected to have
+_SCORES = Fraction(1, 2)  # part of the selection's budget for scores if pairs are chosen before
 _TOTAL_UNKNOWN = 0.1  # part of the records; with a larger error columns also tell the total
 
 
@@ -126,11 +135,31 @@ class Auto(Selector):
         basis = Basis(interactions=self.basis == "interactions")
         return Certain(for_tables(self.workload, domain, terms, basis), share)
 
+    def _is_wide(self, domain: Domain) -> bool:
+        """Return whether there are too many pairs to ask for the dependence of each."""
+        return self.adaptive and math.comb(len(domain), 2) > _MOST_SCORED
+
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return pairs_up_to(domain, self.max_cells) if self.adaptive else ()
 
     def statistic(self, domain: Domain) -> InDif | None:
+        if self._is_wide(domain):
+            # Any forest of as many edges: the edges are not chosen yet.
+            smallest, *others = joined_columns(domain, self.max_cells) or ("",)
+            return dependences([(smallest, other) for other in others])
         return dependences(self.needs(domain))
+
+    def scores_share(self, domain: Domain) -> Fraction:
+        return _SCORES if self._is_wide(domain) else Fraction(1)
+
+    def choices(self, domain: Domain) -> int:
+        wide = self._is_wide(domain)
+        return max(len(joined_columns(domain, self.max_cells)) - 1, 0) if wide else 0
+
+    def largest_choice(self, domain: Domain) -> Fraction | None:
+        """Part of one choice: all measurements follow the last choice."""
+        number = self.choices(domain)
+        return (1 - _SCORES) / number if number else None
 
     def select(
         self,
@@ -152,13 +181,23 @@ class Auto(Selector):
         precision = sum(each / values.size for values, each in columns)
         # A number of rows below the standard deviation of its noise cannot be told from 0.
         rows = max(float(columns[0][0].sum()), precision**-0.5)
-        statistic = self.statistic(domain)
+        steadied = [_steadied(values, 1 / each, rows) for values, each in columns]
+        noise = np.array([1 / each for _, each in columns])
+        wide = self._is_wide(domain)
+        if wide:
+            gains = Gains.expected(domain, steadied, noise, curator, measure_cost)
+            forest = strongest_forest(
+                curator, domain, gains, (1 - _SCORES) * cost, max_cells=self.max_cells
+            )
+            statistic = dependences(forest)
+        else:
+            statistic = self.statistic(domain)
         pairs: tuple[Clique, ...] = statistic.pairs if statistic else ()
         dependence = np.zeros(0)
         stddev = 0.0
         asked: Dependences | None = None
         if statistic:
-            asked = ask_dependences(curator, statistic, cost)
+            asked = ask_dependences(curator, statistic, self.scores_share(domain) * cost)
             noisy, stddev = np.array(asked.values, dtype=np.float64), asked.stddev
             smaller = np.array([min(domain.project(pair).sizes) for pair in pairs])
             most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
@@ -166,11 +205,13 @@ class Auto(Selector):
             dependence = np.minimum(dependence, np.maximum(most, 1e-9))
         parts, cliques, alone = self.parts(
             domain,
-            [_steadied(values, 1 / each, rows) for values, each in columns],
-            np.array([1 / each for _, each in columns]),
+            steadied,
+            noise,
             dict(zip(pairs, dependence.tolist(), strict=True)),
             self._costs(terms, certain),
-            wanted=CertainParts.of(certain, domain, terms),
+            # The forest holds for each column a pair that depends about most.
+            min(usual(rows), float(np.quantile(dependence, _WEAK))) if wide and pairs else None,
+            CertainParts.of(certain, domain, terms),
         )
         shares = balance(parts)
         left = expected(parts, shares)
@@ -233,7 +274,8 @@ class Auto(Selector):
         found = []
         for times in DEPENDENCES:
             typical = times * usual(rows)
-            pairs = dict.fromkeys(self.needs(domain), typical)
+            asked = self.statistic(domain)
+            pairs = dict.fromkeys(asked.pairs if asked else (), typical)
             costs = self._costs(terms, certain)
             parts, _, _ = self.parts(
                 domain, columns, np.array(known), pairs, costs, typical, wanted
@@ -268,19 +310,17 @@ class Auto(Selector):
         rows = max(float(columns[0].sum()), 1.0)
         typical = usual(rows) if typical is None else typical
         chance = Chance.of(domain, columns, rows)
-        pairs: dict[Clique, float] = {
-            pair: chance.pair(pair) for pair in itertools.combinations(domain.columns, 2)
-        }
-        unlisted_pairs = sum(
-            math.hypot(typical, by_chance)
-            for pair, by_chance in pairs.items()
-            if pair not in dependence
-        )
+        others = math.comb(len(domain), 2) - len(dependence)
+        unlisted_pairs = others * math.hypot(typical, chance.mean_pair)
         # Sampling alone makes columns of the file look dependent; that part is subtracted.
         dependence = {
-            pair: math.sqrt(max(value**2 - pairs[pair] ** 2, (_LEAST_PART * value) ** 2))
+            pair: math.sqrt(max(value**2 - chance.pair(pair) ** 2, (_LEAST_PART * value) ** 2))
             for pair, value in dependence.items()
         }
+        served = np.ones(len(dependence))
+        if self._is_wide(domain) and dependence:
+            edges = [domain.axes(pair) for pair in dependence]
+            served = reach(edges, np.array([*dependence.values()]), rows)
         triples, unlisted = self._triples(domain, dependence, chance, typical)
         cliques = (*((name,) for name in domain.columns), *dependence, *triples)
         # Interactions say nothing about the number of records.
@@ -316,6 +356,7 @@ class Auto(Selector):
             unlisted=(unlisted_pairs, unlisted),
             drawn=chance.mean_triple,
             told=wanted.precisions(cliques, domain) if wanted else None,
+            reach=np.concatenate([np.ones(len(domain)), served, np.ones(len(triples))]),
         )
         return parts, cliques, alone
 

@@ -150,7 +150,8 @@ class Selector(ABC):
     looks at the data through the curator and selects tables.
 
     Attributes:
-        chooses: Whether it calls the curator's `choose`; that limits the currency of the release.
+        chooses: Whether it calls the curator's `choose` for every file; that limits the currency of
+            the release. A method that does so for some files states how often (`choices`).
         rounds: Whether it measures while it selects. `select` is then called once for each
             independent measurement, and spends both budgets itself, exactly.
         own_delta: Whether its mechanism has a failure probability of its own (a threshold), for
@@ -221,6 +222,10 @@ class Selector(ABC):
         The plan states its noise.
         """
         return None
+
+    def scores_share(self, domain: Domain) -> Fraction:  # noqa: ARG002
+        """Return the part of the selection's budget that pays for `statistic`; by default all."""
+        return Fraction(1)
 
     def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:  # noqa: ARG002
         """Return the events by which `select` measures, as far as the domain decides them.
