@@ -26,26 +26,27 @@ from dp_core.methods.selection.budget.allocation import shares as allocate
 from dp_core.methods.selection.budget.certain_parts import CertainParts, together
 from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.costs import Costs
-from dp_core.methods.selection.budget.dependence import expected_dependence, usual
+from dp_core.methods.selection.budget.dependence import usual
 from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
 from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
 from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.methods.selection.candidates.forest_reach import reach
 from dp_core.methods.selection.candidates.pairs import (
-    ask_dependences,
+    Look,
     dependences,
+    look,
     one_way_tables,
     pairs_up_to,
 )
 from dp_core.methods.selection.candidates.strongest_forest import (
     Gains,
     joined_columns,
-    strongest_forest,
+    look_along_forest,
+    matched_columns,
 )
 from dp_core.methods.selection.selector import (
     Certain,
-    Dependences,
     Expected,
     Selection,
     Selector,
@@ -69,7 +70,7 @@ _MOST_CELLS = 2**26  # of any table
 _MOST_TRIPLES = 700
 _MOST_LISTED = 60_000  # triples that are compared with each other
 _MOST_SCORED = 1000  # pairs whose dependence is asked at once; in wider files noise would hide it
-_WEAK = 0.1  # quantile of the forest's dependences that other pairs are expected to have
+_DENSE = 0.03  # dependence of usual pairs, in parts of the records, above which all are considered
 _SCORES = Fraction(1, 2)  # part of the selection's budget for scores if pairs are chosen before
 _TOTAL_UNKNOWN = 0.1  # part of the records; with a larger error columns also tell the total
 
@@ -144,10 +145,16 @@ class Auto(Selector):
 
     def statistic(self, domain: Domain) -> InDif | None:
         if self._is_wide(domain):
-            # Any forest of as many edges: the edges are not chosen yet.
-            smallest, *others = joined_columns(domain, self.max_cells) or ("",)
-            return dependences([(smallest, other) for other in others])
+            pairs = (*self._any_forest(domain), *matched_columns(domain, self.max_cells))
+            return dependences([*dict.fromkeys(pairs)])
         return dependences(self.needs(domain))
+
+    def _any_forest(self, domain: Domain) -> tuple[Clique, ...]:
+        """Return a forest of as many edges as the one that a release of a wide file chooses."""
+        if not self._is_wide(domain):
+            return ()
+        smallest, *others = joined_columns(domain, self.max_cells) or ("",)
+        return tuple((smallest, other) for other in others)
 
     def scores_share(self, domain: Domain) -> Fraction:
         return _SCORES if self._is_wide(domain) else Fraction(1)
@@ -183,38 +190,23 @@ class Auto(Selector):
         rows = max(float(columns[0][0].sum()), precision**-0.5)
         steadied = [_steadied(values, 1 / each, rows) for values, each in columns]
         noise = np.array([1 / each for _, each in columns])
-        wide = self._is_wide(domain)
-        if wide:
+        if self._is_wide(domain):
             gains = Gains.expected(domain, steadied, noise, curator, measure_cost)
-            forest = strongest_forest(
-                curator, domain, gains, (1 - _SCORES) * cost, max_cells=self.max_cells
+            found = look_along_forest(
+                curator, domain, gains, cost, scores=_SCORES, max_cells=self.max_cells
             )
-            statistic = dependences(forest)
         else:
-            statistic = self.statistic(domain)
-        pairs: tuple[Clique, ...] = statistic.pairs if statistic else ()
-        dependence = np.zeros(0)
-        stddev = 0.0
-        asked: Dependences | None = None
-        if statistic:
-            asked = ask_dependences(curator, statistic, self.scores_share(domain) * cost)
-            noisy, stddev = np.array(asked.values, dtype=np.float64), asked.stddev
-            smaller = np.array([min(domain.project(pair).sizes) for pair in pairs])
-            most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
-            dependence = expected_dependence(noisy, stddev, rows)
-            dependence = np.minimum(dependence, np.maximum(most, 1e-9))
-        parts, cliques, alone = self.parts(
-            domain,
-            steadied,
-            noise,
-            dict(zip(pairs, dependence.tolist(), strict=True)),
-            self._costs(terms, certain),
-            # The forest holds for each column a pair that depends about most.
-            min(usual(rows), float(np.quantile(dependence, _WEAK))) if wide and pairs else None,
-            CertainParts.of(certain, domain, terms),
-        )
-        shares = balance(parts)
-        left = expected(parts, shares)
+            found = look(curator, domain, [self.needs(domain)], cost, rows)
+        wanted = CertainParts.of(certain, domain, terms)
+        costs = self._costs(terms, certain)
+        options = []
+        for each in self._possible(found, domain, Chance.of(domain, steadied, rows)):
+            option = self.parts(
+                domain, steadied, noise, each.dependence, costs, each.typical, wanted, each.forest
+            )
+            shares = balance(option[0])
+            options.append((expected(option[0], shares), shares, option))
+        left, shares, (_, cliques, alone) = min(options, key=lambda option: option[0].two)
         chosen = Selection(
             cliques=tuple(
                 clique for clique, share in zip(cliques, shares, strict=True) if share > 0
@@ -234,12 +226,27 @@ class Auto(Selector):
             for order in (1, 2, 3)
         ]  # fmt: skip
         note = {
-            "noise_stddev": stddev,
+            "noise_stddev": found.asked.stddev if found.asked else 0.0,
             "parts": {order: len(found) for order, found in enumerate(of_order, start=1)},
             "shares": {order: sum(found) for order, found in enumerate(of_order, start=1)},
             "expected_error": {"two_way": left.two, "three_way": left.three},
         }
-        return dataclasses.replace(together(certain, chosen), note=note, dependences=asked)
+        return dataclasses.replace(together(certain, chosen), note=note, dependences=found.asked)
+
+    def _possible(self, found: Look, domain: Domain, chance: Chance) -> list[Look]:
+        """Return what may be divided among: in a wide file the pairs of the look, or all pairs.
+
+        If every pair depends, many pairs with much noise tell more than few with little.
+        """
+        if found.typical is None:
+            return [found]
+        typical = math.sqrt(max(found.typical**2 - chance.mean_pair**2, 0.0))
+        possible = [dataclasses.replace(found, typical=typical)]
+        if typical > _DENSE * chance.rows:
+            every = {pair: math.hypot(typical, chance.pair(pair)) for pair in self.needs(domain)}
+            every |= found.dependence
+            possible.append(Look(every, found.asked, typical=typical))
+        return possible
 
     def forecast(
         self,
@@ -276,9 +283,10 @@ class Auto(Selector):
             typical = times * usual(rows)
             asked = self.statistic(domain)
             pairs = dict.fromkeys(asked.pairs if asked else (), typical)
+            forest = self._any_forest(domain)
             costs = self._costs(terms, certain)
             parts, _, _ = self.parts(
-                domain, columns, np.array(known), pairs, costs, typical, wanted
+                domain, columns, np.array(known), pairs, costs, typical, wanted, forest
             )
             alone = certain is not None and certain.share == 1
             shares = np.zeros(len(parts.cliques)) if alone else balance(parts, roughly=roughly)
@@ -294,6 +302,7 @@ class Auto(Selector):
         costs: Costs,
         typical: float | None = None,
         wanted: CertainParts | None = None,
+        forest: Sequence[Clique] = (),
     ) -> tuple[Parts, tuple[Clique, ...], frozenset[Clique]]:
         """Return what may be measured: parts, their cliques, and which cliques are interactions.
 
@@ -306,21 +315,24 @@ class Auto(Selector):
             costs: Noise of a table and of an interaction.
             typical: Dependence of the other pairs, in records; None for that of a typical file.
             wanted: What the workload's measurements tell; None without a workload.
+            forest: Those of the pairs that form a forest, whose edges tell about the pairs between
+                them; empty by default.
         """
         rows = max(float(columns[0].sum()), 1.0)
         typical = usual(rows) if typical is None else typical
         chance = Chance.of(domain, columns, rows)
-        others = math.comb(len(domain), 2) - len(dependence)
-        unlisted_pairs = others * math.hypot(typical, chance.mean_pair)
         # Sampling alone makes columns of the file look dependent; that part is subtracted.
         dependence = {
             pair: math.sqrt(max(value**2 - chance.pair(pair) ** 2, (_LEAST_PART * value) ** 2))
             for pair, value in dependence.items()
         }
-        served = np.ones(len(dependence))
-        if self._is_wide(domain) and dependence:
-            edges = [domain.axes(pair) for pair in dependence]
-            served = reach(edges, np.array([*dependence.values()]), rows)
+        served = dict.fromkeys(dependence, 1.0) | reach(
+            {pair: dependence[pair] for pair in forest}, rows
+        )
+        implied = sum((served[pair] - 1) * dependence[pair] for pair in forest)
+        others = math.comb(len(domain), 2) - len(dependence)
+        apart = max(typical - implied / max(others, 1), 0.0)
+        unlisted_pairs = others * math.hypot(apart, chance.mean_pair)
         triples, unlisted = self._triples(domain, dependence, chance, typical)
         cliques = (*((name,) for name in domain.columns), *dependence, *triples)
         # Interactions say nothing about the number of records.
@@ -328,13 +340,13 @@ class Auto(Selector):
         least = 2 if total > _TOTAL_UNKNOWN * rows else 1
         sizes = [domain.project(clique).sizes for clique in cliques]
         kinds = wanted.kinds if wanted else {}
-        apart = [
+        measured_apart = [
             clique
             for clique, its in zip(cliques, sizes, strict=True)
             if kinds.get(clique, len(its) >= least and costs.apart(its))
         ]
         # What the workload measures alone has its place already.
-        alone = _alone(domain, sorted(apart, key=lambda clique: clique not in kinds))
+        alone = _alone(domain, sorted(measured_apart, key=lambda clique: clique not in kinds))
         margin = np.full((len(cliques), 2), np.inf)
         for at, clique in enumerate(cliques):
             if len(clique) == 2 and clique not in alone:
@@ -356,7 +368,7 @@ class Auto(Selector):
             unlisted=(unlisted_pairs, unlisted),
             drawn=chance.mean_triple,
             told=wanted.precisions(cliques, domain) if wanted else None,
-            reach=np.concatenate([np.ones(len(domain)), served, np.ones(len(triples))]),
+            reach=np.array([served.get(clique, 1.0) for clique in cliques]),
         )
         return parts, cliques, alone
 

@@ -50,6 +50,7 @@ class Chance:
     rows: float
     factors: tuple[float, ...]
     binned: tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...]
+    _pairs: dict[Clique, float] = field(default_factory=dict, init=False, repr=False)
     _parts: dict[int, float] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -67,7 +68,9 @@ class Chance:
 
     def pair(self, clique: Clique) -> float:
         """Return the deviation of a pair beyond its columns, in records."""
-        return self._counted(self.domain.axes(clique))
+        if clique not in self._pairs:
+            self._pairs[clique] = self._counted(self.domain.axes(clique))
+        return self._pairs[clique]
 
     def triple(self, clique: Clique) -> float:
         """Return the approximate deviation of a triple beyond its pairs, in records."""

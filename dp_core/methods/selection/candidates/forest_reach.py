@@ -6,31 +6,31 @@ between them does. So an edge that is measured also serves the pairs whose path 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
+
+from dp_core.tables.domain import Clique
 
 
-def reach(
-    edges: Sequence[tuple[int, int]], dependence: NDArray[np.float64], rows: float
-) -> NDArray[np.float64]:
+def reach(forest: Mapping[Clique, float], rows: float) -> dict[Clique, float]:
     """Return how many times its own deviation each edge of a forest serves, at least 1.
 
     Along a path, dependences relative to the number of records multiply, as correlations of a chain
     do. Each edge of a path has an equal part in the pair at the ends of it.
 
     Args:
-        edges: Positions of the two columns of each edge; no two paths lead to the same column.
-        dependence: L1 distance of each from independence, in records, positive.
+        forest: L1 distance from independence of each edge, in records, positive; no two paths lead
+            from one column to another.
         rows: Number of records.
 
-    >>> reach([(0, 1), (1, 2)], np.array([50.0, 80.0]), 100)
-    array([1.4 , 1.25])
+    >>> reach({("a", "b"): 50, ("b", "c"): 80}, 100)
+    {('a', 'b'): 1.4, ('b', 'c'): 1.25}
     """
-    columns = sorted({column for edge in edges for column in edge})
+    columns = sorted({column for edge in forest for column in edge})
     place = {column: at for at, column in enumerate(columns)}
-    ends = [(place[one], place[two]) for one, two in edges]
+    ends = [(place[one], place[two]) for one, two in forest]
+    dependence = np.array([*forest.values()], dtype=np.float64)
     strength = np.minimum(dependence / rows, 1.0)
     together, length = np.eye(len(columns)), np.zeros((len(columns), len(columns)))
     group = {at: [at] for at in range(len(columns))}
@@ -49,4 +49,5 @@ def reach(
         nearer = length[one] - length[two]
         sides = part[np.ix_(nearer < 0, nearer > 0)]
         found.append(float(sides.sum()))
-    return np.maximum(np.array(found) / np.maximum(strength, 1e-12), 1.0)
+    times = np.maximum(np.array(found) / np.maximum(strength, 1e-12), 1.0)
+    return dict(zip(forest, times.tolist(), strict=True))

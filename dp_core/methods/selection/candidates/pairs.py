@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.selection.budget.dependence import expected_dependence
 from dp_core.methods.selection.selector import Dependences
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -30,6 +32,56 @@ def dependences(cliques: Sequence[Clique]) -> InDif | None:
     """Return the statistic of each pair's dependence, or None if there is no pair."""
     pairs = tuple((one, two) for one, two in cliques)
     return InDif(pairs) if pairs else None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a private look at pairs found. Public.
+
+    Attributes:
+        dependence: Expected L1 distance of pairs from independence, in records.
+        asked: The noisy dependences; None if there is no pair.
+        forest: Those pairs that a forest of strongly dependent pairs consists of; empty if the look
+            was at all pairs.
+        typical: Expected distance of the other pairs, in records; None if the look was at all.
+    """
+
+    dependence: Mapping[Clique, float]
+    asked: Dependences | None = None
+    forest: tuple[Clique, ...] = ()
+    typical: float | None = None
+
+
+def look(
+    curator: Curator,
+    domain: Domain,
+    groups: Sequence[Sequence[Clique]],
+    cost: Fraction,
+    rows: float,
+) -> Look:
+    """Return the expected dependences of pairs, whose noisy scores the stage `select` pays for.
+
+    Args:
+        curator: The only way to ask about the data.
+        domain: All columns.
+        groups: Pairs; those of one group are expected to depend similarly.
+        cost: Budget of all scores together, in the release's currency.
+        rows: Number of records.
+    """
+    statistic = dependences([*dict.fromkeys(itertools.chain(*groups))])
+    if statistic is None:
+        return Look({})
+    asked = ask_dependences(curator, statistic, cost)
+    noisy = dict(zip(asked.pairs, asked.values, strict=True))
+    found: dict[Clique, float] = {}
+    for group in groups:
+        smaller = np.array([min(domain.project(pair).sizes) for pair in group])
+        most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
+        scores = np.array([noisy[pair] for pair in group], dtype=np.float64)
+        means = expected_dependence(scores, asked.stddev, rows)
+        means = np.minimum(means, np.maximum(most, 1e-9))
+        found |= dict(zip(group, means.tolist(), strict=True))
+    return Look(found, asked)
 
 
 def ask_dependences(curator: Curator, statistic: InDif, cost: Fraction) -> Dependences:
