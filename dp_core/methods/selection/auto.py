@@ -33,7 +33,6 @@ from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
 from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.methods.selection.candidates.forest_reach import reach
 from dp_core.methods.selection.candidates.pairs import (
-    Look,
     dependences,
     look,
     one_way_tables,
@@ -42,9 +41,8 @@ from dp_core.methods.selection.candidates.pairs import (
 from dp_core.methods.selection.candidates.strongest_forest import (
     Gains,
     joined_columns,
-    look_along_forest,
-    matched_columns,
 )
+from dp_core.methods.selection.candidates.wide_look import CHOICES, SCORES, look_at_wide
 from dp_core.methods.selection.selector import (
     Certain,
     Expected,
@@ -70,8 +68,8 @@ _MOST_CELLS = 2**26  # of any table
 _MOST_TRIPLES = 700
 _MOST_LISTED = 60_000  # triples that are compared with each other
 _MOST_SCORED = 1000  # pairs whose dependence is asked at once; in wider files noise would hide it
-_DENSE = 0.03  # dependence of usual pairs, in parts of the records, above which all are considered
-_SCORES = Fraction(1, 2)  # part of the selection's budget for scores if pairs are chosen before
+_NEGLIGIBLE = 0.005  # mean dependence, in parts of the records, with which few pairs are worth it
+_DENSE = 0.1  # relative reduction of the error by measuring pairs alike for which all are scored
 _TOTAL_UNKNOWN = 0.1  # part of the records; with a larger error columns also tell the total
 
 
@@ -144,9 +142,6 @@ class Auto(Selector):
         return pairs_up_to(domain, self.max_cells) if self.adaptive else ()
 
     def statistic(self, domain: Domain) -> InDif | None:
-        if self._is_wide(domain):
-            pairs = (*self._any_forest(domain), *matched_columns(domain, self.max_cells))
-            return dependences([*dict.fromkeys(pairs)])
         return dependences(self.needs(domain))
 
     def _any_forest(self, domain: Domain) -> tuple[Clique, ...]:
@@ -157,7 +152,8 @@ class Auto(Selector):
         return tuple((smallest, other) for other in others)
 
     def scores_share(self, domain: Domain) -> Fraction:
-        return _SCORES if self._is_wide(domain) else Fraction(1)
+        """In a wide file, the part for the scores of all pairs, if these are asked for."""
+        return SCORES if self._is_wide(domain) else Fraction(1)
 
     def choices(self, domain: Domain) -> int:
         wide = self._is_wide(domain)
@@ -166,7 +162,7 @@ class Auto(Selector):
     def largest_choice(self, domain: Domain) -> Fraction | None:
         """Part of one choice: all measurements follow the last choice."""
         number = self.choices(domain)
-        return (1 - _SCORES) / number if number else None
+        return CHOICES / number if number else None
 
     def select(
         self,
@@ -190,23 +186,28 @@ class Auto(Selector):
         rows = max(float(columns[0][0].sum()), precision**-0.5)
         steadied = [_steadied(values, 1 / each, rows) for values, each in columns]
         noise = np.array([1 / each for _, each in columns])
-        if self._is_wide(domain):
-            gains = Gains.expected(domain, steadied, noise, curator, measure_cost)
-            found = look_along_forest(
-                curator, domain, gains, cost, scores=_SCORES, max_cells=self.max_cells
+        costs, wanted = self._costs(terms, certain), CertainParts.of(certain, domain, terms)
+        statistic = self.statistic(domain)
+        if statistic is not None and self._is_wide(domain):
+            found = look_at_wide(
+                curator,
+                domain,
+                statistic,
+                Gains.expected(domain, steadied, noise, curator, measure_cost),
+                Chance.of(domain, steadied, rows),
+                cost,
+                max_cells=self.max_cells,
+                many_depend=lambda typical: self._many_depend(
+                    domain, steadied, noise, costs, typical, wanted
+                ),
             )
         else:
-            found = look(curator, domain, [self.needs(domain)], cost, rows)
-        wanted = CertainParts.of(certain, domain, terms)
-        costs = self._costs(terms, certain)
-        options = []
-        for each in self._possible(found, domain, Chance.of(domain, steadied, rows)):
-            option = self.parts(
-                domain, steadied, noise, each.dependence, costs, each.typical, wanted, each.forest
-            )
-            shares = balance(option[0])
-            options.append((expected(option[0], shares), shares, option))
-        left, shares, (_, cliques, alone) = min(options, key=lambda option: option[0].two)
+            found = look(curator, domain, statistic, cost, rows)
+        parts, cliques, alone = self.parts(
+            domain, steadied, noise, found.dependence, costs, found.typical, wanted, found.forest
+        )
+        shares = balance(parts)
+        left = expected(parts, shares)
         chosen = Selection(
             cliques=tuple(
                 clique for clique, share in zip(cliques, shares, strict=True) if share > 0
@@ -233,20 +234,26 @@ class Auto(Selector):
         }
         return dataclasses.replace(together(certain, chosen), note=note, dependences=found.asked)
 
-    def _possible(self, found: Look, domain: Domain, chance: Chance) -> list[Look]:
-        """Return what may be divided among: in a wide file the pairs of the look, or all pairs.
-
-        If every pair depends, many pairs with much noise tell more than few with little.
-        """
-        if found.typical is None:
-            return [found]
-        typical = math.sqrt(max(found.typical**2 - chance.mean_pair**2, 0.0))
-        possible = [dataclasses.replace(found, typical=typical)]
-        if typical > _DENSE * chance.rows:
-            every = {pair: math.hypot(typical, chance.pair(pair)) for pair in self.needs(domain)}
-            every |= found.dependence
-            possible.append(Look(every, found.asked, typical=typical))
-        return possible
+    def _many_depend(
+        self,
+        domain: Domain,
+        columns: Sequence[NDArray[np.float64]],
+        known: NDArray[np.float64],
+        costs: Costs,
+        typical: float,
+        wanted: CertainParts | None,
+    ) -> bool:
+        """Return whether measuring pairs helps if all depend as much as usual ones; see `parts`."""
+        rows = max(float(columns[0].sum()), 1.0)
+        if typical < _NEGLIGIBLE * rows:
+            return False
+        chance = Chance.of(domain, columns, rows)
+        alike = {pair: chance.with_dependence(pair, typical) for pair in self.needs(domain)}
+        errors = []
+        for pairs in ({}, alike):
+            parts, _, _ = self.parts(domain, columns, known, pairs, costs, typical, wanted)
+            errors.append(expected(parts, balance(parts, roughly=True)).two)
+        return errors[1] < (1 - _DENSE) * errors[0]
 
     def forecast(
         self,
@@ -281,9 +288,8 @@ class Auto(Selector):
         found = []
         for times in DEPENDENCES:
             typical = times * usual(rows)
-            asked = self.statistic(domain)
-            pairs = dict.fromkeys(asked.pairs if asked else (), typical)
             forest = self._any_forest(domain)
+            pairs = dict.fromkeys(forest or self.needs(domain), typical)
             costs = self._costs(terms, certain)
             parts, _, _ = self.parts(
                 domain, columns, np.array(known), pairs, costs, typical, wanted, forest
@@ -298,7 +304,7 @@ class Auto(Selector):
         domain: Domain,
         columns: Sequence[NDArray[np.float64]],
         known: NDArray[np.float64],
-        dependence: dict[Clique, float],
+        dependence: Mapping[Clique, float],
         costs: Costs,
         typical: float | None = None,
         wanted: CertainParts | None = None,

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 def pairs_up_to(domain: Domain, max_cells: int) -> tuple[Clique, ...]:
     """Return all pairs of columns with at most `max_cells` cells."""
+    sizes = dict(zip(domain.columns, domain.sizes, strict=True))
     pairs = itertools.combinations(domain.columns, 2)
-    return tuple(pair for pair in pairs if domain.size(pair) <= max_cells)
+    return tuple((one, two) for one, two in pairs if sizes[one] * sizes[two] <= max_cells)
 
 
 def dependences(cliques: Sequence[Clique]) -> InDif | None:
@@ -43,7 +44,8 @@ class Look:
         asked: The noisy dependences; None if there is no pair.
         forest: Those pairs that a forest of strongly dependent pairs consists of; empty if the look
             was at all pairs.
-        typical: Expected distance of the other pairs, in records; None if the look was at all.
+        typical: Expected distance of the other pairs, without sampling deviations, in records; None
+            if the look was at all pairs.
     """
 
     dependence: Mapping[Clique, float]
@@ -55,38 +57,37 @@ class Look:
 def look(
     curator: Curator,
     domain: Domain,
-    groups: Sequence[Sequence[Clique]],
+    statistic: InDif | None,
     cost: Fraction,
     rows: float,
+    *,
+    step: str = "indif",
 ) -> Look:
     """Return the expected dependences of pairs, whose noisy scores the stage `select` pays for.
 
     Args:
         curator: The only way to ask about the data.
         domain: All columns.
-        groups: Pairs; those of one group are expected to depend similarly.
+        statistic: The scores; nothing is asked if it is None.
         cost: Budget of all scores together, in the release's currency.
         rows: Number of records.
+        step: Name of the step; by default that of the scores by which tables are chosen.
     """
-    statistic = dependences([*dict.fromkeys(itertools.chain(*groups))])
     if statistic is None:
         return Look({})
-    asked = ask_dependences(curator, statistic, cost)
-    noisy = dict(zip(asked.pairs, asked.values, strict=True))
-    found: dict[Clique, float] = {}
-    for group in groups:
-        smaller = np.array([min(domain.project(pair).sizes) for pair in group])
-        most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
-        scores = np.array([noisy[pair] for pair in group], dtype=np.float64)
-        means = expected_dependence(scores, asked.stddev, rows)
-        means = np.minimum(means, np.maximum(most, 1e-9))
-        found |= dict(zip(group, means.tolist(), strict=True))
-    return Look(found, asked)
+    asked = ask_dependences(curator, statistic, cost, step=step)
+    smaller = np.array([min(domain.project(pair).sizes) for pair in asked.pairs])
+    most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
+    noisy = np.array(asked.values, dtype=np.float64)
+    found = np.minimum(expected_dependence(noisy, asked.stddev, rows), np.maximum(most, 1e-9))
+    return Look(dict(zip(asked.pairs, found.tolist(), strict=True)), asked)
 
 
-def ask_dependences(curator: Curator, statistic: InDif, cost: Fraction) -> Dependences:
+def ask_dependences(
+    curator: Curator, statistic: InDif, cost: Fraction, *, step: str = "indif"
+) -> Dependences:
     """Return the noisy dependence of each pair, charged to the stage `select`."""
-    noisy = curator.perturb("select", "indif", statistic, cost)
+    noisy = curator.perturb("select", step, statistic, cost)
     stddev = curator.statistic_noise(statistic, cost).stddev
     return Dependences(statistic.pairs, tuple(noisy.tolist()), stddev)
 

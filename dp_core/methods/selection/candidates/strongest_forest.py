@@ -9,7 +9,6 @@ Taking the smallest group first, each choice compares few pairs, and no pair is 
 
 from __future__ import annotations
 
-import dataclasses
 import heapq
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,6 @@ from numpy.typing import NDArray
 
 from dp_core.methods.selection.budget.chance import HALF_NORMAL
 from dp_core.methods.selection.candidates.model_errors import table_distances
-from dp_core.methods.selection.candidates.pairs import Look, look
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.statistics import TableDistance
 
@@ -42,19 +40,6 @@ def joined_columns(domain: Domain, max_cells: int) -> tuple[str, ...]:
     smallest = domain.size(order[:1])
     found = [name for name in order[1:] if smallest * domain.size((name,)) <= max_cells]
     return (order[0], *found) if found else ()
-
-
-def matched_columns(domain: Domain, max_cells: int) -> tuple[Clique, ...]:
-    """Return pairs of columns half of the file apart, of which no two have a column in common.
-
-    They stand for the pairs that nothing singles out: neighbours in a file often belong together.
-
-    >>> matched_columns(Domain(tuple("abcde"), (2, 3, 2, 90, 2)), 100)
-    (('a', 'c'),)
-    """
-    half = len(domain) // 2
-    pairs = zip(domain.columns[:half], domain.columns[half:], strict=False)
-    return tuple(pair for pair in pairs if domain.size(pair) <= max_cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,31 +139,3 @@ def strongest_forest(
         heapq.heapify(groups)
         heapq.heappush(groups, (len(group), len(names) + number, group))
     return tuple(edges)
-
-
-def look_along_forest(
-    curator: Curator,
-    domain: Domain,
-    gains: Gains,
-    cost: Fraction,
-    *,
-    scores: Fraction,
-    max_cells: int,
-) -> Look:
-    """Return the expected dependences of a forest of strongly dependent pairs, and of usual ones.
-
-    Args:
-        curator: The only way to ask about the data.
-        domain: All columns.
-        gains: Scores by which the edges of the forest are chosen.
-        cost: Budget, in the release's currency; spent exactly if there is a pair.
-        scores: Part of it that pays for the dependences.
-        max_cells: Largest number of cells of a pair.
-    """
-    forest = strongest_forest(curator, domain, gains, (1 - scores) * cost, max_cells=max_cells)
-    among = {*forest}
-    usual = [pair for pair in matched_columns(domain, max_cells) if pair not in among]
-    groups = [group for group in (forest, usual) if group]
-    found = look(curator, domain, groups, scores * cost, gains.rows)
-    typical = float(np.mean([found.dependence[pair] for pair in usual])) if usual else 0.0
-    return dataclasses.replace(found, forest=forest, typical=typical)
