@@ -68,7 +68,6 @@ _MOST_CELLS = 2**26  # of any table
 _MOST_TRIPLES = 700
 _MOST_LISTED = 60_000  # triples that are compared with each other
 _MOST_SCORED = 1000  # pairs whose dependence is asked at once; in wider files noise would hide it
-_NEGLIGIBLE = 0.005  # mean dependence, in parts of the records, with which few pairs are worth it
 _DENSE = 0.1  # relative reduction of the error by measuring pairs alike for which all are scored
 _TOTAL_UNKNOWN = 0.1  # part of the records; with a larger error columns also tell the total
 
@@ -82,6 +81,10 @@ class Auto(Selector):
         basis: `interactions`: triples, and pairs whose table would mostly repeat the one-way
             tables, are measured without their margins, which costs less. `tables`: complete
             tables of columns and pairs are measured, and no triples.
+        candidates: `all`: the dependence of all pairs is scored. `forest`: some pairs are scored
+            first; if they do not depend, a forest of pairs is chosen privately, and only its edges
+            are scored. `auto`: `forest` if there are more than 1,000 pairs, whose scores noise
+            would hide.
         max_cells: Largest number of cells of a pair; larger pairs are not considered.
         max_triple_cells: Largest number of cells of a triple; larger triples are not considered.
         tables_share: Part of the measuring budget for the workload, if there is one; what is
@@ -94,6 +97,7 @@ class Auto(Selector):
 
     order: Literal[1, 2, 3] = 3
     basis: Literal["interactions", "tables"] = "interactions"
+    candidates: Literal["auto", "all", "forest"] = "auto"
     max_cells: int = 2**20
     max_triple_cells: int = 2**12
     tables_share: Fraction = Fraction(1, 2)
@@ -134,9 +138,11 @@ class Auto(Selector):
         basis = Basis(interactions=self.basis == "interactions")
         return Certain(for_tables(self.workload, domain, terms, basis), share)
 
-    def _is_wide(self, domain: Domain) -> bool:
-        """Return whether there are too many pairs to ask for the dependence of each."""
-        return self.adaptive and math.comb(len(domain), 2) > _MOST_SCORED
+    def _by_forest(self, domain: Domain) -> bool:
+        """Return whether a forest of pairs may be chosen instead of scoring all pairs."""
+        if not self.adaptive or self.candidates != "auto":
+            return self.adaptive and self.candidates == "forest"
+        return math.comb(len(domain), 2) > _MOST_SCORED
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return pairs_up_to(domain, self.max_cells) if self.adaptive else ()
@@ -145,19 +151,18 @@ class Auto(Selector):
         return dependences(self.needs(domain))
 
     def _any_forest(self, domain: Domain) -> tuple[Clique, ...]:
-        """Return a forest of as many edges as the one that a release of a wide file chooses."""
-        if not self._is_wide(domain):
+        """Return a forest of as many edges as the one that a release may choose."""
+        if not self._by_forest(domain):
             return ()
         smallest, *others = joined_columns(domain, self.max_cells) or ("",)
         return tuple((smallest, other) for other in others)
 
     def scores_share(self, domain: Domain) -> Fraction:
-        """In a wide file, the part for the scores of all pairs, if these are asked for."""
-        return SCORES if self._is_wide(domain) else Fraction(1)
+        """With `forest`, the part for the scores of all pairs, if these are asked for."""
+        return SCORES if self._by_forest(domain) else Fraction(1)
 
     def choices(self, domain: Domain) -> int:
-        wide = self._is_wide(domain)
-        return max(len(joined_columns(domain, self.max_cells)) - 1, 0) if wide else 0
+        return len(self._any_forest(domain))
 
     def largest_choice(self, domain: Domain) -> Fraction | None:
         """Part of one choice: all measurements follow the last choice."""
@@ -188,7 +193,7 @@ class Auto(Selector):
         noise = np.array([1 / each for _, each in columns])
         costs, wanted = self._costs(terms, certain), CertainParts.of(certain, domain, terms)
         statistic = self.statistic(domain)
-        if statistic is not None and self._is_wide(domain):
+        if statistic is not None and self._by_forest(domain):
             found = look_at_wide(
                 curator,
                 domain,
@@ -244,10 +249,7 @@ class Auto(Selector):
         wanted: CertainParts | None,
     ) -> bool:
         """Return whether measuring pairs helps if all depend as much as usual ones; see `parts`."""
-        rows = max(float(columns[0].sum()), 1.0)
-        if typical < _NEGLIGIBLE * rows:
-            return False
-        chance = Chance.of(domain, columns, rows)
+        chance = Chance.of(domain, columns, max(float(columns[0].sum()), 1.0))
         alike = {pair: chance.with_dependence(pair, typical) for pair in self.needs(domain)}
         errors = []
         for pairs in ({}, alike):

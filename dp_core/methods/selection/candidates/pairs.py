@@ -60,8 +60,6 @@ def look(
     statistic: InDif | None,
     cost: Fraction,
     rows: float,
-    *,
-    step: str = "indif",
 ) -> Look:
     """Return the expected dependences of pairs, whose noisy scores the stage `select` pays for.
 
@@ -71,11 +69,10 @@ def look(
         statistic: The scores; nothing is asked if it is None.
         cost: Budget of all scores together, in the release's currency.
         rows: Number of records.
-        step: Name of the step; by default that of the scores by which tables are chosen.
     """
     if statistic is None:
         return Look({})
-    asked = ask_dependences(curator, statistic, cost, step=step)
+    asked = ask_dependences(curator, statistic, cost)
     smaller = np.array([min(domain.project(pair).sizes) for pair in asked.pairs])
     most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
     noisy = np.array(asked.values, dtype=np.float64)
@@ -86,7 +83,14 @@ def look(
 def ask_dependences(
     curator: Curator, statistic: InDif, cost: Fraction, *, step: str = "indif"
 ) -> Dependences:
-    """Return the noisy dependence of each pair, charged to the stage `select`."""
+    """Return the noisy dependence of each pair, charged to the stage `select`.
+
+    Args:
+        curator: The only way to ask about the data.
+        statistic: The scores.
+        cost: Budget of all scores together, in the release's currency.
+        step: Name of the step; by default that of the scores by which tables are chosen.
+    """
     noisy = curator.perturb("select", step, statistic, cost)
     stddev = curator.statistic_noise(statistic, cost).stddev
     return Dependences(statistic.pairs, tuple(noisy.tolist()), stddev)

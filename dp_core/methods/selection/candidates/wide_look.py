@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core.methods.selection.budget.chance import Chance
-from dp_core.methods.selection.candidates.pairs import Look, dependences, look
+from dp_core.methods.selection.candidates.pairs import (
+    Look,
+    ask_dependences,
+    dependences,
+    look,
+)
 from dp_core.methods.selection.candidates.strongest_forest import Gains, strongest_forest
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.statistics import InDif
@@ -24,10 +29,11 @@ from dp_core.wall.statistics import InDif
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
-CHOICES = Fraction(9, 20)
+CHOICES = Fraction(3, 8)
 """Part of the budget that chooses the forest, if one is chosen."""
-SCORES = Fraction(9, 10)
+SCORES = Fraction(3, 4)
 """Part of the budget of the scores of all pairs, if these are asked for; the rest is the first."""
+_CLEAR = 2.5  # standard errors by which usual pairs must depend more than by chance
 
 
 def look_at_wide(
@@ -56,14 +62,15 @@ def look_at_wide(
     """
     rows = gains.rows
     usual = dependences(matched_columns(domain, max_cells))
-    typical, left = 0.0, cost
+    typical, left, clear = 0.0, cost, False
     if usual is not None:
         left = SCORES * cost
-        first = look(curator, domain, usual, cost - left, rows, step="usual pairs")
+        first = ask_dependences(curator, usual, cost - left, step="usual pairs")
+        mean = max(float(np.mean(first.values)), 0.0)
         by_chance = float(np.mean([chance.pair(pair) for pair in usual.pairs]))
-        mean = float(np.mean([*first.dependence.values()]))
         typical = math.sqrt(max(mean**2 - by_chance**2, 0.0))
-    if many_depend(typical):
+        clear = mean > by_chance + _CLEAR * first.stddev / math.sqrt(len(first.values))
+    if clear and many_depend(typical):
         return look(curator, domain, every, left, rows)
     choices = CHOICES * cost
     forest = strongest_forest(curator, domain, gains, choices, max_cells=max_cells)
