@@ -85,7 +85,7 @@ def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms
         planned.append((shares["checks"], *check_bounds(spec), float(len(spec.checks))))
     choices = None
     number = spec.selector.choices(domain)
-    if number:
+    if spec.selector.chooses or number:
         rounds = times if spec.selector.rounds else 1
         choices = shares["select"] / rounds, number
 
