@@ -67,7 +67,7 @@ _LEAST_PART = 0.1  # smallest part of a pair's deviation that is not ascribed to
 _MOST_CELLS = 2**26  # of any table
 _MOST_TRIPLES = 700
 _MOST_LISTED = 60_000  # triples that are compared with each other
-_MOST_SCORED = 1000  # pairs whose dependence is asked at once; in wider files noise would hide it
+_MOST_SCORED = 2000  # pairs whose dependence is asked at once; in wider files noise would hide it
 _DENSE = 0.1  # relative reduction of the error by measuring pairs alike for which all are scored
 _TOTAL_UNKNOWN = 0.1  # part of the records; with a larger error columns also tell the total
 
@@ -83,7 +83,7 @@ class Auto(Selector):
             tables of columns and pairs are measured, and no triples.
         candidates: `all`: the dependence of all pairs is scored. `forest`: some pairs are scored
             first; if they do not depend, a forest of pairs is chosen privately, and only its edges
-            are scored. `auto`: `forest` if there are more than 1,000 pairs, whose scores noise
+            are scored. `auto`: `forest` if there are more than 2,000 pairs, whose scores noise
             would hide.
         max_cells: Largest number of cells of a pair; larger pairs are not considered.
         max_triple_cells: Largest number of cells of a triple; larger triples are not considered.

@@ -29,9 +29,9 @@ from dp_core.wall.statistics import InDif
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
-CHOICES = Fraction(3, 8)
+CHOICES = Fraction(9, 20)
 """Part of the budget that chooses the forest, if one is chosen."""
-SCORES = Fraction(3, 4)
+SCORES = Fraction(9, 10)
 """Part of the budget of the scores of all pairs, if these are asked for; the rest is the first."""
 _CLEAR = 2.5  # standard errors by which usual pairs must depend more than by chance
 

@@ -198,8 +198,8 @@ def test_usual_pairs_that_may_depend_by_chance_are_not_enough(monkeypatch, error
 
 
 def wide(codes):
-    """Return what `auto` selects of a file of 48 columns, and the session that paid."""
-    domain = Domain(tuple(f"c{place:02d}" for place in range(48)), (3,) * 48)
+    """Return what `auto` selects of a file of 66 columns, and the session that paid."""
+    domain = Domain(tuple(f"c{place:02d}" for place in range(66)), (3,) * 66)
     currency = Currency("zcdp", largest_limit("zcdp", Fraction(1), Fraction("1e-9")))
     session = MemorySession(currency, "add-remove")
     curator = Curator(domain, MemoryCounter(Dataset(domain, codes.astype(np.uint16))), session)
@@ -220,11 +220,11 @@ def wide(codes):
 
 def test_of_a_wide_file_the_pairs_that_depend_are_measured():
     rng = np.random.default_rng(1)
-    codes = rng.integers(0, 3, (48, 20_000))
-    codes[1::2] = np.where(rng.random((24, 20_000)) < 0.7, codes[::2], codes[1::2])
+    codes = rng.integers(0, 3, (66, 20_000))
+    codes[1::2] = np.where(rng.random((33, 20_000)) < 0.7, codes[::2], codes[1::2])
     pairs, spent = wide(codes)
     assert spent == Fraction(3, 20)
-    wanted = {(f"c{place:02d}", f"c{place + 1:02d}") for place in range(0, 48, 2)}
+    wanted = {(f"c{place:02d}", f"c{place + 1:02d}") for place in range(0, 66, 2)}
     # A score of such a pair is 15 standard deviations from those of the others.
     assert wanted <= {clique for clique in pairs.cliques if len(clique) == 2}
 
@@ -232,15 +232,15 @@ def test_of_a_wide_file_the_pairs_that_depend_are_measured():
 def test_of_a_wide_file_whose_pairs_all_depend_all_are_scored():
     rng = np.random.default_rng(1)
     hidden = rng.integers(0, 3, 20_000)
-    codes = np.where(rng.random((48, 20_000)) < 0.6, hidden, rng.integers(0, 3, (48, 20_000)))
+    codes = np.where(rng.random((66, 20_000)) < 0.6, hidden, rng.integers(0, 3, (66, 20_000)))
     selection, spent = wide(codes)
-    assert len(selection.dependences.pairs) == 48 * 47 // 2
+    assert len(selection.dependences.pairs) == 66 * 65 // 2
     assert sum(len(clique) == 2 for clique in selection.cliques) > 100
     assert spent == Fraction(3, 20)
 
 
 def test_the_currency_of_a_wide_file_can_pay_for_choices():
-    domain = Domain(tuple(f"c{place}" for place in range(60)), (5,) * 60)
+    domain = Domain(tuple(f"c{place}" for place in range(65)), (5,) * 65)
     for candidates, kinds in (("auto", {"mixed", "zcdp"}), ("all", {"gaussian"})):
         plan = trial_plan(
             domain,
@@ -258,7 +258,7 @@ def test_the_currency_of_a_wide_file_can_pay_for_choices():
 
 
 def test_a_forecast_of_a_wide_file_lists_the_pairs_of_a_forest_only():
-    domain = Domain(tuple(f"c{place}" for place in range(60)), (5,) * 60)
+    domain = Domain(tuple(f"c{place}" for place in range(65)), (5,) * 65)
     limit = largest_limit("zcdp", Fraction(1), Fraction("1e-9"))
     terms = {"one_way": limit / 10, "measure": limit * Fraction(17, 20)}
     relation = Relation("add-remove")
