@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import release_by_stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,41 +127,19 @@ def make_input(folder: Path, case: Case) -> Path:
 def in_this_process(case: Case) -> dict[str, Any]:
     """Make a release; return the forecast and what it took, in seconds by stage."""
     from dp_core.spec.duration.time_forecast import forecast
-    from dp_core.spec.plan import make_plan
-    from flows.release import carry_out
-    from tasks.ledger.account_decisions import Terms
-    from tasks.run.earlier_releases import load_release
-    from tasks.run.home import open_ledger
     from tasks.run.machine_note import machine_of
 
     with tempfile.TemporaryDirectory() as scratch:
-        os.environ["DP_RELEASE_HOME"] = str(Path(scratch) / "home")
-        os.environ["XDG_STATE_HOME"] = str(Path(scratch) / "state")
-        spec = make_input(Path(scratch), case)
-        open_ledger().open_account(
-            "a",
-            terms=Terms("basic", Fraction(1), Fraction("1e-9")),
-            neighbours="add-remove",
-            by="benchmark",
-            reason="to measure",
-        )
-        plan = make_plan(load_release(spec))
+        times = release_by_stages(make_input(Path(scratch), case), Path(scratch))
         machine = replace(machine_of(Path(scratch) / "home"), processors=1)
-        cpu: dict[str, float] = {}
-        wall: dict[str, float] = {}
-
-        def perform(task: Any, *given: Any) -> Any:
-            before = time.process_time(), time.perf_counter()
-            answer = task.fn(*given)
-            name = task.name.removeprefix("ledger: ")
-            cpu[name] = cpu.get(name, 0.0) + time.process_time() - before[0]
-            wall[name] = wall.get(name, 0.0) + time.perf_counter() - before[1]
-            return answer
-
-        carry_out(spec, Path(scratch) / "out", plan=plan, perform=perform)
-        foreseen = {**(forecast(plan, machine) or {})}
+        foreseen = {**(forecast(times.plan, machine) or {})}
         del foreseen["start"]
-        return {"cpu": cpu, "wall": wall, "forecast": foreseen, "machine": str(machine)}
+        return {
+            "cpu": times.cpu,
+            "wall": times.wall,
+            "forecast": foreseen,
+            "machine": str(machine),
+        }
 
 
 def main() -> None:

@@ -61,6 +61,8 @@ os.environ.update(
     GX_ANALYTICS_ENABLED="false",
     PREFECT_RESULTS_PERSIST_BY_DEFAULT="false",
     PREFECT_LOGGING_TO_API_ENABLED="false",
+    # A flow that a test calls starts a server in this process; Prefect waits 20 s by default.
+    PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS="300",
 )
 # A commit waits for the disk, which took a tenth of the time, and no test cuts the power.
 MEMORY = Path("/dev/shm")

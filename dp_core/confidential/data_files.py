@@ -84,7 +84,7 @@ def matching_files(
             row="data-not-found",
         )
     if folders:
-        name = folders[0].name
+        name = folders[0].name or str(folders[0])
         raise BadInput(
             f"The data path {name!r} is a folder; name a file, or a glob"
             f" such as {name + '/*.parquet'!r}."

@@ -9,8 +9,12 @@ import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
+from dp_core.documents.decimal_commas import pointed
+
 MAX_LENGTH = 100
 """Longest text of a number, as in `typed_text`."""
+MOST_COUNTED = 20
+"""Most numbers that a message writes out."""
 _NUMBER_WORDS = (
     "zero",
     "one",
@@ -28,6 +32,7 @@ _GROUPED = re.compile(r"([+-]?[0-9]{1,3})((?:[., _'’][0-9]{3})+)", re.ASCII)
 _SCALED = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmM])", re.ASCII)
 _SCALES = {"k": 1_000, "m": 1_000_000}
 _RANGE = re.compile(r"([+-]?[0-9.]+)\s*(?:-|–|to|\.\.)\s*([+-]?[0-9.]+)", re.ASCII)
+_ABOUT = re.compile(r"^(?:about|around|approximately|approx\.?|circa|ca\.?|~|≈)\s*(?=[0-9])")
 _PAIR = re.compile(r"([^=;,:]+?)\s*=\s*(.+)")
 
 
@@ -38,12 +43,15 @@ def whole_number(text: str) -> str:
     ('write 20000', 'write 100000', 'write 5', 'write 10000')
     >>> whole_number("1.000"), whole_number("0-99")
     ('write 1000, or 1 if the point is a decimal point', 'write one number: min is 0 and max is 99')
-    >>> whole_number("1.0"), whole_number("2.5"), whole_number("many")
-    ('write 1', 'round it', 'write digits only, such as 20000')
+    >>> whole_number("~20000"), whole_number("about 20,000")
+    ('write 20000', 'write 20000')
+    >>> whole_number("1.0"), whole_number("2.5"), whole_number("0,5"), whole_number("many")
+    ('write 1', 'round it', 'round it', 'write digits only, such as 20000')
     """
     lower = text.strip().lower()
     if len(lower) > MAX_LENGTH:
         return "write at most 100 digits"
+    lower = _ABOUT.sub("", lower)
     if lower in _NUMBER_WORDS:
         return f"write {_NUMBER_WORDS.index(lower)}"
     if grouped := _GROUPED.fullmatch(lower):
@@ -51,12 +59,20 @@ def whole_number(text: str) -> str:
         if re.fullmatch(r"[+-]?[0-9]+\.000", lower):
             return f"write {joined}, or {lower[:-4]} if the point is a decimal point"
         return f"write {joined}"
+    if re.match("[\u2010-\u2015\u2212]", lower):
+        return "write a hyphen (-) as the minus sign"
+    if re.fullmatch(r"[0-9]+\+", lower):
+        return f"write {lower[:-1]}"
     if scaled := _SCALED.fullmatch(lower):
         value = Fraction(scaled[1]) * _SCALES[scaled[2].lower()]
         if value.denominator == 1:
             return f"write {value}"
     if ends := _RANGE.fullmatch(lower):
         return f"write one number: min is {ends[1]} and max is {ends[2]}"
+    if lower != text.strip().lower() and lower.isdecimal():
+        return f"write {lower}"
+    if re.fullmatch(r"[+-]?[0-9]+,[0-9]+", lower):
+        lower = lower.replace(",", ".")
     if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]*)?(e[+-]?[0-9])?", lower):
         value = Fraction(lower)
         return f"write {value}" if value.denominator == 1 else "round it"
@@ -87,14 +103,33 @@ def day(text: str) -> str:
 def listed(text: str) -> str:
     """Return a text as the list, or the mapping, that it was meant to be.
 
-    >>> listed("male, female"), listed("male"), listed("1=male; 2=female")
-    ('[male, female]', '[male]', '{1: male, 2: female}')
+    >>> listed("male, female"), listed("male"), listed("1=male; 2=female"), listed("1-5")
+    ('[male, female]', '[male]', '{1: male, 2: female}', '[1, 2, 3, 4, 5]')
     """
+    if counted := whole_range(text):
+        return counted
+    text = text.strip()
+    if text[:1] + text[-1:] in ("()", "{}"):
+        text = text[1:-1]
+    if re.fullmatch(r"[0-9.]+(?: +[0-9.]+)+", text):
+        text = ", ".join(text.split())
     parts = [part.strip() for part in re.split("[;|]" if re.search("[;|]", text) else ",", text)]
-    parts = [part for part in parts if part]
+    parts = [pointed(part) for part in parts if part]
     if pairs := labelled(parts):
         return f"{{{', '.join(f'{code}: {label}' for code, label in pairs.items())}}}"
     return f"[{', '.join(parts)}]"
+
+
+def whole_range(text: str) -> str:
+    """Return the list of the whole numbers in a short range; the empty text for any other text.
+
+    >>> whole_range("1-5"), whole_range("0 to 2"), whole_range("a-c"), whole_range("2-2")
+    ('[1, 2, 3, 4, 5]', '[0, 1, 2]', '', '')
+    """
+    ends = re.fullmatch(r"([0-9]{1,4})\s*(?:-|–|to|bis|\.\.\.?)\s*([0-9]{1,4})", text.strip())
+    if ends is None or not 0 < int(ends[2]) - int(ends[1]) < MOST_COUNTED:
+        return ""
+    return f"[{', '.join(map(str, range(int(ends[1]), int(ends[2]) + 1)))}]"
 
 
 def labelled(texts: Iterable[str]) -> Mapping[str, str]:

@@ -22,7 +22,7 @@ from dp_core.documents.typed_text import (
     printable,
     shown,
 )
-from dp_core.errors import BadInput, nearest, similar
+from dp_core.errors import BadInput, Fault, nearest, similar
 
 Word = TypeVar("Word", bound=str)
 MAX_DEPTH = 20
@@ -60,7 +60,9 @@ class Node:
 
     def error(self, message: str) -> BadInput:
         """Return the error to raise, with the place in front of the message."""
-        return BadInput(printable(f"{self.where}: {message}"))
+        error = BadInput(printable(f"{self.where}: {message}"))
+        error.faults = (Fault(self.source, self.line, self.key, printable(message)),)
+        return error
 
     def text(self, *, example: str = "") -> str:
         """Return the scalar's text as typed.
@@ -151,6 +153,14 @@ class Node:
         if self.content is None:
             raise self.error(f"has no value; write a list, such as {example}.")
         if isinstance(self.content, str) and example.startswith("["):
+            if re.match(r"-[^\W\d]", self.content):
+                raise self.error("must be a list; write a space after each dash, as in `- a`.")
+            words = self.content.split()
+            if len(words) > 1 and all(word.isalpha() for word in words):
+                raise self.error(
+                    f"must be a list; write [{', '.join(words)}], or [{self.content}] if it is one"
+                    " text."
+                )
             raise self.error(
                 f"must be a list; write {listed(self.content)} instead of {shown(self.content)}."
             )
@@ -201,11 +211,12 @@ class Node:
                 kind = "a single text" if bare else "one key with its value"
                 raise item.error(f"must be {kind}, as in {example}, not {item._shape()}.")
             if key in entries:
-                raise item.error(
-                    f"{shown(key)} is given twice, first on line {entries[key].line}; remove one."
-                    if item.line
-                    else f"{shown(key)} is given twice; remove one."
+                first = f", first on line {entries[key].line}" if item.line else ""
+                cut = item.line and item.line == entries[key].line and key.isdecimal()
+                mend = (
+                    ' If a comma is part of a text, put the text in quotes: "1,5".' if cut else ""
                 )
+                raise item.error(f"{shown(key)} is given twice{first}; remove one.{mend}")
             entries[key] = value
         return entries
 
@@ -250,6 +261,11 @@ class Node:
                     meant = cut_value(str(before.content), pieces, is_list=is_list)
                     part = "" if is_list else f"if {shown(key)} is part of it, "
                     raise before.error(f"a comma inside {{...}} ends a value; {part}{meant}.")
+                first, blank, value_of = key.partition(" ")
+                if blank and value.content is None and first in known and first not in entries:
+                    raise place.error(f"write a colon after the key: `{first}: {value_of}`.")
+                if (last := key.rpartition(" ")[2]) in known and last not in entries:
+                    raise place.error(f"a comma is missing before {last!r}; add it.")
                 if key in others:
                     raise place.error(f"there is no key {shown(key)} here; {others[key]}.")
                 raise place.error(f"there is no key {shown(key)} here.{nearest(key, known)}")

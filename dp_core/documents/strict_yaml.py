@@ -14,9 +14,11 @@ from pathlib import Path
 
 import yaml
 
+from dp_core.documents.decimal_commas import cut_numbers
 from dp_core.documents.node import MAX_DEPTH, Node
 from dp_core.documents.similar_paths import similar_path
 from dp_core.documents.typed_text import printable, shown, utf8_text
+from dp_core.documents.yaml_faults import straight, translated
 from dp_core.errors import BadInput
 
 MAX_BYTES = 16 * 2**20
@@ -24,27 +26,6 @@ MAX_BYTES = 16 * 2**20
 _DATA_SUFFIXES = (".csv", ".tsv", ".parquet", ".gz", ".zip", ".arrow", ".feather", ".xlsx")
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TAB_INDENT = re.compile(r"^ *\t", re.MULTILINE)
-
-# Messages of libyaml, and what to do about each.
-_HINTS = (
-    (
-        "mapping values are not allowed",
-        "check the indentation, the space after every colon, and quotes around a text with ': '",
-    ),
-    ("cannot start any token", "a text that starts with one of > % @ ` | needs quotes"),
-    ("expected a comment or a line break", "a text that starts with > or | needs quotes"),
-    ("did not find expected comment or line break", "a text that starts with > needs quotes"),
-    ("expected ',' or ']'", "a list [...] is not closed, or a comma is missing"),
-    ("expected ',' or '}'", "a mapping {...} is not closed, or a comma is missing"),
-    ("could not find expected ':'", "a key needs a colon and a space after it"),
-    ("found unexpected ':'", "a key has no value here, or a text with a colon needs quotes"),
-    ("chomping or indentation indicators", "a text that starts with > or | needs quotes"),
-    ("expected <block end>", "check the indentation and the quotes here and just above"),
-    ("unexpected end of stream", "a quote is opened and never closed"),
-    ("did not find expected key", "check the indentation and the quotes here and just above"),
-    ("did not find expected '-' indicator", "check the indentation of the list"),
-    ("did not find expected tag", "a text that starts with ! needs quotes"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +66,7 @@ def parse(text: str, *, source: str) -> Node:
     try:
         return _Builder(source).document(events)
     except yaml.MarkedYAMLError as error:
-        raise _translated(error, text, source) from None
+        raise translated(error, text, source) from None
     except yaml.YAMLError:
         raise BadInput(f"{source}: is not valid YAML; check quotes and brackets.") from None
 
@@ -131,12 +112,15 @@ class _Builder:
         if depth > MAX_DEPTH:
             raise place.error(f"is nested deeper than {MAX_DEPTH} levels.")
         if isinstance(event, yaml.ScalarEvent):
+            if not event.style and (meant := straight(event.value)):
+                raise place.error(f"{shown(event.value)} has typographic quotes; write {meant}.")
             nothing = event.value == "" and not event.style
             content = None if nothing else event.value
             return Node(content, self.source, line, key, quoted=bool(event.style))
         if isinstance(event, yaml.SequenceStartEvent):
             return Node(self.items(events, key, depth), self.source, line, key)
-        return Node(self.entries(place, events, depth), self.source, line, key)
+        flow = bool(getattr(event, "flow_style", False))
+        return Node(self.entries(place, events, depth, flow=flow), self.source, line, key)
 
     def items(self, events: Iterator[yaml.Event], key: str, depth: int) -> tuple[Node, ...]:
         items: list[Node] = []
@@ -144,8 +128,12 @@ class _Builder:
             items.append(self.node(event, events, f"{key}[{len(items) + 1}]", None, depth + 1))
         return tuple(items)
 
-    def entries(self, parent: Node, events: Iterator[yaml.Event], depth: int) -> Mapping[str, Node]:
+    def entries(
+        self, parent: Node, events: Iterator[yaml.Event], depth: int, *, flow: bool
+    ) -> Mapping[str, Node]:
         entries: dict[str, Node] = {}
+        typed: list[tuple[str, str | None]] = []
+        twice: BadInput | None = None
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             name = self.node(event, events, parent.key, None, depth + 1)
             if name.content is None:
@@ -157,13 +145,20 @@ class _Builder:
             word = name.content
             if word == "<<" and not getattr(event, "style", None):
                 raise name.error("merge keys (<<) are not accepted; write the keys out.")
-            if word in entries:
-                raise name.error(
+            if word in entries and twice is None:
+                twice = name.error(
                     f"the key {shown(word)} is given twice, first on line {entries[word].line};"
                     " remove one."
                 )
             key = f"{parent.key}.{word}" if parent.key else word
-            entries[word] = self.node(next(events), events, key, name.line, depth + 1)
+            value = self.node(next(events), events, key, name.line, depth + 1)
+            entries.setdefault(word, value)
+            typed.append((word, value.content if isinstance(value.content, str) else None))
+        # `{min: 1,2, max: 2,2}` is read as min, 2, max and again 2, where a 2 has no value.
+        if flow and (meant := cut_numbers(typed, least=1 if twice else 2)):
+            raise parent.error(f"a comma inside {{...}} ends a value; write {meant}.")
+        if twice is not None:
+            raise twice
         return entries
 
 
@@ -198,22 +193,8 @@ def _is_yaml(path: Path) -> bool:
     return path.suffix in {".yaml", ".yml"} and path.is_file()
 
 
-def _translated(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput:
-    mark = error.problem_mark or error.context_mark
-    line = mark.line + 1 if mark else 1
-    problem = error.problem or "cannot be parsed"
-    lines = text.splitlines()
-    here = lines[line - 1] if line <= len(lines) else ""
-    hint = next((hint for part, hint in _HINTS if part in problem), "check quotes and brackets")
-    if "\t" in here:
-        hint = "the line has a tab character; use spaces"
-    elif re.search(r"[:,\[{]\s*[*&]", here):
-        hint = "a text that starts with * or & needs quotes"
-    return BadInput(f"{source}, line {line}: is not valid YAML ({problem}); {hint}.")
-
-
 def _syntax(source: str, line: int, message: str) -> BadInput:
-    return BadInput(f"{source}, line {line}: {message}")
+    return Node(None, source, line).error(message)
 
 
 def _line(event: yaml.Event) -> int:

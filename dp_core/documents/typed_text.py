@@ -96,6 +96,13 @@ def utf8_text(raw: bytes, name: str) -> str:
 def _number_hint(text: str) -> str:
     if re.fullmatch(r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?", text):
         return "; write it without thousands separators"
+    if grouped := re.fullmatch(
+        r"([+-]?[0-9]{1,3})((?:\.[0-9]{3}){2,}|\.[0-9]{3}(?=,)|(?:[\s'’_][0-9]{3})+)([.,][0-9]+)?",
+        text,
+    ):
+        whole = grouped[1] + re.sub("[^0-9]", "", grouped[2])
+        rest = (grouped[3] or "").replace(",", ".")
+        return f"; write it without thousands separators, as in {whole}{rest}"
     if re.fullmatch(r"[+-]?[0-9]+,[0-9]+([eE].*)?", text):
         return f"; write a decimal point, as in {text.replace(',', '.')}"
     if found := re.fullmatch(r"([+-]?[0-9]+\.?[0-9]*)\s*%", text):
@@ -103,10 +110,14 @@ def _number_hint(text: str) -> str:
         return f"; write a fraction instead of a percentage, {part:g}"
     if found := re.fullmatch(r"([0-9.]+)?\s*[*x]?\s*10\s*(?:\^|\*\*)\s*(-?[0-9]+)", text):
         return f"; write {found[1] or 1}e{found[2]}"
+    if found := re.fullmatch(
+        r"(?:[€$£¥]\s*)?([+-]?[0-9]+(?:\.[0-9]+)?)\s*(?:[€$£¥]|[^\W\d]{1,8})?", text
+    ):
+        return f"; write the number only, {found[1]}"
     if re.search(r"nan|inf", text, re.IGNORECASE):
         return "; it must be finite"
     if re.match(r"[\u2010-\u2015\u2212]", text):
-        return "; write a minus sign from the keyboard, -"
+        return "; write a hyphen (-) as the minus sign"
     return "; write one such as 0.5, 1e-9 or 1/3"
 
 

@@ -22,22 +22,16 @@ from numpy.typing import ArrayLike
 
 from dp_core.inference.intervals import (
     Floats,
-    degrees_between,
     degrees_joint,
-    degrees_joint_small,
     degrees_of_sum,
     interval,
-    small_sample,
     t_test,
 )
 
 Rule = Literal["split", "shared", "noise-aware", "posterior", "posterior-predictive"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 IMPUTATIONS: frozenset[Rule] = frozenset({"noise-aware", "posterior"})
-"""Rules of sets that are imputations of the file (Rubin 1987): complete-data degrees of freedom
-count for them.
-
-The references of the other rules were derived for large files, and ignore them."""
+"""Rules of sets that are imputations of the file (Rubin 1987)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +62,7 @@ class Combined:
         within: W, mean of the variances, same shape.
         between: B, covariance of the estimates with divisor m - 1, same shape; 0 for one set.
         degrees_of_freedom: Degrees of freedom of every entry; infinite for the normal distribution.
-        complete_df: Complete-data degrees of freedom, as given; unused unless the rule is one of
-            `IMPUTATIONS`.
+        complete_df: Complete-data degrees of freedom, as given.
         design_df: Degrees of freedom of a sample design, as given; None if W does not follow from
             one.
     """
@@ -114,9 +107,9 @@ class Combined:
         T itself is a poor estimate if there are fewer sets than coefficients, so it is replaced by
         (1 + r) W: Li, Raghunathan and Rubin (1991, J. Amer. Statist. Assoc. 86) for sets that are
         imputations, r = (1 + 1/m) tr(B W^-1)/k; Reiter (2005, J. Statist. Plann. Inference 131) for
-        partially synthetic sets, r = tr(B W^-1)/(m k). For imputations with a finite `complete_df`
-        the denominator has the degrees of freedom of Reiter (2007, Biometrika 94). With a
-        `design_df` the test is the adjusted Wald test (Korn & Graubard 1990, Amer. Statist. 44).
+        partially synthetic sets, r = tr(B W^-1)/(m k). `complete_df` limits the denominator's
+        degrees of freedom (`degrees_joint`). With a `design_df` the test is the adjusted Wald test
+        (Korn & Graubard 1990, Amer. Statist. 44).
         For one coefficient the statistic is t squared.
 
         Args:
@@ -143,9 +136,10 @@ class Combined:
                 away[0], np.atleast_1d(self.variances)[place], self._degrees()[place]
             )
             return Wald(float(statistic) ** 2, (1, float(self._degrees()[place])), float(p_value))
-        kept = 1.0
+        kept, complete_df = 1.0, self.complete_df
         if self.design_df is not None:
             kept = (self.design_df - count + 1) / self.design_df
+            complete_df = kept * self.design_df
             if self.design_df < count:
                 raise ValueError(
                     f"The design has {self.design_df:.3g} degrees of freedom, too few for a joint"
@@ -159,12 +153,9 @@ class Combined:
             raise ValueError("The variances within the sets cannot be inverted.") from None
         ratio = float(_inflation(self.rule, self.sets) * np.trace(solved[:, 1:]) / count)
         statistic = kept * float(away @ solved[:, 0]) / (count * (1 + ratio))
-        degrees = degrees_joint(count, ratio, self.sets)
-        if self.design_df is not None:
-            # As `degrees_of_sum`, with the adjusted degrees of freedom of the design.
-            degrees = 1 / (1 / degrees + 1 / ((1 + ratio) ** 2 * kept * self.design_df))
-        elif self.complete_df is not None and self.rule in IMPUTATIONS:
-            degrees = degrees_joint_small(count, ratio, self.sets, self.complete_df)
+        degrees = degrees_joint(
+            count, ratio, self.sets, np.inf if complete_df is None else complete_df
+        )
         if np.isinf(degrees):
             p = float(stats.chi2.sf(count * statistic, count))
         else:
@@ -193,20 +184,22 @@ def combine(
             of records and not the sets': n - p for a linear model with p coefficients, n - 1 for a
             mean, n - 2 for a correlation. Infinite (the default) for shares and for logistic,
             multinomial and Poisson models, whose complete-data reference is the normal
-            distribution. Used by the rules of `IMPUTATIONS` (Barnard and Rubin 1999).
+            distribution. Unused by posterior-predictive sets.
         design_df: Degrees of freedom of the sample design, if the variances follow from one: about
-            clusters minus strata. It takes the place of `complete_df` under every rule, by
-            Satterthwaite's approximation (`degrees_of_sum`). None (the default) without a design.
+            clusters minus strata. It replaces `complete_df`. None (the default) without a design.
 
     Raises:
         ValueError: if the shapes do not fit, a number is not finite, a variance is negative, or
-            there is one set and the rule needs several.
+            there is one set and the rule needs several; if degrees of freedom are not positive.
 
     >>> found = combine([1, 2, 3, 4, 5], [0.5] * 5, "split")
     >>> found.estimate, found.between, found.variance, found.degrees_of_freedom
     (3.0, 2.5, 1.0, 16.0)
     """
     known_rule(rule)
+    for limit in (complete_df, design_df):
+        if limit is not None and not limit > 0:
+            raise ValueError(f"Degrees of freedom must be positive, not {limit}.")
     q = np.asarray(estimates, dtype=np.float64)
     u = np.asarray(variances, dtype=np.float64)
     _check(q, u)
@@ -222,14 +215,10 @@ def combine(
         variance, degrees = _predictive(within, inflated, sets)
     else:
         variance = within + inflated
-        w, b = np.diag(within), np.diag(inflated)
-        degrees = degrees_between(w, b, sets) if sets > 1 else np.full(w.shape, np.inf)
-        if design_df is not None:
-            degrees = degrees_of_sum(w, b, sets, design_df)
-        elif rule in IMPUTATIONS and complete_df is not None:
-            total = w + b
-            part = np.divide(b, total, out=np.zeros_like(b), where=total > 0)
-            degrees = small_sample(degrees, part, complete_df)
+        limit = design_df if design_df is not None else complete_df
+        degrees = degrees_of_sum(
+            np.diag(within), np.diag(inflated), sets, np.inf if limit is None else limit
+        )
     mean = columns.mean(axis=0)
     if single:
         numbers = (mean, variance, within, between, degrees)

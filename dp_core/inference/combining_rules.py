@@ -86,8 +86,14 @@ WORDING: dict[Rule, Wording] = {
 }
 
 
-BY_DESIGN = "T^2 / (W^2/d + (T - W)^2/(m - 1)), d those of the sample design"
+BY_DESIGN = "T^2 / (W^2/d + (T - W)^2/(m - 1)), where the sample design has d degrees of freedom"
 """Degrees of freedom of every rule if W follows from a sample design."""
+BY_FILE = (
+    "T^2 / (W^2/c + (T - W)^2/(m - 1)), where the same analysis of the file has c degrees of"
+    " freedom"
+)
+"""Degrees of freedom of every rule if those of the analysis of the file are limited. `WORDING` has
+the formulas for infinite c."""
 
 
 NO_SETS = (

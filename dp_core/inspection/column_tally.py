@@ -42,6 +42,8 @@ class Tally:
         outside: Rows by value, of values out of range.
         low, high: Smallest and largest readable value (date: day ordinal); None without one.
         codes: Number of rows with each code, shape (size,); rows with a refused value left out.
+        lowest, highest: Smallest and largest legal value in each bin, shape (bins,); infinite in an
+            empty bin. Of columns without bins the shape is (0,).
         distinct: Distinct legal values, at most `MOST_DISTINCT` + 1 of them.
         suspects: Rows by value, of legal values that often mean missing.
         usual_low, usual_high: Smallest and largest readable value that is not such a value.
@@ -59,6 +61,9 @@ class Tally:
         self.low: float | None = None
         self.high: float | None = None
         self.codes: NDArray[np.int64] = np.zeros(column.size, np.int64)
+        self.edges = np.array(column.edges, dtype=np.float64)
+        self.lowest = np.full(max(self.edges.size - 1, 0), np.inf)
+        self.highest = -self.lowest
         self.distinct: set[float] = set()
         self.suspects: Counter[str] = Counter()
         self.usual_low: float | None = None
@@ -115,6 +120,11 @@ class Tally:
             sums = np.bincount(place, weights=rows[outside]).astype(np.int64)
             _count(self.outside, (self.text(value) for value in found.tolist()), sums)
         legal = data[~outside]
+        if self.lowest.size:
+            numbers = legal.astype(np.float64)  # exact up to 2^53; enough for a hint
+            bins = np.searchsorted(self.edges[1:-1], numbers, side="right")
+            np.minimum.at(self.lowest, bins, numbers)
+            np.maximum.at(self.highest, bins, numbers)
         if legal.size and len(self.distinct) <= MOST_DISTINCT:
             for part in (legal[:1000], legal):
                 self.distinct.update(np.unique(part)[: 2 * MOST_DISTINCT].tolist())

@@ -17,6 +17,7 @@ from dp_core.confidential.data_files import Kind
 from dp_core.confidential.source_files import damaged, is_readable
 from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, similar
+from dp_core.inspection.file_content import lines_above_header, other_content
 from dp_core.inspection.findings import Example, Finding
 from dp_core.schema.definition import Schema
 
@@ -54,6 +55,8 @@ def check_header(path: Path, kind: Kind, schema: Schema) -> Header:
         return _unreadable("empty", "The file is empty.", "Name a file with rows.")
     if kind == "parquet":
         return _parquet_header(path, schema)
+    if (finding := other_content(path)) is not None:
+        return Header({}, (finding,), readable=False)
     start = _start(path)
     # Later lines are read batch by batch, which names the first line that is not UTF-8.
     if (encoding := wrong_encoding(start.partition(b"\n")[0])) is not None:
@@ -71,8 +74,9 @@ def check_header(path: Path, kind: Kind, schema: Schema) -> Header:
         return _unreadable(
             "header", "The first line is blank.", "Put a header line with the column names first."
         )
-    if (finding := _separator(header, schema)) is not None:
-        return Header({}, (finding,), readable=False)
+    for found in (_separator(header, schema), lines_above_header(text, schema.reads)):
+        if found is not None:
+            return Header({}, (found,), readable=False)
     return compare_names(header, schema)
 
 
@@ -95,7 +99,19 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
             )
         )
     names = {name: name for name in reads if name in header and header.count(name) == 1}
-    extra = [name for name in dict.fromkeys(header) if name not in known]
+    nameless = [place for place, name in enumerate(header, start=1) if not name.strip()]
+    if nameless and "" not in known:
+        findings.append(
+            Finding(
+                "refusal",
+                "column-unnamed",
+                "",
+                f"Column {nameless[0]} of the file has no name.",
+                "Remove it, or name it and list it under `ignore`. It may be an index that a"
+                " program wrote, or a comma at the end of each line.",
+            )
+        )
+    extra = [name for name in dict.fromkeys(header) if name not in known and name.strip()]
     folded = {_folded(name): name for name in reversed(extra)}
     for name in reads:
         if name in header:

@@ -103,9 +103,11 @@ def _of_numbers(tally: Tally) -> Iterator[Finding]:
         )
     if column.choice is None and column.grid is None and column.bins > 1:
         rows = tally.codes[: column.bins]
-        if rows.sum() and rows.max() > NEARLY_ALL * rows.sum():
-            code = int(np.argmax(rows))
-            share = f"{100 * min(rows.max() / rows.sum(), 0.999):.1f} %"
+        code = int(np.argmax(rows))
+        # A bin with one value, such as the 0 of incomes, is what the author should state.
+        varied = tally.lowest[code] < tally.highest[code]
+        if varied and rows[code] > NEARLY_ALL * rows.sum():
+            share = f"{100 * min(rows[code] / rows.sum(), 0.999):.1f} %"
             yield _hint(
                 tally,
                 "one-bin",

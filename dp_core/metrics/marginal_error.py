@@ -23,8 +23,8 @@ CELL_LIMIT = 5_000_000
 """Largest number of cells of a table; a larger one is left out and counted as such."""
 _BATCH_CELLS = 16_000_000
 _CHUNK_ROWS = 1 << 18
-_COMPILED_ROWS = 1 << 17
-"""Least rows of a piece that justify loading the compiled counting."""
+_COMPILED_VISITS = 1 << 22
+"""Least rows times tables of a piece that justify loading the compiled counting."""
 _SAMPLE_SEED = 20_261_101
 
 
@@ -75,7 +75,7 @@ class Tally:
         if piece.domain != self.domain:
             raise ValueError("A piece of a dataset must have the domain of the dataset.")
         self.rows += piece.rows
-        if piece.rows >= _COMPILED_ROWS:
+        if piece.rows * len(self._counts) >= _COMPILED_VISITS:
             from dp_core.tables.counting import count_codes
 
             tables = count_codes(list(piece.codes), self.domain.sizes, list(self._axes.values()))

@@ -74,7 +74,9 @@ def read_limits(column: Node, keys: Mapping[str, Node], scale: Scale) -> tuple[F
             )
     minimum, maximum = (read_value(keys[key], scale) for key in ("min", "max"))
     if minimum > maximum:
-        raise keys["max"].error(f"is smaller than min ({value_text(minimum, scale)}).")
+        raise keys["max"].error(
+            f"is smaller than min ({value_text(minimum, scale)}); correct one of them."
+        )
     if scale == "number" and minimum == maximum:
         raise keys["max"].error("equals min; it must be larger.")
     return minimum, maximum
@@ -151,7 +153,10 @@ def _from_edges(
             "date": "the day after max, {}, because a bin ends before its upper edge",
             "number": "max, {}",
         }[scale].format(value_text(maximum + step, scale))
-        raise node.error(f"the last edge must be {after}; it is {value_text(edges[-1], scale)}.")
+        raise node.error(
+            f"the last edge must be {after}; it is {value_text(edges[-1], scale)}. Change the edge"
+            " or max."
+        )
     return Bins(edges=edges, minimum=edges[0], maximum=edges[-1] - step)
 
 

@@ -42,10 +42,21 @@ class CommandGroup(click.Group):
         typed = args and not ctx.resilient_parsing  # not while a shell completes a line
         if typed and args[0] not in self.commands and not args[0].startswith("-"):
             raise BadInput(
-                f"There is no command {args[0]!r}.{nearest(args[0], self.commands)}"
+                f"There is no command {args[0]!r}.{self._meant(args[0], ctx)}"
                 f" `{ctx.command_path} --help` lists the commands."
             )
         return super().resolve_command(ctx, args)
+
+    def _meant(self, word: str, ctx: click.Context) -> str:
+        """Return the command that a word probably means."""
+        if word == "version":
+            return f" Did you mean `{ctx.command_path} --version`?"
+        if word == "help":
+            return ""
+        for name, group in self.commands.items():
+            if isinstance(group, click.Group) and word in group.commands:
+                return f" Did you mean `{ctx.command_path} {name} {word}`?"
+        return nearest(word, self.commands)
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
         """Read the command line, which may print a help page."""

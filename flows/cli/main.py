@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from dp_core.errors import ReleaseError
+from dp_core.errors import BadInput, Fault, ReleaseError
 from flows.cli import completion  # noqa: F401 (its command)
 from flows.cli.command_parts import cli
 
@@ -47,18 +47,22 @@ def main() -> None:
     atexit.register(gc.freeze)
     context: dict[str, object] = {}
     row: str | None = None
+    faults: tuple[Fault, ...] = ()
     try:
         cli.main(prog_name="dp-release", standalone_mode=False, obj=context)
         code, message = 0, ""
     except ReleaseError as error:
         code, message, row = error.exit_code, error.message, error.row
+        faults = error.faults if isinstance(error, BadInput) else ()
     except click.exceptions.Exit as error:
         code, message = error.exit_code, ""
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help(), err=True)
         code, message = 2, ""
     except click.ClickException as error:
-        code, message = 2, _usage(error)
+        from flows.cli.mistyped import usage_fault
+
+        code, message = 2, usage_fault(error)
     except (KeyboardInterrupt, click.Abort) as error:
         code, row = INTERRUPTED, "interrupted"
         # click replaces Ctrl-C by its own exception; the command's is the cause.
@@ -72,7 +76,11 @@ def main() -> None:
         code, message = 2, sentence
     if message:
         if "--json" in sys.argv[1:]:
-            named = {"runbook": row} if row else {}
+            named: dict[str, object] = {"runbook": row} if row else {}
+            if faults:
+                from dp_core.documents.faults import fault_json
+
+                named["faults"] = list(map(fault_json, faults))
             answer = {"error": message, "exit_code": code, **named}
             click.echo(json.dumps(answer, ensure_ascii=False))
         else:
@@ -92,15 +100,6 @@ def _forbid_core_files() -> None:
 
         hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
         resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
-
-
-def _usage(error: click.ClickException) -> str:
-    """Return the fault of a command line, and how to get help."""
-    text = error.format_message().rstrip(".")
-    context = getattr(error, "ctx", None)
-    if context is None or text.endswith("?"):
-        return text if text.endswith("?") else f"{text}."
-    return f"{text}; see `{context.command_path} --help`."
 
 
 if __name__ == "__main__":

@@ -233,4 +233,8 @@ def _attacks(
         permitted=permitted_advantage(float(privacy.epsilon), float(privacy.delta)),
         make=lambda part, _: made(np.sort(order[part])),
     )
-    return audit.to_json()
+    found = audit.to_json()
+    if privacy.max_rows > 1:
+        # The store does not identify persons: members and control may share one.
+        found["of_records_of_persons"] = True
+    return found

@@ -69,7 +69,8 @@ def remove_readings(folder: RunFolder) -> bool:
     found = False
     for path in folder.confidential.glob(f"{_READING}*"):
         with suppress(OSError):
-            lock = os.open(path / _LOCK, os.O_WRONLY)
+            # A process that was killed while it deleted may have left everything but its lock.
+            lock = os.open(path / _LOCK, os.O_WRONLY | os.O_CREAT, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(path, ignore_errors=True)

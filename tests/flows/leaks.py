@@ -31,6 +31,8 @@ MOST = 1 << 26
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{16,}={0,2}")
 _ZLIB = re.compile(rb"\x78[\x01\x5e\x9c\xda]|\x1f\x8b\x08")
 _ALONE = r"(?<![\w.,]){}(?![\w]|[.,]\d)"
+_PROCESS = re.compile(rb'"process": ?\d+')
+"""The number that the system gave a process, which may be any."""
 
 
 def forms(canary: str) -> Mapping[str, bytes]:
@@ -113,6 +115,7 @@ def search(
         if not sought and not left:
             continue
         contents = [name.as_posix().encode(), *layers(path)]
+        texts = [_PROCESS.sub(b"", content) for content in contents[1:]] if left else []
         found.update(
             f"{name.as_posix()}: {canary} ({form})"
             for content in contents
@@ -121,7 +124,7 @@ def search(
             if needle in content
         )
         for number in left:
-            if any(holds_count(content, number) for content in contents[1:]):
+            if any(holds_count(text, number) for text in texts):
                 counted[number].append(name.as_posix())
     return Found(sorted(found), counted)
 

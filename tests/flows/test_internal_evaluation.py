@@ -12,6 +12,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from tasks.run.release_cleanup import clear_all_leftovers, reading_folder
 from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
+from tests.flows.conftest import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,6 +58,7 @@ def test_scores_are_in_the_internal_folder_and_not_in_the_bundle(command, publis
     attacks = values["attacks"]
     assert "problem" not in attacks
     assert 0 < attacks["permitted_advantage"] < 1
+    assert "of_records_of_persons" not in attacks
     assert attacks["membership_by_shadow"]["files_judged"] == 10
     html = path.with_suffix(".html").read_text()
     assert INTERNAL_NOTICE in html.splitlines()[0]
@@ -71,7 +73,11 @@ def test_scores_are_in_the_internal_folder_and_not_in_the_bundle(command, publis
 
 @pytest.mark.usefixtures("quick")
 def test_a_release_on_a_grid_is_compared_in_the_bins_of_its_schema(command, project):
-    project.write_spec("synthesize: {sets: 1}\n", method="modips")
+    persons = SCHEMA.replace("unit: row", "unit: {column: interview, max_rows: 2}")
+    schema = persons.replace("ignore: [interview]\n", "")
+    (project.folder / "town.schema.yaml").write_text(schema)
+    project.open_account("persons", unit="person")
+    project.write_spec("synthesize: {sets: 1}\n", method="modips", account="persons")
     project.release()
     before = json.loads((project.internal / "utility.json").read_text())["scores"]
 
@@ -81,6 +87,8 @@ def test_a_release_on_a_grid_is_compared_in_the_bins_of_its_schema(command, proj
     found = json.loads((project.internal / "evaluation-1.json").read_text())
     for section in ("scores", "classifiers", "attacks"):
         assert "problem" not in found[section], section
+    assert found["attacks"]["of_records_of_persons"] is True
+    assert "understate" in (project.internal / "evaluation-1.html").read_text()
     # The same sets in the same bins; only the stage counts all tables from the whole files.
     assert found["scores"]["mean"]["k_marginal"] == pytest.approx(before["mean"]["k_marginal"])
     assert found["scores"]["mean"]["propensity"] == pytest.approx(before["mean"]["propensity"])
@@ -170,6 +178,16 @@ def test_what_a_killed_evaluation_read_is_deleted_by_the_next_or_by_the_sweep(co
     assert clear_all_leftovers(published.home, published.ledger()) == ["town"]
     assert confidential(published) is None
     assert clear_all_leftovers(published.home, published.ledger()) == []
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_rest_of_an_interrupted_deletion_is_deleted(published):
+    """The lock may be the first file that is deleted."""
+    left = folder_of(published).confidential / "reading-half"
+    left.mkdir(parents=True)
+    (left / "evaluated").write_text("codes")
+    assert clear_all_leftovers(published.home, published.ledger()) == ["town"]
+    assert confidential(published) is None
 
 
 @pytest.mark.usefixtures("quick")

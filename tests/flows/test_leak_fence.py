@@ -44,7 +44,8 @@ ROOT = Path(__file__).parents[2]
 
 TEXT = "zqxcanary said so"
 PERSON = "PX-7731-zqx-0042"
-INCOME = "918273645.31"
+INCOME = "918273645546.31"
+"""Of so many digits that noisy numbers hold them less than once in a million runs."""
 MOVED = "2007-12-25"
 LEVEL = "zqxlevel"
 CANARIES = (TEXT, PERSON, INCOME, MOVED, LEVEL)
@@ -93,7 +94,7 @@ def write_data(project: Project) -> None:
     (project.folder / "wrong.csv").write_text("\n".join([header, *lines, ""]))
     schema = SCHEMA.replace("rows_about: 400", "rows_about: 25000")
     schema = schema.replace("ignore: [interview]", "ignore: [interview, person]")
-    schema = schema.replace("1000,", "1000000000,")
+    schema = schema.replace("1000,", "1000000000000,")
     (project.folder / "town.schema.yaml").write_text(schema)
     schema = schema.replace("marital", COLUMN).replace("widowed", RULED)
     (project.folder / "broken.schema.yaml").write_text(schema)
@@ -145,7 +146,13 @@ def may_be(path: Path, canary: str = "") -> bool:
 
 def draws_rows(path: Path) -> bool:
     """Whether a file may hold the noisy number of rows, which may be the exact one by chance."""
-    return "bundles" in path.parts or "public" in path.parts or path.name == "out.txt"
+    return draws_numbers(path) or path.name == "out.txt"
+
+
+def draws_numbers(path: Path) -> bool:
+    """Whether a file holds many numbers that noise decides, as weights: one of them may be any."""
+    of_refused = "town-violation" in path.parts  # ends before anything is drawn
+    return not of_refused and bool({"bundles", "public"} & {*path.parts})
 
 
 @pytest.fixture(scope="module")
@@ -297,8 +304,12 @@ def test_only_staff_learns_which_rule_and_column_the_data_break(place, found):
 
 @pytest.mark.slow
 def test_no_exact_number_of_rows_is_anywhere(place, found):
+    """Of hundreds of numbers that noise decides, one was `WRONG_ROWS` in 1 of 500 runs.
+
+    They are in files of other releases, which do not know that file; nothing else is by chance.
+    """
     place, _ = place
-    assert found.counts[WRONG_ROWS] == []
+    assert [name for name in found.counts[WRONG_ROWS] if not draws_numbers(Path(name))] == []
     found = found.counts[ROWS]
     assert [name for name in found if not draws_rows(Path(name))] == []
     # By chance a noisy number of rows is the exact one, but not in all of seven releases.

@@ -19,7 +19,8 @@ from dp_core.metrics.field_scores.file_scores import (
     mean_headline,
     sampled,
 )
-from dp_core.metrics.field_scores.k_marginal import equivalent_sample, sample_scores
+from dp_core.metrics.field_scores.k_marginal import MOST_PAIRS, equivalent_sample, sample_scores
+from dp_core.metrics.marginal_error import average_tvd
 from dp_core.schema.definition import Schema
 from dp_core.tables.dataset import Dataset
 from dp_core.wall.released import Released
@@ -104,7 +105,12 @@ def score_sets(
     ]
     drawn = np.random.default_rng(_SEED).integers(0, real.rows, real.rows)
     resample = Dataset(real.domain, np.ascontiguousarray(real.codes[:, drawn]))
-    reference = file_scores(real, resample, values, asked=asked, zeros=zeros)
+    near = {
+        ways: average_tvd(real, resample, ways, most=MOST_PAIRS if ways == 2 else None).mean
+        for ways in (2, 3)
+        if ways <= len(real.domain)
+    }
+    reference = file_scores(real, resample, values, asked=asked, zeros=zeros, mean_tvd=near)
     means = mean_headline(scored)
     score = means["k_marginal"]
     samples = sample_scores(real) if len(real.domain) > 1 else {}

@@ -106,7 +106,7 @@ def read_schema(
     if isinstance(source, Schema):
         found = source
     elif isinstance(source, Mapping):
-        found = parse_schema(source)
+        found = parse_schema(source, first_fault=False)
     elif isinstance(source, SchemaDraft):
         found = _parsed(source.text, "draft")
     elif isinstance(source, str) and "\n" in source:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.sources import Sources
-from dp_core.bundle.quality.bin_bias import heavy_bin
-from dp_core.methods.reconstruction.estimates.pooled_functionals import Floats, estimate
+from dp_core.methods.reconstruction.estimates.pooled_functionals import estimate
 from dp_core.schema.bin_edges import value_text
-from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column
 from dp_core.schema.dependencies import scale_of
 
@@ -24,7 +22,13 @@ _UNUSED = {
 
 
 def notes_of(
-    sources: Sources, asked: Asked, *, unbounded: bool, negative: bool, sampling: bool
+    sources: Sources,
+    asked: Asked,
+    *,
+    unbounded: bool,
+    negative: bool,
+    sampling: bool,
+    from_bins: Sequence[float] = (),
 ) -> tuple[str, ...]:
     """Return the notes on an answer.
 
@@ -34,8 +38,10 @@ def notes_of(
         unbounded: Whether some group has no bounded interval.
         negative: Whether a count or share was estimated below 0.
         sampling: Whether the intervals include the error of the file as a simple random sample.
+        from_bins: Part of each interval's width that comes from bins; empty (the default) if bins
+            do not matter.
     """
-    found = tuple(_notes(sources, asked, unbounded, negative))
+    found = (*_of_bins(sources, asked, from_bins), *_notes(sources, asked, unbounded, negative))
     if sampling and asked.schema.states_design:
         found += (
             "The sampling error assumes a simple random sample. To use the sample design in the"
@@ -79,7 +85,7 @@ def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> I
                 " missing` leaves them out."
             )
     if question.number is not None:
-        yield from _of_number(sources, asked, schema.column(question.number))
+        yield from _of_number(schema.column(question.number))
     if schema.weight is not None:
         yield (
             f"Records are counted without the survey weights ({schema.weight.name}): this describes"
@@ -94,17 +100,7 @@ def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> I
         yield unused_sentence(sources)
 
 
-def _of_number(sources: Sources, asked: Asked, column: Column) -> Iterator[str]:
-    reach = asked.reach
-    if reach.any():
-        largest = float(np.max(_bin_error(sources, asked), initial=0.0))
-        unit = " days" if column.kind == "date" else ""
-        yield (
-            f"The tables count bins of {column.name}, not values. Each bin is represented by"
-            f" {_stands(column)}. The margin does not include the resulting error, which is at most"
-            f" {_plain(largest)}{unit}."
-        )
-        yield from _heavy(sources, column)
+def _of_number(column: Column) -> Iterator[str]:
     if column.out_of_range != "reject":
         scale = scale_of(column)
         less = 0 if column.kind == "number" else 1
@@ -121,16 +117,6 @@ def _of_number(sources: Sources, asked: Asked, column: Column) -> Iterator[str]:
         yield f"Records with missing {column.name} are left out."
 
 
-def _plain(value: float) -> str:
-    """Return a number with three significant digits and no exponent.
-
-    >>> _plain(83412.0), _plain(0.1234), _plain(0.0)
-    ('83,400', '0.123', '0')
-    """
-    digits = 2 - math.floor(math.log10(abs(value))) if value else 0
-    return f"{round(value, digits):,.{max(digits, 0)}f}"
-
-
 def _stands(column: Column) -> str:
     """Return a phrase for the value that represents each bin."""
     if column.choice is not None:
@@ -138,48 +124,49 @@ def _stands(column: Column) -> str:
     return "its midpoint" if column.within is None else "the mean of a density fitted to the counts"
 
 
-def _heavy(sources: Sources, column: Column) -> Iterator[str]:
-    """Yield a sentence about the bin whose density decides most about the mean, if any does."""
-    pooled, clique = sources.pooled, (column.name,)
-    counts, variance = pooled.counts(clique), pooled.variance(clique)
-    if counts is None or variance is None:
+def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iterator[str]:
+    """Yield how much of the intervals comes from bins, and what would reduce it.
+
+    Args:
+        sources: What the question was answered from.
+        asked: The question on the measured columns.
+        from_bins: Part of each interval's width that comes from bins.
+    """
+    if not from_bins:
         return
-    code = heavy_bin(column, counts, math.sqrt(variance))
-    if code is None:
-        return
-    known = np.maximum(counts[: column.bins], 0.0)
-    means = BinValues.of(column)
-    part = known / known.sum()
-    of_sum = part * means.mean()
-    held = ""
-    if (means.mean() >= 0).all() and of_sum.sum() > 0 and column.kind != "date":
-        held = f" and about {100 * of_sum[code] / of_sum.sum():.0f} % of the sum"
+    column = asked.schema.column(str(asked.question.number))
+    least, most = (math.floor(100 * find(from_bins)) for find in (min, max))
+    part = f"{most}" if least == most else f"{least} to {most}"
+    whose = "this interval's width comes" if len(from_bins) == 1 else "these intervals' width comes"
     yield (
-        "This answer depends on the density assumed within the bin"
-        f" {column.code_labels()[code]}, which contains {100 * part[code]:.1f} % of the records"
-        f"{held}."
+        f"{part} % of {whose} from the bins of {column.name}: the tables do not show where in its"
+        f" bin a value is.{_widest(sources, asked, column)}"
+        f" {'Narrower' if column.choice is None else 'More'} bins in the schema of a later release"
+        f" make the {'interval' if len(from_bins) == 1 else 'intervals'} narrower."
+    )
+    yield (
+        f"The estimate represents each bin by {_stands(column)}. If this is the true mean of every"
+        " bin, the margin without bins is valid."
     )
 
 
-def _bin_error(sources: Sources, asked: Asked) -> Floats:
-    """Return the largest possible error of each answer from the width of the bins.
+def _widest(sources: Sources, asked: Asked, column: Column) -> str:
+    """Return a sentence about the bin that widens the intervals most; empty if there is only one.
 
-    Each record's value is within `reach` of the value used for it. So the error of a total is at
-    most the sum of `reach` over the records, and that of a mean is at most the mean of `reach`.
-    Both are estimated from the tables, within the bounds that `reach` implies.
+    Counts below 0 are taken as 0.
     """
-    question, reach = asked.question, asked.reach
-    pooled = sources.pooled
-    found = np.zeros(1)
-    for group in question.between or ((),):
-        counted = asked.counts(group, values=(~np.isnan(asked.values)).astype(np.float64))
-        records = np.maximum(estimate(pooled, counted), 0.0)
-        off = np.maximum(estimate(pooled, asked.counts(group, values=reach)), 0.0)
-        if question.measure == "mean":
-            ratio = np.full(off.shape, float(reach.max()))
-            np.divide(off, records, out=ratio, where=records > 0)
-            off = np.clip(ratio, float(reach.min(where=reach > 0, initial=0.0)), reach.max())
-        else:
-            off = np.minimum(off, records * reach.max())
-        found = found + off
-    return found
+    low, high = asked.bounds
+    records = np.zeros(column.size)
+    for group in asked.question.between or ((),):
+        counts = estimate(sources.pooled, asked.by_code(group)).ravel()
+        records += np.maximum(counts, 0.0)
+    records = records[: column.bins]
+    widths = records * (high - low)[: column.bins]
+    if np.count_nonzero(records) < 2 or widths.sum() <= 0:
+        return ""
+    code = int(np.argmax(widths))
+    held = 100 * records[code] / records.sum()
+    return (
+        f" The bin {column.code_labels()[code]} causes {100 * widths[code] / widths.sum():.0f} % of"
+        f" this part; it contains {held:{'.0f' if held >= 10 else '.2g'}} % of the records."
+    )

@@ -5,6 +5,14 @@ are unbiased and may be negative. The intervals include the noise; with `samplin
 include the error of the file as a simple random sample of a large population. The interval of a sum
 follows from the distribution of its own noise (`dp_core.metrics.noise_quantiles`). Shares and means
 have Fieller's interval, and their differences combine two of these.
+
+The tables do not show where in its bin a value is. They only bound a mean or total: every value is
+at least the smallest of its bin and at most the largest. The interval begins where that of the
+smallest possible answer begins, and ends where that of the largest possible answer ends. Each end
+is wrong with a probability of at most (1 - level)/2, so the interval contains the file's value with
+at least the stated probability, wherever the values are (Horowitz & Manski 2000, J. Amer. Statist.
+Assoc. 95). The shorter interval of Imbens & Manski (2004, Econometrica 72) requires that the
+distance of the bounds is known almost without error. Here this distance follows from noisy counts.
 """
 
 from __future__ import annotations
@@ -47,12 +55,15 @@ class QueryCell:
         estimate: Estimate: records (count), a share or ratio, or the unit of the column (mean,
             total; day ordinals of a date). None if it is not determined at this noise.
         low, high: Ends of its interval; None if it is not determined at this noise.
+        margin_without_bins: Half of the width that the interval would have if the mean value of
+            each bin were known. None if bins do not matter, or if it is not determined.
     """
 
     codes: tuple[int, ...]
     estimate: float | None
     low: float | None
     high: float | None
+    margin_without_bins: float | None = None
 
     @property
     def determined(self) -> bool:
@@ -61,8 +72,18 @@ class QueryCell:
 
     @property
     def margin(self) -> float | None:
-        """Half of the interval's width; None if it is unbounded."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+        """Distance from the estimate to the farther end of the interval; None if unbounded."""
+        if self.estimate is None or self.low is None or self.high is None:
+            return None
+        return max(self.high - self.estimate, self.estimate - self.low)
+
+    @property
+    def from_bins(self) -> float:
+        """Part of the interval's width that comes from bins, from 0 to 1."""
+        if self.margin_without_bins is None or self.low is None or self.high is None:
+            return 0.0
+        width = self.high - self.low
+        return max(1 - 2 * self.margin_without_bins / width, 0.0) if width > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +96,8 @@ class QueryResult:
         cells: One answer for each group, in the order of the levels.
         level: Confidence level of the intervals.
         sampling: Whether they include the sampling error of the file.
+        in_bins: Whether they include the error of bins, as for a mean or total over bins of
+            several values.
         notes: What the reader must know, in sentences.
         undetermined: Why there is no answer; None if there is one.
     """
@@ -84,6 +107,7 @@ class QueryResult:
     cells: tuple[QueryCell, ...]
     level: float
     sampling: bool
+    in_bins: bool = False
     notes: tuple[str, ...] = ()
     undetermined: Undetermined | None = None
 
@@ -116,28 +140,27 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     question = read_question(text, sources.schema)
     asked = Asked(question, sources.schema)
     asked.check_groups()
-    parts = _parts(asked)
-    absent = _absent(sources, [each for pair in parts for each in pair if each is not None])
-    if absent is not None:
-        return QueryResult(question, question.groups, (), level, sampling, (), absent)
+    parts = [_parts(asked)]
+    if asked.in_bins:
+        low, high = asked.bounds
+        parts += [_parts(asked, (low, high)), _parts(asked, (high, low))]
     work = _Intervals(sources, level, sampling)
-    if sampling:
-        squares = work.sampled([each for pair in parts for each in pair if each is not None])
-        absent = _absent(sources, squares)
-        if absent is not None:
-            sentence = f"--sampling needs more tables than the answer itself. {absent.sentence}"
-            absent = Undetermined(absent.missing, absent.needed, sentence)
-            return QueryResult(question, question.groups, (), level, sampling, (), absent)
-    found = [work.one(*pair) for pair in parts]
-    if len(found) == 2:
-        values, lows, highs = work.difference(parts, found)
-    else:
-        ((values, lows, highs),) = found
-    cells = tuple(
-        QueryCell(codes, *_plain(*ends))
-        for codes, *ends in sorted(
-            zip(asked.labels(), values.ravel(), lows.ravel(), highs.ravel(), strict=True)
+    absent = work.absent(parts)
+    if absent is not None:
+        return QueryResult(
+            question, question.groups, (), level, sampling, asked.in_bins, undetermined=absent
         )
+    values, lows, highs = work.answer(parts[0])
+    margins = np.full(values.shape, np.nan)
+    if asked.in_bins:
+        margins = (highs - lows) / 2
+        # Because of noise, an estimate may lie outside these ends.
+        lows = np.minimum(work.answer(parts[1])[1], values)
+        highs = np.maximum(work.answer(parts[2])[2], values)
+    ends = (values.ravel(), lows.ravel(), highs.ravel(), margins.ravel())
+    cells = tuple(
+        QueryCell(codes, *_plain(*numbers))
+        for codes, *numbers in sorted(zip(asked.labels(), *ends, strict=True))
     )
     counted = question.between is None and question.measure in ("count", "share", "ratio")
     notes = notes_of(
@@ -146,30 +169,39 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         unbounded=not all(cell.determined for cell in cells),
         negative=counted and any((cell.estimate or 0.0) < 0 for cell in cells),
         sampling=sampling,
+        from_bins=[cell.from_bins for cell in cells if cell.determined] if asked.in_bins else [],
     )
-    return QueryResult(question, question.groups, cells, level, sampling, notes)
+    return QueryResult(question, question.groups, cells, level, sampling, asked.in_bins, notes)
 
 
 Pair = tuple[Functionals, Functionals | None]
 """Numerator and denominator of a term; None for a sum of counts by itself."""
 
 
-def _parts(asked: Asked) -> list[Pair]:
-    """Return the terms of the answer: one, or the two of a difference."""
+def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Pair]:
+    """Return the terms of the answer: one, or the two of a difference.
+
+    Args:
+        asked: The question on the measured columns.
+        values: For a mean or total: the value of each code in the first term, and in the second.
+            Defaults to the mean value of each bin.
+    """
     question = asked.question
     groups = question.between or ((),)
     found: list[Pair] = []
-    for group in groups:
+    for place, group in enumerate(groups):
         match question.measure:
             case "count":
                 found.append((asked.counts((*question.of, *group)), None))
             case "total":
-                found.append((asked.counts(group, values=np.nan_to_num(asked.values)), None))
+                own = asked.values if values is None else values[place]
+                found.append((asked.counts(group, values=np.nan_to_num(own)), None))
             case "mean":
+                own = asked.values if values is None else values[place]
                 known = (~np.isnan(asked.values)).astype(np.float64)
                 found.append(
                     (
-                        asked.counts(group, values=np.nan_to_num(asked.values)),
+                        asked.counts(group, values=np.nan_to_num(own)),
                         asked.counts(group, values=known),
                     )
                 )
@@ -214,11 +246,11 @@ def _varying(asked: Functionals) -> list[str]:
 
 
 def _plain(
-    value: float, low: float, high: float
-) -> tuple[float | None, float | None, float | None]:
+    value: float, low: float, high: float, margin: float
+) -> tuple[float | None, float | None, float | None, float | None]:
     if not (math.isfinite(low) and math.isfinite(high)):
-        return None, None, None
-    return float(value), float(low), float(high)
+        return None, None, None, None
+    return float(value), float(low), float(high), None if math.isnan(margin) else float(margin)
 
 
 @dataclass(frozen=True)
@@ -229,9 +261,23 @@ class _Intervals:
     level: float
     sampling: bool
 
-    def sampled(self, needed: Sequence[Functionals]) -> list[Functionals]:
-        """Return the sums that the sampling error needs in addition to the answer's own."""
-        return [one.times(other) for one in needed for other in needed]
+    def absent(self, parts: Sequence[Sequence[Pair]]) -> Undetermined | None:
+        """Return why the terms of some answers are not determined; None if all are."""
+        needed = [[each for pair in pairs for each in pair if each is not None] for pairs in parts]
+        found = _absent(self.sources, [each for own in needed for each in own])
+        if found is not None or not self.sampling:
+            return found
+        products = [one.times(other) for own in needed for one in own for other in own]
+        found = _absent(self.sources, products)
+        if found is None:
+            return None
+        sentence = f"--sampling needs more tables than the answer itself. {found.sentence}"
+        return Undetermined(found.missing, found.needed, sentence)
+
+    def answer(self, parts: Sequence[Pair]) -> tuple[Floats, Floats, Floats]:
+        """Return estimates of a term, or of a difference of two, and the ends of intervals."""
+        found = [self.one(*pair) for pair in parts]
+        return self.difference(parts, found) if len(found) == 2 else found[0]
 
     def one(self, top: Functionals, bottom: Functionals | None) -> tuple[Floats, Floats, Floats]:
         """Return estimates and the ends of their intervals, shape `top.shape`."""

@@ -20,6 +20,7 @@ from dp_core.analysis.query.question import Condition, Question
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.pooled_functionals import Floats, Functionals
 from dp_core.methods.replicates.kept_moments import points_of
+from dp_core.schema.decoding import legal_range, whole_bounds
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
 
@@ -160,15 +161,42 @@ class Asked:
         return numbers
 
     @cached_property
-    def reach(self) -> Floats:
-        """Largest distance of a value from the mean value of its bin, 0 for missing."""
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Smallest and largest value of each code of `question.number`, 0 for missing.
+
+        They follow from the bin edges and the column's smallest and largest legal value, and do
+        not depend on a density.
+        """
         column = self.schema.column(str(self.question.number))
-        less = 0.0 if column.kind == "number" else 1.0
-        edges = np.array([float(edge) for edge in column.edges])
-        middle = self.values[: column.bins]
-        found = np.zeros(column.size)
-        found[: column.bins] = np.maximum(middle - edges[:-1], edges[1:] - less - middle)
-        return found
+        low, high = np.zeros(column.size), np.zeros(column.size)
+        if column.kind == "number":
+            least, most = legal_range(column)
+            low[: column.bins] = [float(max(edge, least)) for edge in column.edges[:-1]]
+            high[: column.bins] = [float(min(edge, most)) for edge in column.edges[1:]]
+        else:
+            low[: column.bins], high[: column.bins] = whole_bounds(column)
+        return low, high
+
+    @cached_property
+    def in_bins(self) -> bool:
+        """Whether a bin of `question.number` that meets `where` has several values."""
+        if self.question.number is None:
+            return False
+        low, high = self.bounds
+        return bool((high > low)[self._where[self.question.number]].any())
+
+    def by_code(self, conditions: Iterable[Condition] = ()) -> Functionals:
+        """Return numbers of records by code of `question.number`, in all groups of `by` together.
+
+        Args:
+            conditions: Conditions besides `where`.
+        """
+        asked = self.counts(conditions, by=())
+        weights = [
+            np.diag(each[0]) if name == self.question.number else each
+            for name, each in zip(asked.columns, asked.weights, strict=True)
+        ]
+        return Functionals(asked.columns, tuple(weights))
 
     def _inside(self, conditions: Iterable[Condition]) -> dict[str, NDArray[np.bool_]]:
         """Return which codes of each measured column meet all conditions."""

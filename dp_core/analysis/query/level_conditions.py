@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
@@ -187,7 +188,10 @@ def _value(column: Column, text: str) -> Fraction:
         kind = "a date such as 2026-01-31" if scale == "date" else "a number of at most 300 digits"
         raise BadInput(f"{text!r} is compared with {column.name!r} but is not {kind}.") from None
     if scale == "integer" and found.denominator != 1:
-        raise BadInput(f"{column.name!r} has whole numbers; {text} is between two of them.")
+        raise BadInput(
+            f"{column.name!r} has whole numbers, and {text} is between two of them: write"
+            f" {math.floor(found)} or {math.ceil(found)}."
+        )
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,16 @@ if TYPE_CHECKING:
 MOST_BARS = 40
 """Most groups that an answer draws as bars."""
 NUMBERS = ("estimate", "margin", "low", "high")
-OWN = (*NUMBERS, "determined")
+WITHOUT_BINS = "margin_without_bins"
+OWN = (*NUMBERS, WITHOUT_BINS, "determined")
 """Keys of a cell besides its columns."""
+_COVERS = {
+    (False, False): "noise",
+    (True, False): "noise and sampling",
+    (False, True): "noise and bins",
+    (True, True): "noise, sampling and bins",
+}
+"""What intervals cover, by whether they cover sampling and bins."""
 MOST_SHOWN = 60
 """Most answers that an answer prints."""
 
@@ -40,11 +48,14 @@ class QueryAnswer(Printed, Answer):
         measure: `count`, `share`, `mean`, `total` or `ratio`; of a difference, that of its groups.
         unit: Unit of the numbers: `records`, `share` (1 is all), `ratio`, `date` (with margins in
             days), `days` or the name of a column, whose unit it is.
-        covers: What the intervals cover: `noise`, or `noise and sampling`.
+        covers: What the intervals cover: `noise` or `noise and sampling`; for a mean or total over
+            bins of several values, `noise and bins` or `noise, sampling and bins`.
         determined: Whether the published tables determine the answer.
         labels: Label of each level that occurs in the cells, by column and text of the file.
         cells: One object for each group: the text of the file of each column's level (or the label
-            of its bin), and the estimate with its margin and interval.
+            of its bin), and the estimate with its interval. Its margin is the distance from the
+            estimate to the farther end of the interval. If the intervals cover bins,
+            `margin_without_bins` is half of the width that they would have without bins.
         reason: Why there is no answer.
         missing: Groups of columns that no published table has together.
         needed: Table that would give the answer, with its cells and, for a share of the budget, the
@@ -73,14 +84,24 @@ class QueryAnswer(Printed, Answer):
         return 0 if self.determined else 2
 
     @property
+    def in_bins(self) -> bool:
+        """Whether the intervals cover the error of bins."""
+        return self.covers.endswith("bins")
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Keys of the numbers of a cell."""
+        return (*NUMBERS, WITHOUT_BINS) if self.in_bins else NUMBERS
+
+    @property
     def frame(self) -> pd.DataFrame:
         """The estimates: one row for each group.
 
-        A column of the file is a categorical of the labels that the synthetic sets have, and
-        `estimate`, `margin`, `low` and `high` are numbers, NaN where they are not determined. The
-        mean of a date and its interval are dates, with the margin in days. A column of the file
-        with one of these names is called `column NAME`. The frame is empty if the tables do not
-        determine the answer.
+        A column of the file is a categorical of the labels that the synthetic sets have.
+        `estimate`, `margin`, `low` and `high` are numbers, NaN where they are not determined. If
+        the intervals cover bins, so is `margin_without_bins`. The mean of a date and its interval
+        are dates, with margins in days. A column of the file with one of these names is called
+        `column NAME`. The frame is empty if the tables do not determine the answer.
         """
         import pandas as pd
 
@@ -90,7 +111,7 @@ class QueryAnswer(Printed, Answer):
             labels = groups[place] if groups else ()
             found[cell_key(name)] = pd.Categorical(labels, categories=list(dict.fromkeys(labels)))
         dates = ("estimate", "low", "high") if self.unit == "date" else ()
-        for name in NUMBERS:
+        for name in self.numbers:
             values = [cell[name] for cell in self.cells]
             if name in dates:
                 found[name] = [value and datetime.date.fromisoformat(value) for value in values]
@@ -110,15 +131,21 @@ class QueryAnswer(Printed, Answer):
             return asked, Sentence(self.reason or "", warns=True)
         shown = self.cells[:most]
         least = min((cell["margin"] for cell in shown if cell["margin"]), default=0.0)
+        percent = f"{100 * self.level:.4g} % from"
+        # An interval that covers bins comes first: the estimate is one of many possible values.
+        order = ("low", "high", "estimate", WITHOUT_BINS) if self.in_bins else NUMBERS
+        heads = {"low": percent, "high": "to", WITHOUT_BINS: "margin without bins"}
         listing = Listing(
-            (*self.columns, "estimate", "margin", f"{100 * self.level:.4g} % from", "to"),
-            tuple((*labels_of(self, cell), *_texts(cell, self.unit, least)) for cell in shown),
+            (*self.columns, *(heads.get(name, name) for name in order)),
+            tuple(
+                (*labels_of(self, cell), *_texts(cell, self.unit, least, order)) for cell in shown
+            ),
             texts=len(self.columns),
         )
         left = len(self.cells) - len(shown)
         more = (Sentence(f"... and {left:,} more; {whole} has all."),) if left else ()
         notes = (Fact("Note", text, warns=True) for text in self.notes)
-        margin = Fact("Margin", self._margin_words())
+        margin = Fact("Interval" if self.in_bins else "Margin", self._margin_words())
         return asked, listing, *more, *self._plot(), margin, *notes
 
     def _plot(self) -> tuple[Bars, ...]:
@@ -143,15 +170,18 @@ class QueryAnswer(Printed, Answer):
         return words.get(self.unit, own)
 
     def _margin_words(self) -> str:
-        percent = f"{100 * self.level:.4g} %"
-        if self.covers == "noise":
+        percent, what = f"{100 * self.level:.4g} %", "interval" if self.in_bins else "margin"
+        bins = "any position of the values within their bins"
+        if "sampling" not in self.covers:
+            also = f"the privacy noise and {bins}" if self.in_bins else "the privacy noise only"
             return (
-                f"{percent} for the value in the confidential file: the margin covers the privacy"
-                " noise only. --sampling adds the error of the file as a sample."
+                f"{percent} for the value in the confidential file: the {what} covers {also}."
+                " --sampling adds the error of the file as a sample."
             )
         return (
-            f"{percent} for the population: the margin covers the privacy noise and the error of"
-            " the file as a simple random sample of a large population."
+            f"{percent} for the population: the {what} covers the privacy noise"
+            f"{f', {bins},' if self.in_bins else ''} and the error of the file as a simple random"
+            " sample of a large population."
         )
 
 
@@ -173,10 +203,11 @@ class QueryFile(Answer):
         """Return a header and one line for each group."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([*map(spreadsheet_text, self.answer.columns), *NUMBERS])
+        names = self.answer.numbers
+        writer.writerow([*map(spreadsheet_text, self.answer.columns), *names])
         for cell in self.answer.cells:
             labels = map(spreadsheet_text, labels_of(self.answer, cell))
-            numbers = [cell[name] for name in NUMBERS]
+            numbers = [cell[name] for name in names]
             writer.writerow([*labels, *("" if n is None else n for n in numbers)])
         return out.getvalue()
 
@@ -207,7 +238,7 @@ def answer_query(
         measure=result.question.measure,
         unit=unit,
         level=level,
-        covers="noise and sampling" if sampling else "noise",
+        covers=_COVERS[sampling, result.in_bins],
         determined=why is None,
         columns=result.columns,
         labels=_labels(result, columns),
@@ -221,6 +252,7 @@ def answer_query(
                 "margin": cell.margin,
                 "low": _value(cell.low, unit),
                 "high": _value(cell.high, unit),
+                **({WITHOUT_BINS: cell.margin_without_bins} if result.in_bins else {}),
                 "determined": cell.determined,
             }
             for cell in result.cells
@@ -243,22 +275,31 @@ def labels_of(answer: QueryAnswer, cell: Mapping[str, Any]) -> list[str]:
     return [answer.labels[name].get(text, text) for name, text in texts]
 
 
-def _texts(cell: Mapping[str, Any], unit: str, least: float) -> tuple[str, ...]:
-    """Return the estimate, margin and interval of a cell as texts.
+def _texts(
+    cell: Mapping[str, Any], unit: str, least: float, order: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the numbers of a cell as texts.
 
     Args:
         cell: The cell.
         unit: Unit of its numbers.
-        least: Smallest margin of all cells, which decides the number of decimals.
+        least: Smallest margin of all cells, which decides the number of decimals. A margin
+            without bins decides its own.
+        order: Keys of the numbers, in the order of the output.
     """
     if not cell["determined"]:
-        return "not determined", "–", "–", "–"
-    margin = float(cell["margin"])
+        return "not determined", *["–"] * (len(order) - 1)
     if unit == "date":
-        return cell["estimate"], f"{margin:,.0f} days", cell["low"], cell["high"]
+        return tuple(
+            f"{float(cell[name]):,.0f} days" if name.startswith("margin") else cell[name]
+            for name in order
+        )
     scale, sign = (100.0, " %") if unit == "share" else (1.0, "")
-    digits = decimals(scale * least)
-    return tuple(f"{float(cell[name]) * scale:,.{digits}f}{sign}" for name in NUMBERS)
+    digits = dict.fromkeys(order, decimals(scale * least))
+    if WITHOUT_BINS in digits:
+        # A margin of 0, or of a rounding error only, does not add decimals.
+        digits[WITHOUT_BINS] = decimals(max(float(cell[WITHOUT_BINS]), scale * least / 1000))
+    return tuple(f"{float(cell[name]) * scale:,.{digits[name]}f}{sign}" for name in order)
 
 
 def _labels(result: QueryResult, columns: list[Column]) -> dict[str, dict[str, str]]:

@@ -50,6 +50,7 @@ _MEASURES: Mapping[str, str] = {
     "ratio": "ratio",
     **dict.fromkeys(("difference", "diff"), "difference"),
 }
+_QUANTILES = ("median", "medians", "quantile", "quantiles", "percentile", "percentiles", "quartile")
 MOST_CHARACTERS = 10_000
 
 
@@ -375,6 +376,12 @@ class _Reader(TokenReader):
                     f"A question begins with what is asked: {one}, or {other}. Known are {words}."
                 )
         token = self.next_token()
+        if token and token.text.casefold() in _QUANTILES:
+            raise BadInput(
+                f"A question cannot ask for a {token.text}, but shares bound it:"
+                " `share of COLUMN < EDGE where COLUMN is not missing`. The median is above every"
+                " edge with a share below 50 %, and below every edge with a share above 50 %."
+            )
         shown = f"{token.text!r}" if token else "the end"
         near = similar(token.text, _MEASURES) if token else ""
         return BadInput(

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_core.analysis.regression.design import Design, Family, make_design
+from dp_core.analysis.regression.fittable_formula import with_remedy
 from dp_core.analysis.regression.fitting import Fit, coefficient_names, fit_sets
 from dp_core.analysis.regression.frames import Frame, levels_of
-from dp_core.inference.combine import IMPUTATIONS, Combined, Rule, combine
+from dp_core.analysis.regression.separation import Separated
+from dp_core.inference.combine import Combined, Rule, combine
 from dp_core.inference.formulas.formula import Formula, check_levels
 from dp_core.schema.definition import Schema
 
@@ -57,12 +59,16 @@ def analyse(
         size_factor: Factor for W if the sets differ in size from the file; 1 by default.
 
     Raises:
-        BadInput: if the regression has no solution on one of the sets.
+        BadInput: if the regression has no solution on one of the sets; `Separated`, with a formula
+            that has one, if its terms separate the outcomes.
     """
     categories = {column.name: levels_of(column) for column in schema.released if column.levels}
     check_levels(formula, categories)
     design = make_design(formula, frames, schema, family)
-    fits = fit_sets(design)
+    try:
+        fits = fit_sets(design)
+    except Separated as error:
+        raise with_remedy(error, formula, design, frames, schema, family) from None
     return Analysis(formula, design, fits, combine_fits(fits, rule, size_factor=size_factor))
 
 
@@ -85,7 +91,7 @@ def combine_fits(fits: Sequence[Fit], rule: Rule, *, size_factor: float = 1.0) -
         np.array([fit.coefficients for fit in fits]),
         size_factor * np.array([fit.covariance for fit in fits]),
         rule,
-        complete_df=degrees if rule in IMPUTATIONS and not by_design else None,
+        complete_df=None if by_design else degrees,
         design_df=degrees if by_design else None,
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import linalg
 
 from dp_core.analysis.regression.design import Design, Floats
+from dp_core.analysis.regression.separation import separated
 from dp_core.analysis.regression.survey_sample import Sample
 from dp_core.analysis.regression.weighted import design_fit, weighted_fit
 from dp_core.errors import BadInput
@@ -144,7 +145,7 @@ def _likelihood(design: Design, y: Floats, x: Floats, where: str) -> Fit:
     model, start = _model(design, y, basis)
     found, information = _search(model, start)
     if found is None:
-        raise BadInput(_separated(design, where, ""))
+        raise separated(where, design.outcome.name, "", None)
     most = float(y.mean()) if design.outcome.family == "poisson" else 1.0
     sizes, directions = np.linalg.eigh(information)
     back = np.kron(np.eye(found.size // x.shape[1]), linalg.inv(triangle) * np.sqrt(len(y)))
@@ -154,7 +155,9 @@ def _likelihood(design: Design, y: Floats, x: Floats, where: str) -> Fit:
         weak = bool(np.abs(step).max() > _LARGEST_STEP)
         found = found + step
     if weak:
-        raise BadInput(_separated(design, where, _culprit(design, back @ directions[:, 0], x)))
+        column = _culprit(back @ directions[:, 0], x)
+        name = "" if column is None else design.names[column]
+        raise separated(where, design.outcome.name, name, column)
     covariance = back @ np.linalg.inv(information) @ back.T
     return Fit(back @ found, (covariance + covariance.T) / 2, None, len(y))
 
@@ -195,18 +198,10 @@ def _model(design: Design, y: Floats, basis: Floats) -> tuple[Any, Floats | None
     return Poisson(y, basis), start
 
 
-def _separated(design: Design, where: str, culprit: str) -> str:
-    what = f"{culprit} separates" if culprit else "the terms separate"
-    return (
-        f"In {where} {what} the values of {design.outcome.name} perfectly, so the estimate is"
-        f" infinite; leave {culprit or 'a term'} out or merge rare levels."
-    )
-
-
-def _culprit(design: Design, direction: Floats, x: Floats) -> str:
-    """Return the term along which the likelihood increases most."""
+def _culprit(direction: Floats, x: Floats) -> int | None:
+    """Return the column of x along which the likelihood increases most; None if none does."""
     size = np.abs(direction.reshape(-1, x.shape[1])).max(axis=0) * x.std(axis=0)
-    return design.names[int(size.argmax())] if size.max() > 0 else ""
+    return int(size.argmax()) if size.max() > 0 else None
 
 
 def check_enough(fits: Sequence[Fit]) -> str:

@@ -43,8 +43,8 @@ the others. With a bias of half of its half width, an interval covers in 83 % of
 MOVED = 0.2
 """Change of a coefficient by bins, in half widths of its interval, from which to warn."""
 CLEAR = 5.0
-"""Size of a coefficient, in standard errors by the noise of the tables, from which these tell
-enough of it."""
+"""Size of a coefficient, in standard errors from the noise of the tables, above which the tables
+determine it well enough."""
 COVERS = 0.65
 """Coverage of a 95 % interval below which a warning names its coefficient, in mode `shared`.
 

@@ -47,7 +47,14 @@ from dp_core.bundle.report.example_code import SIZES_DIFFER
 from dp_core.bundle.statement.release_json import TOLERANCE as WEIGHTS_OFF
 from dp_core.errors import BadInput, nearest
 from dp_core.inference.combine import Combined
-from dp_core.inference.combining_rules import BY_DESIGN, DECLARED, NO_SETS, WORDING, covered
+from dp_core.inference.combining_rules import (
+    BY_DESIGN,
+    BY_FILE,
+    DECLARED,
+    NO_SETS,
+    WORDING,
+    covered,
+)
 from dp_core.inference.formulas.formula import Formula, read_formula
 from dp_core.inference.intervals import interval
 
@@ -111,8 +118,11 @@ def infer(
     design, fits, combined = found.design, found.fits, found.combined
     stacked = fit_stacked(design) if combined else None
     words, covers = WORDING[bundle.rule], covered(bundle.rule, bundle.origin)
+    limited = combined is not None and combined.complete_df is not None
     if survey is not None:
         words = replace(words, degrees_of_freedom=BY_DESIGN)
+    elif limited:
+        words = replace(words, degrees_of_freedom=BY_FILE)
     answered_from: AnsweredFrom = "sets"
     general = tuple(general_warnings(bundle, combined))
     notes = list(_notes(bundle, design, fits, frames, factor, used, survey))
@@ -123,6 +133,8 @@ def infer(
         # being narrow.
         notes.insert(0, _about_declared(relative_width(declared, combined, level)))
         combined, answered_from, words, covers = declared, "declared", DECLARED, DECLARED.covers
+        if limited:
+            words = replace(words, degrees_of_freedom=BY_FILE)
     else:
         about = (*alike, *concerns(bundle, formula, sides, combined))
     reason = _not_honest(general, about)

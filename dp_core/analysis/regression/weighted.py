@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.analysis.regression.design import Design, Floats
+from dp_core.analysis.regression.separation import separated
 from dp_core.analysis.regression.survey_sample import Sample
 from dp_core.errors import BadInput
 
@@ -237,10 +238,7 @@ def _search(
         if np.abs(step).max() <= _STEP:
             scores, information = _derivatives(beta, y, basis, weights, levels, count=count)
             return beta, information, scores
-    raise BadInput(
-        f"In {where} the terms separate the values of {design.outcome.name} perfectly under these"
-        " weights, so an estimate is infinite; leave a term out or merge rare levels."
-    )
+    raise separated(f"{where}, under these weights,", design.outcome.name, "", None)
 
 
 def _means(beta: Floats, basis: Floats, levels: int, *, count: bool) -> Floats:

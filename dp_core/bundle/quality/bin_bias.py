@@ -36,9 +36,6 @@ from dp_core.wall.released import Released
 
 WIDE = 0.05
 """Relative change of a slope by bins from which the report names a column."""
-HEAVY = 0.1
-"""Movement of the mean, in standard deviations, by uniform values in one bin, from which answers
-name the bin: its mean follows from the counts around it, and not from its own count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +85,6 @@ def bin_bias(column: Column, counts: NDArray[np.float64], standard_error: float)
         covariance / variance_of_set,
         covariance / variance,
     )
-
-
-def heavy_bin(column: Column, counts: NDArray[np.float64], standard_error: float) -> int | None:
-    """Return the code of the bin whose density decides most about the mean; None if none does.
-
-    Args:
-        column: Integer, number or date with public bins.
-        counts: Noisy counts of its codes, records; a last one for missing is ignored.
-        standard_error: Standard error of a count due to noise, records.
-    """
-    bias = bin_bias(column, counts, standard_error)
-    if bias is None:
-        return None
-    even = BinValues.of(dataclasses.replace(column, pieces=None))
-    true = _as_fitted(column, counts, standard_error)
-    kept = np.maximum(counts[: column.bins], 0.0)
-    moved = kept / kept.sum() * np.abs(even.mean() - true.mean()) / true.steps
-    code = int(np.argmax(moved))
-    return code if moved[code] > HEAVY * bias.deviation else None
 
 
 def wide_bins(released: Sequence[Released], schema: Schema) -> tuple[str, ...]:

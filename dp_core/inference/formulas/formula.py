@@ -237,6 +237,8 @@ def _described(text: str) -> Any:
             f"The formula {text!r:.120} has more than {MAX_TERMS:,} terms, or more than"
             f" {MAX_FACTORS} columns in one interaction; write out those that matter."
         )
+    if (last := text.rstrip()[-1:]) in ("~", "+", "-", "*", ":", "/"):
+        raise BadInput(f"In the formula {text!r:.120} a column is missing after the last {last}.")
     raise BadInput(f"The formula {text!r:.120} does not parse ({reason}); {_HOW}.")
 
 

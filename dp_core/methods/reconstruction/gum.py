@@ -102,12 +102,14 @@ class GumModel(FittedTables):
                 # However many tables there are: later pieces cannot correct a surplus of this
                 # piece.
                 most = max(most, data.codes.size)
+            # With more visits than that, the last ones change little for their time.
+            long = data.codes.size * self.options.sweeps > most
             descend(
                 data,
                 Gaps.of(data, (*self.tables[: len(self.domain)], *tables)),
                 sweeps=self.options.sweeps,
                 most_visits=most,
-                effort=OF_A_PIECE if self.in_series else Effort(),
+                effort=OF_A_PIECE if self.in_series or long else Effort(),
                 rng=rng,
             )
 

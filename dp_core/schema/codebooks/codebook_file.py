@@ -103,7 +103,7 @@ def _utf8(raw: bytes, name: str) -> str:
 def _read(path: Path, name: str) -> bytes:
     try:
         if path.is_dir():
-            raise BadInput(f"{name} is a folder. Give the codebook in it.")
+            raise BadInput(f"{name or path} is a folder. Give the codebook in it.")
         if not path.exists():
             raise BadInput(
                 f"{name} does not exist. Check the path of the codebook."

@@ -1,4 +1,4 @@
-"""Reads `schema.yaml` into a `Schema`; every mistake is one sentence with its place in the file.
+"""Reads `schema.yaml` into a `Schema`; each fault is one sentence with its place.
 
 Read `schema_file` first: it calls one reader for each part of a schema.
 """

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
-from dp_core.documents.likely_meant import labelled
+from dp_core.documents.decimal_commas import decimal_list, parted
+from dp_core.documents.likely_meant import labelled, whole_range
 from dp_core.documents.node import Node, one_of
 from dp_core.documents.typed_text import shown
 from dp_core.errors import similar
@@ -113,6 +115,7 @@ def read_column(
     if not name.strip():
         raise node.error("a column name must not be blank.")
     all_keys = (*_COMMON, *_LEVELLED, *_BINNED, "decimals", "format")
+    _check_cut_count(node)
     keys = node.fields(
         all_keys, required=("type",), example=COLUMN_EXAMPLE, lists=_LISTS, others=OTHER_KEYS
     )
@@ -248,6 +251,17 @@ def _read_levels(
     node = keys["levels"]
     if not isinstance(node.content, Mapping | tuple):
         node.items(example=example)  # raises, saying what to write
+    if isinstance(node.content, Mapping) and _is_set(node.content):
+        raise node.error(f"must be a list; write [{', '.join(node.content)}] in brackets.")
+    if isinstance(node.content, tuple) and len(node.content) == 1 and not node.content[0].quoted:
+        text = node.content[0].content
+        if isinstance(text, str) and ";" in text.strip(";"):
+            raise node.error(f"separate levels by commas: {parted([text])}.")
+        if isinstance(text, str) and (numbers := whole_range(text)):
+            raise node.error(
+                f"{shown(text)} is one level; write {numbers}, or put it in quotes if the file has"
+                " this text."
+            )
     entries = node.ordered_entries(example=example, bare=True)
     pairs = [(text, place, place.text()) for text, place in entries.items()]
     if not pairs:
@@ -280,6 +294,10 @@ def _read_levels(
 def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scale) -> Column:
     decimals = None
     if "decimals" in keys:
+        if found := re.fullmatch(r"0?[.,](0*1)", str(keys["decimals"].content)):
+            raise keys["decimals"].error(
+                f"is a number of digits after the decimal point; write {len(found[1])}."
+            )
         decimals = keys["decimals"].integer(minimum=0, maximum=15)
     column = replace(
         column,
@@ -288,6 +306,9 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
     )
     if "bins" in keys and isinstance(keys["bins"].content, tuple):
         raise keys["bins"].error("is a number of bins; write a list of edges under `edges`.")
+    _check_bin_count(keys.get("bins"), scale)
+    if "edges" in keys:
+        _check_edges(keys["edges"], scale)
     if "edges" in keys and isinstance(count := keys["edges"].content, str) and count.isdigit():
         raise keys["edges"].error(
             f"is a list of bin edges; for {count} bins of equal width write `bins: {count}`."
@@ -301,6 +322,48 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scal
             f" {decimals} decimals; allow more decimals or make fewer bins."
         )
     return replace(column, edges=bins.edges, minimum=bins.minimum, maximum=bins.maximum)
+
+
+def _is_set(entries: Mapping[str, Node]) -> bool:
+    """Return whether `{a, b}` was written: keys on one line, and none with a value."""
+    lines = {value.line for value in entries.values()}
+    return len(entries) > 1 and len(lines) == 1 and all(v.content is None for v in entries.values())
+
+
+def _check_edges(node: Node, scale: Scale) -> None:
+    """Refuse edges that decimal commas or semicolons divide in the wrong places."""
+    if not isinstance(node.content, tuple):
+        return
+    texts = [str(item.content) for item in node.content]
+    if any(";" in text for text in texts):
+        raise node.error(f"separate values by commas: {parted(texts)}.")
+    if scale == "number" and (meant := decimal_list(texts)):
+        raise node.error(f"edges must increase; if these commas are decimal commas, write {meant}.")
+
+
+def _check_cut_count(node: Node) -> None:
+    """Refuse `bins: 0,5` in braces, where the comma ends the value."""
+    entries = node.entries(example=COLUMN_EXAMPLE)
+    for (key, value), (rest, nothing) in pairwise(entries.items()):
+        if key != "bins" or nothing.content is not None:
+            continue
+        if re.fullmatch(r"[0-9]+\s*[-–]\s*[0-9]+", rest):
+            raise value.error("is a number of bins; write a list of edges under `edges`.")
+        if rest.isdecimal() and len(rest) != 3:
+            text = f"{value.content},{rest}"
+            _check_bin_count(replace(value, content=text), "number")
+
+
+def _check_bin_count(node: Node | None, scale: Scale) -> None:
+    """Refuse a decimal number, probably the width of a bin, as the number of bins."""
+    text = node.content if node is not None else None
+    if node is None or not isinstance(text, str) or scale == "date":
+        return
+    if re.fullmatch(r"[0-9]*[.,][0-9]+", text) and not re.search("[.,]0+$", text):
+        raise node.error(
+            f"{shown(text)} is not a number of bins; write a whole number, or a list of edges under"
+            " `edges`."
+        )
 
 
 def _density(own: Node | None, column: Column, default: DensityWord) -> DensityWord:

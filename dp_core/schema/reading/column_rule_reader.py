@@ -135,6 +135,11 @@ class _Reader:
                 raise self._node.error(
                     "`or` is not supported; write `in [a, b]` for levels, or several rules."
                 )
+            if not when and self._rest.startswith(("=>", "->", "⇒", "→", "implies ")):
+                raise self._node.error(
+                    "write an implication in words, such as `if status == child then income is"
+                    " missing`."
+                )
             sign = next((sign for sign in _SIGNS if self._rest.startswith(sign)), None)
             if sign is not None:
                 raise self._node.error(

@@ -19,9 +19,10 @@ thresholds need not be bin edges, and of private levels it can name the missing 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 
+from dp_core.documents.faults import Faults, names_any
 from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
@@ -46,31 +47,37 @@ from dp_core.schema.reading.rule_conditions import (
 from dp_core.schema.rules.column_rules import ColumnRule, Missing
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
+EXAMPLE = '- {age: "<15", marital: [married, widowed]}'
 _COMPARISON = re.compile(r"(<=|>=|<|>)\s*(.+)", re.DOTALL)
 _INTERVAL = re.compile(r"(.+?)\s*\.\.\s*(.+)", re.DOTALL)
 
 
-def read_rules(node: Node, schema: Schema) -> tuple[StructuralZeros, tuple[ColumnRule, ...]]:
+def read_rules(
+    node: Node, schema: Schema, faults: Faults, without: Collection[str] = ()
+) -> tuple[StructuralZeros, tuple[ColumnRule, ...]]:
     """Return the structural zeros of a schema, and the rules about private bins and levels.
 
     Args:
         node: List of rules.
-        schema: The schema, with all columns.
+        schema: The schema, with all columns that could be read.
+        faults: Notes the fault of each rule: an unknown column or level, a threshold inside a bin,
+            a condition that no value meets, and rules that leave a column without any possible
+            value.
+        without: Columns that could not be read; rules that name them are skipped. None by default.
 
     Raises:
-        BadInput: for an unknown column or level, a threshold inside a bin, a condition that no
-            value meets, and rules that leave a column without any possible value.
+        BadInput: if it is not a list.
     """
-    example = '- {age: "<15", marital: [married, widowed]}'
     known = {column.name: column for column in schema.released}
     rules: list[Rule] = []
     between: list[ColumnRule] = []
     dead: dict[str, set[int]] = {}
-    for item in node.items(example=example):
-        if _names_private(item, schema, known, example):
-            between.append(_by_values(item, schema, known, example))
-            continue
-        rule = _read_rule(item, schema, known, example)
+
+    def add(item: Node) -> None:
+        if _names_private(item, schema, known, EXAMPLE):
+            between.append(_by_values(item, schema, known, EXAMPLE))
+            return
+        rule = _read_rule(item, schema, known, EXAMPLE)
         rules.append(rule)
         # A condition that every value meets has no effect; a rule for one column bans its codes.
         narrow = [
@@ -88,6 +95,10 @@ def read_rules(node: Node, schema: Schema) -> tuple[StructuralZeros, tuple[Colum
                     f"leaves column {name!r} without any possible value, together with the rules"
                     " before it; remove one of them."
                 )
+
+    for item in node.items(example=EXAMPLE):
+        if not names_any(item, without):
+            faults.of(None, add, item)
     return StructuralZeros(tuple(rules)), tuple(between)
 
 

@@ -10,15 +10,17 @@ Policies that the file states once and a column may state for itself:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dp_core.documents.faults import Faults, as_error, names_any, top_keys
 from dp_core.documents.node import Node, from_plain, one_of
 from dp_core.documents.strict_yaml import Document, load
 from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Column, DependentColumn, OutOfRange, Schema, Unit
+from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.privacy import MOST_ROWS
 from dp_core.schema.publication import UNSTATED, read_publication
 from dp_core.schema.reading.calibration_reader import read_margins
@@ -31,12 +33,15 @@ from dp_core.schema.reading.column_reader import (
     UNREAD,
     read_column,
 )
+from dp_core.schema.reading.column_rule_reader import EXAMPLE as RULE_EXAMPLE
 from dp_core.schema.reading.column_rule_reader import read_column_rules
 from dp_core.schema.reading.dependency_reader import follows, in_order, read_dependent, without_rule
+from dp_core.schema.reading.expectation_reader import EXAMPLE as EXPECTATION_EXAMPLE
 from dp_core.schema.reading.expectation_reader import read_expectations
 from dp_core.schema.reading.rule_reader import read_rules
 from dp_core.schema.reading.schema_document import VERSION, schema_document
 from dp_core.schema.reading.survey_reader import check_roles, read_survey
+from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
 from dp_core.tables.structural_zeros import StructuralZeros
 
@@ -76,20 +81,31 @@ def load_schema(path: Path) -> Schema:
     """Read a schema file.
 
     Raises:
-        BadInput: naming file, line, key and what is expected there; if it is an empty value, such
-            as a draft has, also the others.
+        BadInput: for any fault, with its file, line and key, and what is expected there; see
+            `parse_schema`.
     """
-    document = load(path)
-    try:
-        return parse_schema(document)
-    except BadInput as error:
-        empty = list(_empty(document.root))
-        said = [one for one in empty if error.message.startswith(f"{one.where}: has no value")]
-        others = [f"{one.key} (line {one.line})" for one in empty if one not in said]
-        if not said or not others:
-            raise
-        more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-        raise BadInput(f"{error.message} Also empty: {', '.join(others[:NAMED])}{more}.") from None
+    return parse_schema(load(path))
+
+
+def _with_empty_values(error: BadInput, root: Node) -> BadInput:
+    """Return the error with all empty values of the document as one fault."""
+    empty = [(one.line, one.key) for one in _empty(root)]
+    of_empty = [one for one in error.faults if (one.line, one.key) in empty]
+    said = [one for one in of_empty if one.text.startswith("has no value")]
+    others = [
+        f"{key} (line {line})" if line else key
+        for line, key in empty
+        if said and key != said[0].key
+    ]
+    if not others:
+        return error
+    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+    also = f" Also empty: {', '.join(others[:NAMED])}{more}."
+    kept = [one for one in error.faults if one not in said[1:]]
+    return as_error(
+        root.source,
+        [replace(one, text=one.text + also) if one == said[0] else one for one in kept],
+    )
 
 
 def _empty(node: Node) -> Iterator[Node]:
@@ -101,83 +117,118 @@ def _empty(node: Node) -> Iterator[Node]:
             yield from _empty(value)
 
 
-def parse_schema(source: Document | Mapping[str, object]) -> Schema:
-    """Return the schema of a loaded document, or of a plain mapping such as `Schema.document`."""
+def parse_schema(
+    source: Document | Mapping[str, object], *, first_fault: bool | None = None
+) -> Schema:
+    """Return the schema of a loaded document, or of a plain mapping such as `Schema.document`.
+
+    Args:
+        source: The document or mapping.
+        first_fault: Whether to report the first fault only. By default true for a mapping, which
+            a program has usually written, and false for a document.
+
+    Raises:
+        BadInput: with all faults that do not follow from another one: at most one for each
+            top-level key, column, rule and expectation, and one for all empty values, such as a
+            draft has.
+    """
+    typed = isinstance(source, Document)
     root = source.root if isinstance(source, Document) else from_plain(source, source="schema")
-    entries = root.entries(example="`version: 1`, `title: ...`, `columns: ...`")
-    if "columns" not in entries and _SPEC_KEYS & set(entries):
-        raise BadInput(
-            f"{root.source}: is a release spec, not a schema; name the file with `columns`."
-        )
-    keys = root.fields(
-        _KEYS,
-        required=("version", "title", "columns"),
-        lists=("missing_values", "ignore"),
-        others=_OTHER_KEYS,
-    )
-    check_version(keys["version"], VERSION)
-    title = keys["title"].name()
-    missing_values = (
-        keys["missing_values"].texts(example='["", "?"]') if ("missing_values" in keys) else ("",)
-    )
-    out_of_range = one_of(keys.get("out_of_range"), OUT_OF_RANGE)
-    density = one_of(keys.get("density"), DENSITIES)
-    definitions = keys["columns"].ordered_entries(example=f"age: {COLUMN_EXAMPLE}")
-    if not definitions:
-        raise keys["columns"].error(f"has no column; add one, such as age: {COLUMN_EXAMPLE}.")
     folder = source.path.parent if isinstance(source, Document) else None
-    identifiers = tuple(name for name, node in definitions.items() if _unread(node) == "id")
-    replicates = tuple(
-        name for name, node in definitions.items() if _unread(node) not in ("", "id")
-    )
+    if first_fault or (first_fault is None and not typed):
+        return _read(root, folder, each=False)
+    try:
+        return _read(root, folder, each=True)
+    except BadInput as error:
+        raise _with_empty_values(error, root) from None
+
+
+def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
+    """Return the schema of a top value; `each` is whether to collect all its faults."""
+    faults = Faults(root.source, each=each)
+    keys = _top_keys(root, faults)
+    of = faults.of
+    missing_values: tuple[str, ...] = ("",)
+    if "missing_values" in keys:
+        missing_values = of(("",), keys["missing_values"].texts, example='["", "?"]')
+    out_of_range = of(OUT_OF_RANGE[0], one_of, keys.get("out_of_range"), OUT_OF_RANGE)
+    density = of(DENSITIES[0], one_of, keys.get("density"), DENSITIES)
+    title = of("", keys["title"].name) if "title" in keys else ""
+    description = of("", keys["description"].text) if "description" in keys else ""
+    published = UNSTATED
+    if "publication" in keys:
+        published = of(UNSTATED, read_publication, keys["publication"])
+    rows_about = of(None, keys["rows_about"].integer, minimum=1) if "rows_about" in keys else None
+    definitions = of(None, keys["columns"].ordered_entries, example=f"age: {COLUMN_EXAMPLE}")
+    if definitions is None or not definitions:
+        faults.stop()
+        raise keys["columns"].error(f"has no column; add one, such as age: {COLUMN_EXAMPLE}.")
+    roles = {name: of(None, _unread, node) for name, node in definitions.items()}
+    identifiers = tuple(name for name, role in roles.items() if role == "id")
+    replicates = tuple(name for name, role in roles.items() if role == "replicate_weight")
     unit = Unit()
     if "unit" in keys:
-        ignored = keys["ignore"].texts() if "ignore" in keys else ()
+        ignored = of((), keys["ignore"].texts) if "ignore" in keys else ()
         others = tuple(name for name in definitions if name not in identifiers)
-        unit = _read_unit(keys["unit"], missing_values, others, ignored)
+        unit = of(unit, _read_unit, keys["unit"], missing_values, others, ignored)
     following = {name: node for name, node in definitions.items() if follows(node)}
-    columns = tuple(
-        read_column(name, node, missing_values, out_of_range, folder, density)
+    read = {
+        name: of(None, read_column, name, node, missing_values, out_of_range, folder, density)
         for name, node in definitions.items()
-        if name not in (*identifiers, *replicates, *following)
-    )
+        if roles[name] == "" and name not in following
+    }
+    columns = tuple(column for column in read.values() if column is not None)
     if not columns:
+        faults.stop()
         raise keys["columns"].error(
             "has no column to release that does not follow another; add one, such as age:"
             f" {COLUMN_EXAMPLE}."
         )
     ignore = (
-        *_read_ignore(keys.get("ignore"), definitions),
+        *of((), _read_ignore, keys.get("ignore"), definitions),
         *(name for name in identifiers if name != unit.column),
     )
-    dependents = _read_dependents(following, columns, missing_values, out_of_range, folder)
-    check_roles((*columns, *(one.column for one in dependents)), definitions)
+    # Faulty columns: nothing that names them is judged.
+    bad = {name for name, role in roles.items() if role is None}
+    bad |= {name for name, column in read.items() if column is None}
+    dependents = _read_dependents(
+        following, columns, missing_values, out_of_range, folder, faults, bad
+    )
+    if not bad:
+        of(None, check_roles, (*columns, *(one.column for one in dependents)), definitions)
     rules = keys.get("impossible")
-    published = read_publication(keys["publication"]) if "publication" in keys else UNSTATED
     schema = Schema(
         title=title,
-        description=keys["description"].text() if "description" in keys else "",
+        description=description,
         publication=published,
-        rows_about=keys["rows_about"].integer(minimum=1) if "rows_about" in keys else None,
+        rows_about=rows_about,
         columns=columns,
         ignore=ignore,
         zeros=StructuralZeros(),
         document={},
         unit=unit,
         dependents=dependents,
-        order=tuple(name for name in definitions if name not in (*identifiers, *replicates)),
+        order=tuple(name for name in definitions if name not in (*identifiers, *replicates, *bad)),
     )
-    zeros, between = (StructuralZeros(), ()) if rules is None else read_rules(rules, schema)
+    zeros, between = (
+        (StructuralZeros(), ())
+        if rules is None
+        else of((StructuralZeros(), ()), read_rules, rules, schema, faults, bad)
+    )
     stated = keys.get("rules")
     if stated is not None:
-        between = (*between, *read_column_rules(stated, schema, identifiers))
+        found = of((), _read_column_rules, stated, schema, identifiers, faults, bad)
+        between = (*between, *found)
+    own = keys.get("expectations")
+    expected = () if own is None else of((), _read_expectations, own, schema, faults, bad)
+    faults.stop()
     schema = replace(schema, zeros=zeros, rules=between)
     schema = replace(schema, zeros=with_excluded_boxes(schema, between)) if between else schema
-    _check_weight(keys, schema)
-    margins = read_margins(keys["calibrate"], schema, folder) if "calibrate" in keys else ()
-    survey = read_survey(keys.get("survey"), schema, definitions, replicates)
-    own = keys.get("expectations")
-    expected = () if own is None else read_expectations(own, schema)
+    of(None, _check_weight, keys, schema)
+    margins = of((), read_margins, keys["calibrate"], schema, folder) if "calibrate" in keys else ()
+    survey = of(None, read_survey, keys.get("survey"), schema, definitions, replicates)
+    faults.stop()
+    assert survey is not None
     schema = replace(
         schema,
         calibration=margins,
@@ -199,6 +250,59 @@ def parse_schema(source: Document | Mapping[str, object]) -> Schema:
     )
 
 
+def _top_keys(root: Node, faults: Faults) -> Mapping[str, Node]:
+    """Return the keys of a schema; notes each unknown one, and each that is missing.
+
+    Raises:
+        BadInput: if the rest cannot be judged: it is another kind of document, or another version,
+            or has no columns.
+    """
+    entries = root.entries(example="`version: 1`, `title: ...`, `columns: ...`")
+    if "columns" not in entries and _SPEC_KEYS & set(entries):
+        raise BadInput(
+            f"{root.source}: is a release spec, not a schema; name the file with `columns`."
+        )
+    keys = top_keys(
+        root,
+        faults,
+        _KEYS,
+        required=("version", "title", "columns"),
+        lists=("missing_values", "ignore"),
+        others=_OTHER_KEYS,
+    )
+    if "version" in keys:
+        faults.of(None, check_version, keys["version"], VERSION)
+        if str(keys["version"].content).isdecimal() and faults.found:
+            check_version(keys["version"], VERSION)
+    if "columns" not in keys:
+        faults.stop()
+    return keys
+
+
+def _read_column_rules(
+    node: Node, schema: Schema, identifiers: Sequence[str], faults: Faults, bad: Collection[str]
+) -> tuple[ColumnRule, ...]:
+    """Return the rules between columns; notes faults, and skips those about bad columns."""
+    found = (
+        faults.of([], read_column_rules, replace(node, content=(item,)), schema, identifiers)
+        for item in node.items(example=RULE_EXAMPLE)
+        if not names_any(item, bad)
+    )
+    return tuple(rule for rules in found for rule in rules)
+
+
+def _read_expectations(
+    node: Node, schema: Schema, faults: Faults, bad: Collection[str]
+) -> tuple[Expectation, ...]:
+    """Return the team's own expectations; notes faults, and skips those about bad columns."""
+    found = (
+        faults.of((), read_expectations, replace(node, content=(item,)), schema)
+        for item in node.items(example=EXPECTATION_EXAMPLE)
+        if not names_any(item, bad)
+    )
+    return tuple(each for several in found for each in several)
+
+
 def _check_weight(keys: Mapping[str, Node], schema: Schema) -> None:
     """Refuse rules about a weight that is calibrated, because calibration changes its values."""
     weight = schema.weight
@@ -214,6 +318,8 @@ def _check_weight(keys: Mapping[str, Node], schema: Schema) -> None:
 
 def check_version(node: Node, version: int) -> None:
     """Refuse a file of another format version."""
+    if isinstance(node.content, str) and node.content[:1] in ("v", "V"):
+        raise node.error(f"{shown(node.content)} is not a version; write {version}.")
     if node.integer() != version:
         raise node.error(
             f"must be {version}; this program does not read version {shown(node.text())}."
@@ -277,19 +383,43 @@ def _read_dependents(
     missing_values: tuple[str, ...],
     out_of_range: OutOfRange,
     folder: Path | None,
+    faults: Faults,
+    bad: set[str],
 ) -> tuple[DependentColumn, ...]:
+    """Return the dependent columns; adds those that are faulty, or follow a bad one, to `bad`."""
     read = {column.name: column for column in columns}
     found = []
-    for name in in_order(definitions, tuple(read)):
+    order = faults.of((), in_order, definitions, (*read, *bad))
+    bad |= set(definitions) - set(order)
+    for name in order:
+        source = definitions[name].entries()["follows"].text()
+        if name in bad or source in bad:
+            bad.add(name)
+            continue
         node = definitions[name]
-        keys = node.entries()
-        if "type" in keys and one_of(keys["type"], KINDS) not in ("category", "ordinal"):
-            raise keys["type"].error("a column with `follows` must be a category or an ordinal.")
-        column = read_column(name, without_rule(node), missing_values, "reject", folder)
-        own = keys.get("out_of_range")
-        policy = one_of(own, OUT_OF_RANGE) if own is not None else out_of_range
-        source = read[keys["follows"].text()]
-        dependent = read_dependent(replace(column, out_of_range=policy), node, source, folder)
-        read[name] = dependent.column
-        found.append(dependent)
+        dependent = faults.of(
+            None, _read_dependent, name, node, read[source], missing_values, out_of_range, folder
+        )
+        if dependent is None:
+            bad.add(name)
+        else:
+            read[name] = dependent.column
+            found.append(dependent)
     return tuple(found)
+
+
+def _read_dependent(
+    name: str,
+    node: Node,
+    source: Column,
+    missing_values: tuple[str, ...],
+    out_of_range: OutOfRange,
+    folder: Path | None,
+) -> DependentColumn:
+    keys = node.entries()
+    if "type" in keys and one_of(keys["type"], KINDS) not in ("category", "ordinal"):
+        raise keys["type"].error("a column with `follows` must be a category or an ordinal.")
+    column = read_column(name, without_rule(node), missing_values, "reject", folder)
+    own = keys.get("out_of_range")
+    policy = one_of(own, OUT_OF_RANGE) if own is not None else out_of_range
+    return read_dependent(replace(column, out_of_range=policy), node, source, folder)

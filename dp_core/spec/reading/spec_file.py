@@ -13,8 +13,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+from dp_core.documents.faults import Faults, top_keys
 from dp_core.documents.names import check_name
 from dp_core.documents.node import Node, one_of
+from dp_core.documents.similar_paths import windows_path
 from dp_core.documents.strict_yaml import load
 from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, nearest
@@ -22,7 +24,7 @@ from dp_core.methods.replicates.noise_aware import SETS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
 from dp_core.schema.definition import Schema, Unit
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
-from dp_core.schema.reading.schema_file import check_version, parse_schema
+from dp_core.schema.reading.schema_file import check_version, load_schema
 from dp_core.spec.data_location import DataPlace, read_object_url, read_table
 from dp_core.spec.earlier_release import EarlierRelease
 from dp_core.spec.presets import PRESETS, Preset
@@ -140,19 +142,29 @@ def read_spec(
         earlier: The release that the key `measurements` names; None (the default) without one.
 
     Raises:
-        BadInput: for any mistake, with its place and key, and what is expected there.
+        BadInput: for any fault, with its place and key, and what is expected there. Faults of
+            single keys and of the schema are listed together.
     """
-    keys = _top(root)
-    check_version(keys["version"], VERSION)
-    release = _read_name(keys["release"], "release")
-    account = _read_name(keys["account"], "account")
-    revises = _read_name(keys["revises"], "release") if "revises" in keys else None
-    data = _read_data(keys["data"])
-    if schema is None:
-        schema = _read_schema(keys["schema"], folder)
+    faults = Faults(root.source, each=bool(root.line))
+    of = faults.of
+    keys = _top(root, faults)
+    release = of("", _read_name, keys["release"], "release") if "release" in keys else ""
+    account = of("", _read_name, keys["account"], "account") if "account" in keys else ""
+    revises = of(None, _read_name, keys["revises"], "release") if "revises" in keys else None
+    data = of("", _read_data, keys["data"]) if "data" in keys else ""
+    if schema is None and "schema" in keys:
+        schema = of(None, _read_schema, keys["schema"], folder)
+    if "privacy" in keys:
+        unit = Unit() if schema is None else schema.unit
+        of(None, _privacy, keys, root, unit)
+    of(None, _read_method, keys.get("method"))
+    publish = of(PUBLISH[0], one_of, keys.get("publish"), PUBLISH)
+    cluster = of(None, read_cluster, keys.get("dask"))
+    faults.stop()
+    assert schema is not None
     if earlier is not None:
         check_schema(keys["schema"], schema, earlier)
-    privacy = _read_privacy(_section(keys, "privacy", root), schema.unit)
+    privacy = _privacy(keys, root, schema.unit)
     method = _read_method(keys.get("method"))
     preset = PRESETS[method]
 
@@ -247,8 +259,8 @@ def read_spec(
         formulas=formulas,
         checks=checked,
         thresholds=read_thresholds(sections["checks"], shares["checks"]),
-        publish=one_of(keys.get("publish"), PUBLISH),
-        dask=read_cluster(keys.get("dask")),
+        publish=publish,
+        dask=cluster,
         measurements=earlier,
         analyses=analyses,
         document={},
@@ -259,7 +271,8 @@ def read_spec(
     return dataclasses.replace(spec, document=document)
 
 
-def _top(root: Node) -> Mapping[str, Node]:
+def _top(root: Node, faults: Faults) -> Mapping[str, Node]:
+    """Return the keys of a spec; notes each unknown one, and each that is missing."""
     entries = root.entries(example="`version: 1`, `release: ...`, `data: ...`")
     if "columns" in entries and not {"privacy", "release"} & set(entries):
         raise BadInput(
@@ -273,7 +286,14 @@ def _top(root: Node) -> Mapping[str, Node]:
                     f"the key {key!r} belongs under {section}: write"
                     f" {section}: {_EXAMPLES.get(section, '')}."
                 )
-    return root.fields(_KEYS, required=_REQUIRED)
+    keys = top_keys(root, faults, _KEYS, required=_REQUIRED)
+    if "version" in keys:
+        check_version(keys["version"], VERSION)
+    return keys
+
+
+def _privacy(keys: Mapping[str, Node], root: Node, unit: Unit) -> Privacy:
+    return _read_privacy(_section(keys, "privacy", root), unit)
 
 
 def _section(keys: Mapping[str, Node], name: str, root: Node) -> Node:
@@ -298,6 +318,10 @@ def _read_data(node: Node) -> DataPlace:
     if isinstance(node.content, tuple):
         raise node.error("names one path; for several files write a glob, such as data/*.csv.")
     if "://" not in node.name():
+        if node.name().lower().endswith((".yaml", ".yml")):
+            raise node.error(
+                f"{shown(node.name())} is a YAML file; name the CSV or Parquet file with the rows."
+            )
         return _read_path(node)
     try:
         return read_object_url(node.name())
@@ -316,19 +340,22 @@ def _read_path(node: Node) -> str:
     if "://" in text:
         # privacy: the message does not show the URL, which may contain a password.
         raise node.error("is a URL; give the path of a local file.")
+    if meant := windows_path(text):
+        raise node.error(f"{shown(text)} is a Windows path; write {meant}.")
     return text
 
 
 def _read_schema(node: Node, folder: Path) -> Schema:
     path = folder / _read_path(node)
+    if path.suffix.lower() in (".csv", ".parquet"):
+        raise node.error(f"{shown(node.name())} is a data file; name the schema, a YAML file.")
     try:
-        document = load(path)
+        return load_schema(path)
     except BadInput as error:
         # A wrong path is a mistake in the spec; any other error is in the schema.
         if path.is_file():
             raise
         raise node.error(error.message) from None
-    return parse_schema(document)
 
 
 def _read_privacy(node: Node, unit: Unit) -> Privacy:

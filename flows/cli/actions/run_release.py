@@ -53,7 +53,9 @@ def make(
     reservation = open_ledger(home()).reservation(made)
     unfinished = reservation if reservation and reservation.outcome is None else None
     if release is None and unfinished and unfinished.plan == plan.hash:
-        click.echo(f"Resuming release {made!r}, which is not finished.", err=True)
+        click.echo(
+            f"Resuming release {made!r}, which is not finished. Its bundle goes to {out}.", err=True
+        )
     prepare(home(), verbose=verbose)
     end_orphans()
     mark()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -92,18 +93,29 @@ def infer(
             )
         return _against(folder, text)
     from dp_core.analysis.regression.regression_inference import infer as carry_out
+    from dp_core.analysis.regression.separation import Separated
     from dp_core.bundle.reading import read_bundle
 
     bundle, part = read_bundle(folder), float(stated)
-    return carry_out(
-        bundle,
-        text,
-        family=family,
-        level=part,
-        naive=naive,
-        weighted=weighted,
-        by_design=design,
-    )
+    try:
+        return carry_out(
+            bundle,
+            text,
+            family=family,
+            level=part,
+            naive=naive,
+            weighted=weighted,
+            by_design=design,
+        )
+    except Separated as error:
+        if not error.fittable:
+            raise
+        words = ["dp-release", "infer", str(folder), error.fittable]
+        words += ["--family", family] if family is not None else []
+        words += ["--level", level] if part != 0.95 else []
+        given = {"--naive": naive, "--weighted": weighted, "--design": design}
+        words += [option for option, wanted in given.items() if wanted]
+        raise BadInput(f"{error.message} Type: {shlex.join(words)}") from None
 
 
 def _against(folder: Path, formula: str) -> InternalComparison:
@@ -132,6 +144,6 @@ def one_formula(folder: Path, words: tuple[str, ...]) -> str:
             "The formula is in several pieces; put it in quotes:"
             ' dp-release infer DIR "income ~ age + sex".'
         )
-    if "~" in str(folder) and not folder.exists() and Path(words[0]).is_dir():
+    if "~" in str(folder) and not folder.exists() and "~" not in words[0]:
         raise BadInput("The folder comes first: dp-release infer DIR FORMULA.")
     return words[0]

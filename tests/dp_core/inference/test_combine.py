@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from dp_core.inference.combine import RULES, _inflation, combine, known_rule
-from dp_core.inference.intervals import degrees_joint, degrees_joint_small
+from dp_core.inference.intervals import degrees_joint
 
 NUMBERS = st.floats(-1e3, 1e3, allow_subnormal=False)
 POSITIVE = st.floats(1e-3, 1e3, allow_subnormal=False)
@@ -51,46 +51,48 @@ def test_rubin_s_rule_on_the_same_numbers():
     assert p_value == pytest.approx(2 * stats.t.sf(3 / 3.5**0.5, 4 * (7 / 6) ** 2))
 
 
-def test_barnard_and_rubin_s_degrees_of_freedom():
-    # mice::pool.scalar(c(1, 2, 3, 4, 5), rep(.5, 5), n = 21, k = 1): df of barnard.rubin, by hand:
-    # lambda = 3/3.5, old = 4/lambda^2, observed = 21/23 * 20 * (1 - lambda).
-    part = 3 / 3.5
-    old, observed = 4 / part**2, 21 / 23 * 20 * (1 - part)
-    found = combine([1, 2, 3, 4, 5], [0.5] * 5, "noise-aware", complete_df=20)
-
-    assert found.degrees_of_freedom == pytest.approx(old * observed / (old + observed))
-    for rule in ("split", "shared"):  # their references know nothing of it
-        assert combine([1, 2, 3], [1] * 3, rule, complete_df=5).degrees_of_freedom > 5
-        q, u = np.column_stack([[1.0, 2, 3], [2.0, 1, 4]]), [np.eye(2)] * 3
-        plain, told = combine(q, u, rule), combine(q, u, rule, complete_df=5)
-        assert told.wald().degrees_of_freedom == plain.wald().degrees_of_freedom
-
-
 @pytest.mark.parametrize(
-    ("between", "complete_df", "df"),
+    ("rule", "variance", "df"),
     [
-        # mice::barnard.rubin(m = 10, b = .02, t = .1 + 1.1 * .02, dfcom), worked by hand:
-        # lambda = .022/.122 = 11/61, old = 9 (61/11)^2 = 33489/121.
-        (0.02, 50, 1 / (121 / 33489 + 53 / (51 * 50) * 61 / 50)),
-        (0.02, 500, 1 / (121 / 33489 + 503 / (501 * 500) * 61 / 50)),
-        (0.02, np.inf, 33489 / 121),
-        # A mean of 20 values whose sets agree: (c + 1)/(c + 3) c with c = 19.
-        (0.0, 19, 20 / 22 * 19),
+        # W = 1/2 with 20 degrees of freedom, b = 1.2 2.5 = 3 with 4: 3.5^2 / (1/80 + 9/4).
+        ("noise-aware", 3.5, 12.25 / (1 / 80 + 9 / 4)),
+        ("posterior", 3.5, 12.25 / (1 / 80 + 9 / 4)),
+        # b = 2.5/5: 1 / (1/80 + 1/16).
+        ("split", 1.0, 1 / (1 / 80 + 1 / 16)),
+        ("shared", 1.0, 1 / (1 / 80 + 1 / 16)),
     ],
 )
-def test_degrees_of_freedom_are_those_of_mice(between, complete_df, df):
+def test_a_small_file_s_degrees_of_freedom_are_satterthwaite_s_by_hand(rule, variance, df):
+    found = combine([1, 2, 3, 4, 5], [0.5] * 5, rule, complete_df=20)
+
+    assert found.variance == pytest.approx(variance)
+    assert found.degrees_of_freedom == pytest.approx(df)
+
+
+@pytest.mark.parametrize("between", [0.02, 1.0, 50.0])
+def test_for_a_large_file_degrees_of_freedom_are_those_of_mice(between):
+    # mice::barnard.rubin(m = 10, b, t = .1 + 1.1 b, dfcom = Inf), worked by hand: 9 (t/(1.1 b))^2.
     # Ten estimates with this variance: half of them above and half below their mean.
     away = np.sqrt(between * 9 / 10)
-    found = combine([5 - away, 5 + away] * 5, [0.1] * 10, "noise-aware", complete_df=complete_df)
+    found = combine([5 - away, 5 + away] * 5, [0.1] * 10, "noise-aware", complete_df=np.inf)
 
-    assert found.between == pytest.approx(between, abs=1e-12)
-    assert found.degrees_of_freedom == pytest.approx(df, rel=1e-9)
+    assert found.between == pytest.approx(between, rel=1e-9)
+    part = 1.1 * between
+    assert found.degrees_of_freedom == pytest.approx(9 * ((0.1 + part) / part) ** 2, rel=1e-9)
 
 
-def test_without_difference_between_sets_the_complete_data_s_own_reference_is_left():
-    found = combine([2.0] * 4, [1.0] * 4, "noise-aware", complete_df=10)
+@pytest.mark.parametrize("rule", ["split", "shared", "noise-aware", "posterior"])
+def test_equal_sets_have_the_degrees_of_freedom_of_the_file(rule):
+    found = combine([2.0] * 4, [1.0] * 4, rule, complete_df=10)
 
-    assert found.degrees_of_freedom == pytest.approx(11 / 13 * 10)
+    assert found.degrees_of_freedom == pytest.approx(10)
+
+
+def test_with_large_noise_the_degrees_of_freedom_are_those_between_the_sets():
+    """Barnard and Rubin's (1999), for missing values, would fall to 10 W/T = .000008."""
+    found = combine([-1e3, 0, 1e3], [1.0] * 3, "noise-aware", complete_df=10)
+
+    assert found.degrees_of_freedom == pytest.approx(2, rel=1e-5)
 
 
 def test_the_posterior_predictive_rule_and_its_way_out():
@@ -186,94 +188,31 @@ def test_the_joint_test_of_one_coefficient_is_its_own_test(rule, complete_df):
     assert joint.degrees_of_freedom == (1, pytest.approx(found.degrees_of_freedom[1]))
 
 
-def test_a_small_file_shrinks_the_reference_of_the_joint_test():
-    rng = np.random.default_rng(6)
-    q, u = rng.normal(size=(5, 2)), covariances(rng, 5, 2)
-    large = combine(q, u, "noise-aware").wald().degrees_of_freedom[1]
-    small = combine(q, u, "noise-aware", complete_df=12).wald().degrees_of_freedom[1]
+def test_the_joint_test_on_a_small_file_is_worked_by_hand():
+    """Two coefficients, five sets, W = I, 1.2 B = diag(3, 3): r = 3, with 12 degrees of freedom.
 
-    assert small < min(large, 12)
-
-
-def test_the_joint_test_on_a_small_file_is_reiter_s_worked_by_hand():
-    """Two coefficients, five sets, r = .75, complete_df 27 (Reiter 2007, equations 1 and 2).
-
-    t = 8, a = .75 8/6 = 1, v* = 28/30 27 = 25.2, v* - 2 (1 + a) = 21.2 and v* - 4 (1 + a) = 17.2.
-    """
-    z = (
-        1 / 17.2
-        + 21.2 / (4 * 17.2) / 4
-        + (8 * 21.2 / (2 * 17.2**2) + 4 / (2 * 17.2)) / 4
-        + (4 / (17.2 * 21.2) + 16 * 21.2 / 17.2**3) / 4
-        + 8 / 17.2**2 / 4
-    )
-    # W = I and 1.2 B = .75 I: estimates of variance .625 = .25 2.5.
-    q = np.sqrt(0.25) * np.column_stack([[1.0, 2, 3, 4, 5], [5.0, 1, 3, 4, 2]])
-    found = combine(q, [np.eye(2)] * 5, "noise-aware", complete_df=27).wald()
-
-    assert found.degrees_of_freedom == (2, pytest.approx(4 + 1 / z, rel=1e-12))
-    assert found.degrees_of_freedom[1] == pytest.approx(7.8157, abs=5e-5)
-
-
-@pytest.mark.parametrize(
-    ("count", "ratio", "sets", "complete_df"), [(4, 0.2, 5, 46), (9, 0.3, 5, 191), (3, 1.5, 20, 60)]
-)
-def test_the_small_file_s_reference_has_the_moments_of_its_derivation(
-    count, ratio, sets, complete_df
-):
-    """Reiter (2007), equations 18 to 20, with the second derivative of H found numerically.
-
-    Matching the first two moments gives w = 4 + 2/(R - 1), R the ratio of the second moment to the
-    square of the first. The printed first term of z is 1/(v* - 4 (1 + a)) in place of (1 + a) times
-    that; the rest of z must agree.
-    """
-    t = count * (sets - 1)
-    star = (complete_df + 1) / (complete_df + 3) * complete_df
-
-    def moment(x):
-        observed = star / (1 + ratio * t * x)
-        return 1 / ((observed - 2) * (observed - 4))
-
-    x, step = 1 / (t - 2), 1e-4 / (t - 2)
-    second = (moment(x + step) - 2 * moment(x) + moment(x - step)) / step**2
-    a = ratio * t / (t - 2)
-    first = star / (1 + a) - 2
-    spread = first**2 * (moment(x) + second / ((t - 2) ** 2 * (t - 4)))
-    derived = (spread - 1) / 2
-    printed = derived - a / (star - 4 * (1 + a))
-    found = degrees_joint_small(count, ratio, sets, complete_df)
-    assert found == pytest.approx(4 + 1 / printed, rel=1e-5)
-
-
-def test_the_small_file_s_reference_tends_to_the_large_file_s():
-    for count, ratio, sets in ((2, 0.75, 5), (6, 0.1, 20)):
-        large = degrees_joint(count, ratio, sets)
-        assert degrees_joint_small(count, ratio, sets, 1e9) == pytest.approx(large, rel=1e-4)
-        assert degrees_joint_small(count, ratio, sets, np.inf) == large
-        small = [degrees_joint_small(count, ratio, sets, c) for c in (4, 8, 20, 100, 1000)]
-        assert all(found <= c for found, c in zip(small, (4, 8, 20, 100, 1000), strict=True))
-        assert small == sorted(small)
-    # Sets that agree leave the file's own reference, and few sets the form of one coefficient.
-    assert degrees_joint_small(3, 0.0, 5, 27) == pytest.approx(25.2)
-    assert degrees_joint_small(2, 1.0, 2, 27) == pytest.approx(1 / (1 / 6 + 1 / 12.6))
-
-
-def test_the_joint_test_without_reiter_s_conditions_is_barnard_and_rubin_s_by_hand():
-    """v* is not above 4 (1 + a).
-
-    Two coefficients, five sets, W = I: (1 + 1/m) B = 1.2 diag(2.5, 2.5), so r = 3.
-
-    t = 2 (5 - 1) = 8: v = 4 + 4 (1 + (1 - 2/8)/3)^2 = 10.25. Barnard and Rubin (1999): of the
-    variance r/(1 + r) = 3/4 is between the sets, u = (12 + 1)/(12 + 3) 12 (1 - 3/4) = 2.6, and
-    1/(1/10.25 + 1/2.6) = 26.65/12.85.
+    t = 2 (5 - 1) = 8: v = 4 + 4 (1 + (1 - 2/8)/3)^2 = 10.25, and 1/(1/10.25 + 1/(16 12)).
     """
     q = np.column_stack([[1.0, 2, 3, 4, 5], [5.0, 1, 3, 4, 2]])
     found = combine(q, [np.eye(2)] * 5, "noise-aware", complete_df=12).wald()
+    df = 1 / (1 / 10.25 + 1 / 192)
 
-    assert found.degrees_of_freedom == (2, pytest.approx(26.65 / 12.85, rel=1e-12))
+    assert found.degrees_of_freedom == (2, pytest.approx(df, rel=1e-12))
     # |mean|^2 / (k (1 + r)) = 18/8, whatever the covariance between the sets.
     assert found.statistic == pytest.approx(18 / 8)
-    assert found.p_value == pytest.approx(stats.f.sf(18 / 8, 2, 26.65 / 12.85))
+    assert found.p_value == pytest.approx(stats.f.sf(18 / 8, 2, df))
+
+
+def test_the_small_file_s_reference_tends_to_the_large_file_s():
+    for count, ratio, sets in ((2, 0.75, 5), (6, 0.1, 20), (1, 2.0, 3)):
+        large = degrees_joint(count, ratio, sets)
+        assert degrees_joint(count, ratio, sets, 1e9) == pytest.approx(large, rel=1e-4)
+        small = [degrees_joint(count, ratio, sets, c) for c in (4, 8, 20, 100, 1000)]
+        assert small == sorted(small)
+        assert small[-1] < large
+    # If the sets agree, the degrees of freedom are those of the file.
+    assert degrees_joint(3, 0.0, 5, 27) == 27
+    assert degrees_joint(3, 0.0, 5) == np.inf
 
 
 def test_a_rule_without_a_factor_of_its_own_gets_no_other_s():
@@ -282,17 +221,20 @@ def test_a_rule_without_a_factor_of_its_own_gets_no_other_s():
         _inflation("of tomorrow", 4)
 
 
-def test_the_joint_test_holds_its_level():
+@pytest.mark.parametrize("complete_df", [None, 8])
+def test_the_joint_test_holds_its_level(complete_df):
     """2000 times at 5 %; the band is five standard errors wide, and the seed is fixed."""
     rng = np.random.default_rng(7)
     sets, times, size = 5, 2000, 3
     rejected = 0
     for _ in range(times):
+        within = rng.chisquare(complete_df) / complete_df if complete_df else 1.0
         centre = rng.normal(0, 1.0, size)  # the file's own estimate
         q = centre + rng.normal(0, 0.8, (sets, size))
         # imputations: the noise-aware sets scatter around a draw that is off by as much again
         q = q + rng.normal(0, 0.8, size)
-        found = combine(q, [np.eye(size)] * sets, "noise-aware").wald()
+        covariance = [within * np.eye(size)] * sets
+        found = combine(q, covariance, "noise-aware", complete_df=complete_df).wald()
         rejected += found.p_value < 0.05
     assert rejected / times == pytest.approx(0.05, abs=0.024)
 
@@ -368,12 +310,14 @@ def test_a_rule_that_covers_more_is_never_narrower(pair):
     assert split.degrees_of_freedom >= aware.degrees_of_freedom * (1 - 1e-12)
 
 
-@given(scalars(), st.floats(1, 1e4))
-def test_small_sample_degrees_of_freedom_stay_below_both(pair, complete_df):
-    large = combine(*pair, "noise-aware").degrees_of_freedom
-    small = combine(*pair, "noise-aware", complete_df=complete_df).degrees_of_freedom
+@given(scalars(), st.floats(1, 1e4), st.sampled_from(["split", "noise-aware"]))
+def test_small_sample_degrees_of_freedom_are_between_those_of_the_parts(pair, complete_df, rule):
+    large = combine(*pair, rule).degrees_of_freedom
+    small = combine(*pair, rule, complete_df=complete_df).degrees_of_freedom
+    sets = pair[0].size - 1
 
-    assert 0 < small <= min(large, complete_df) * (1 + 1e-12)
+    assert small <= min(large, complete_df + sets) * (1 + 1e-9)
+    assert small >= min(complete_df, sets) * (1 - 1e-9)
 
 
 def test_the_covariance_between_coefficients_is_kept():
@@ -412,5 +356,7 @@ def test_rules_are_known_by_name():
         known_rule("other")
     with pytest.raises(ValueError, match="level"):
         combine([1, 2], [1, 1], "split").interval(95)
-    with pytest.raises(ValueError, match="degrees of freedom must be positive"):
+    with pytest.raises(ValueError, match="Degrees of freedom must be positive"):
         combine([1, 2], [1, 1], "noise-aware", complete_df=0)
+    with pytest.raises(ValueError, match="must be positive"):
+        combine([1, 2], [1, 1], "split", design_df=-1)

@@ -195,6 +195,22 @@ def test_a_rule_is_checked_although_another_column_is_absent_or_wrong():
     assert kinds == {"impossible", "levels", "column-missing"}
 
 
+def test_integers_that_no_double_tells_apart_are_two_values():
+    schema = read(column(f"{{type: integer, min: 0, max: {2**53 + 3}, bins: 3}}"))
+    frame = pd.DataFrame({"age": [2**53, 2**53 + 1] * MANY})
+
+    assert "constant" not in {one.kind for one in check_frame(frame, schema).findings}
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_a_bin_of_one_value_causes_no_hint(kind):
+    last = 1001 if kind == "integer" else 1000
+    schema = read(column(f"{{type: {kind}, min: 0, max: 1000, edges: [0, 1, 500, {last}]}}"))
+    frame = pd.DataFrame({"age": [0] * 99 * MANY + [7, 300, 501, 999] * (MANY // 4)})
+
+    assert "one-bin" not in {one.kind for one in check_frame(frame, schema).findings}
+
+
 @pytest.mark.parametrize(
     ("definition", "values", "kind"),
     [

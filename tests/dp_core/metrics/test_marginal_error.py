@@ -44,13 +44,13 @@ def test_tables_of_different_shapes_are_refused():
         tvd([1, 2], [[1, 2]])
 
 
-@pytest.mark.parametrize("compiled_rows", [1, 1 << 17])
+@pytest.mark.parametrize("compiled_visits", [1, 1 << 17])
 @given(
     rows=st.integers(0, 60),
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple),
     cuts=st.lists(st.integers(0, 60), max_size=3),
 )
-def test_a_tally_counts_the_same_however_the_data_arrive(compiled_rows, rows, sizes, cuts):
+def test_a_tally_counts_the_same_however_the_data_arrive(compiled_visits, rows, sizes, cuts):
     data = dataset(rows, sizes, 1)
     cliques = [
         clique
@@ -59,7 +59,7 @@ def test_a_tally_counts_the_same_however_the_data_arrive(compiled_rows, rows, si
     ]
     tally = Tally(data.domain, cliques)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marginal_error, "_COMPILED_ROWS", compiled_rows)
+        patch.setattr(marginal_error, "_COMPILED_VISITS", compiled_visits)
         for start, stop in itertools.pairwise([0, *sorted(min(cut, rows) for cut in cuts), rows]):
             tally.add(Dataset(data.domain, data.codes[:, start:stop]))
 

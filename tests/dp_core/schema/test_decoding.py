@@ -77,11 +77,17 @@ def column_of(table: pa.Table, name: str) -> pa.Array:
 
 
 def chosen(column: Column, cuts: list[int], weights: list[int]) -> Column:
-    """Return a column with private bins between cuts, and a piece of each weight in every third."""
+    """Return a column with private bins between cuts, and pieces that have the weights in turn.
+
+    The first piece of each bin weighs at least 1: no bin has weight 0.
+    """
     assert column.choice is not None
     among = column.choice.among
     ends = sorted({0, *cuts, *range(0, among.bins, max(among.bins // len(weights), 1))})
-    pieces = tuple((end, weights[place % len(weights)]) for place, end in enumerate(ends))
+    pieces = tuple(
+        (end, max(weights[place % len(weights)], int(end in (0, *cuts))))
+        for place, end in enumerate(ends)
+    )
     choice = dataclasses.replace(column.choice, codes=tuple(cuts), pieces=pieces)
     return dataclasses.replace(bins_of(among, tuple(cuts)), choice=choice)
 

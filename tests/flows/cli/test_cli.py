@@ -314,6 +314,39 @@ def test_a_failure_is_told_to_machines_as_json(project, command):
     assert answer.json["exit_code"] == 2
 
 
+@pytest.mark.parametrize("words", [["schema", "check"], ["plan"], ["schema", "suite"]])
+def test_all_faults_of_a_schema_are_listed_together(project, command, words):
+    """As lines for people, and as a list like the findings for programs."""
+    path = project.folder / "town.schema.yaml"
+    path.write_text("version: 1\ntitle: t\ncolumns:\n  a: {type: int}\n  b: {type: float}\n")
+    given = [project.spec] if words == ["plan"] else [path]
+    given += [project.folder / "town.csv"] if words == ["schema", "check"] else []
+    answer = command(*words, *given)
+    assert answer.code == 2
+    assert answer.err.splitlines() == [
+        "dp-release: town.schema.yaml has 2 faults:",
+        "- line 4, columns.a.type: 'int' is not a type here; write integer.",
+        "- line 5, columns.b.type: 'float' is not a type here; write number.",
+    ]
+    told = command(*words, *given, "--json")
+    assert told.code == 2
+    assert told.json["faults"] == [
+        {
+            "severity": "refusal",
+            "file": "town.schema.yaml",
+            "line": line,
+            "key": key,
+            "message": f"'{word}' is not a type here.",
+            "fix": f"Write {meant}.",
+        }
+        for line, key, word, meant in (
+            (4, "columns.a.type", "int", "integer"),
+            (5, "columns.b.type", "float", "number"),
+        )
+    ]
+    assert project.untouched()
+
+
 # -- words that are not commands
 
 
@@ -329,6 +362,17 @@ def test_a_failure_is_told_to_machines_as_json(project, command):
         (["run", "x.yaml", "--out"], "'--out' requires an argument"),
         (["plan", "a", "b"], "unexpected extra argument (b); see `dp-release plan --help`"),
         (["plan", "x.yaml", "--jsn"], "Did you mean '--json'?"),
+        (["plan", "x.yaml", "--epsilon", "1"], "state it in the spec, under `privacy`"),
+        (["run", "x.yaml", "--method", "aim"], "state it in the spec, as `method: ...`"),
+        (["ledger", "open", "a", "--eps", "1"], "Did you mean '--epsilon'?"),
+        (["ledger", "open", "a", "--zzz", "1"], "See `dp-release ledger open --help`."),
+        (["plan", "x.yaml", "\u2013json"], "write two hyphens: --json."),
+        (["plan", "-json", "x.yaml"], "begin with two hyphens"),
+        (["check", "x.yaml", "x.csv"], "Did you mean `dp-release schema check`?"),
+        (["version"], "Did you mean `dp-release --version`?"),
+        (["infer", "income ~ age", "x"], "The folder comes first"),
+        (["schema", "check", "x.csv", "x.yaml"], "The schema comes first"),
+        (["schema", "draft", "--codebook", "."], ". is a folder. Give the codebook in it."),
         (["ledger", "open", "a", "--neighbors", "x"], "Did you mean '--neighbours'?"),
         (["status", "nope"], "There is no release 'nope' in this ledger"),
         (["abandon", "nope"], "There is no release 'nope' in this ledger"),
@@ -429,6 +473,10 @@ def test_swapped_arguments_are_recognised(project, command):
         ("version", "synthesize: {sets: -1}\nversion", 2, "must be at least 0"),
         ("version: 1", "version: 1\nversion: 1", 2, "version"),
         ("town.csv", "https://example.org/x.csv", 2, "is a URL"),
+        ("town.csv", r"C:\survey\town.csv", 2, "write '/mnt/c/survey/town.csv' (in WSL)"),
+        ("town.csv", "town.schema.yaml", 2, "name the CSV or Parquet file with the rows"),
+        ("town.schema.yaml", "town.csv", 2, "name the schema, a YAML file"),
+        ("version: 1", "version: v1", 2, "'v1' is not a version; write 1."),
     ],
 )
 def test_a_mistake_in_the_spec_costs_nothing(project, command, old, new, code, said):

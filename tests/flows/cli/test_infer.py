@@ -6,6 +6,7 @@ import dataclasses
 import html
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -89,7 +90,7 @@ def by_hand(folder, sets=3):
 def test_the_numbers_are_those_of_the_release_s_own_rule(bundles, command, mode):
     answer = command("infer", bundles(mode), "height ~ sex + age", "--json").json
     fits = by_hand(bundles(mode))
-    complete = min(df for *_, df in fits) if mode in IMPUTATIONS else None
+    complete = min(df for *_, df in fits)
     wanted = combine([q for q, *_ in fits], [u for _, u, _ in fits], mode, complete_df=complete)
     low, high = wanted.interval(0.95)
     rows = answer["coefficients"]
@@ -329,7 +330,7 @@ def test_one_set_has_a_naive_interval_only(bundles, command, sentence):
         (["height ~ agee"], "has no column 'agee'. Did you mean 'age'?"),
         (["height = age"], "'=' where '~' belongs"),
         (["height"], "has no '~'"),
-        (["height ~"], "does not parse"),
+        (["height ~"], "a column is missing after the last ~"),
         ([""], "is empty"),
         (["height", "~", "age"], "put it in quotes"),
         ([], "Missing argument 'FORMULA"),
@@ -375,6 +376,23 @@ def test_perfect_separation_and_a_vanished_level_name_the_set(tmp_path, sentence
     assert "In set 3 age separates the values of height > 1.75 perfectly" in said
     said = sentence("infer", folder, "height ~ I(sex == 'male') + age")
     assert "The design is collinear in set 2: I(sex == 'male')[T.True]" in said
+
+
+@pytest.mark.parametrize("options", [[], ["--family", "logit", "--level", "0.9"]])
+def test_separation_ends_in_a_command_that_works(tmp_path, command, options):
+    def change(data):
+        _, age, height, _ = data[1].codes
+        age[:] = np.where(height == 2, 15, 3)
+        return data
+
+    folder = build(tmp_path, mode="split", change=change)
+    answer = command("infer", folder, "height > 1.75 ~ age + sex", *options)
+    assert answer.code == 2
+    typed = shlex.split(answer.err.partition("Type: ")[2])
+    assert typed[:2] == ["dp-release", "infer"]
+    assert typed[4:] == options
+    again = command(*typed[1:])
+    assert again.code == 0, again
 
 
 def test_a_fit_that_fails_is_told_in_one_line_from_a_fresh_process(tmp_path):

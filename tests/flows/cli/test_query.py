@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 
 import numpy as np
@@ -59,9 +60,32 @@ def test_csv_has_the_labels_of_the_synthetic_sets(bundle, command):
     text = command("query", folder, "mean of born by sex", "--csv").out
     header, *rows = list(csv.reader(text.splitlines()))
 
-    assert header == ["sex", "estimate", "margin", "low", "high"]
+    assert header == ["sex", "estimate", "margin", "low", "high", "margin_without_bins"]
     assert [row[0] for row in rows] == ["female", "male", NASTY, "(missing)"]
     assert all(row[3] <= row[1] <= row[4] and row[1].startswith("200") for row in rows)
+
+
+def test_a_mean_over_bins_leads_with_the_interval_that_covers_them(bundle, command):
+    folder, _ = bundle
+    out = command("query", folder, "mean of height").out
+    answer = command("query", folder, "mean of height", "--json").json
+    (cell,) = answer["cells"]
+
+    head = next(line for line in out.splitlines() if "95 % from" in line)
+    assert re.split(r"\s{2,}", head.strip()) == [
+        *("95 % from", "to", "estimate", "margin without bins")
+    ]
+    assert "any position of the values within their bins" in " ".join(out.split())
+    assert answer["covers"] == "noise and bins"
+    assert cell["low"] < cell["estimate"] < cell["high"]
+    ends = (cell["high"] - cell["estimate"], cell["estimate"] - cell["low"])
+    assert cell["margin"] == pytest.approx(max(ends))
+    assert 0 < cell["margin_without_bins"] < cell["margin"]
+    sampled = command("query", folder, "mean of height", "--sampling", "--json").json
+    assert sampled["covers"] == "noise, sampling and bins"
+    assert sampled["cells"][0]["margin_without_bins"] > cell["margin_without_bins"]
+    counted = command("query", folder, "count by sex", "--json").json["cells"]
+    assert not any("margin_without_bins" in each for each in counted)
 
 
 def test_the_question_needs_no_quotes(bundle, command):
@@ -147,7 +171,8 @@ def test_a_changed_bundle_is_refused(bundle, command, tmp_path):
 
 def test_a_column_with_the_name_of_a_number_keeps_its_own_key():
     assert cell_key("sex") == "sex"
-    assert cell_key("low") not in ("low", "sex")
+    for name in ("low", "margin_without_bins"):
+        assert cell_key(name) not in (name, "sex")
 
 
 def test_no_label_or_column_of_the_csv_is_a_formula_in_a_spreadsheet():

@@ -52,9 +52,10 @@ def test_file_and_sets_are_fitted_alike_and_the_sets_combined(schema):
     assert slope.name == "age"
     assert slope.estimate == pytest.approx(0.6, rel=1e-12)
     assert slope.high - slope.estimate == pytest.approx(3.182446 * 0.08**0.5, rel=1e-6)
-    # Slopes .6 and 1.6: B = .5, W = .08, T = .25 + .08; df = (1 + .16/.5)^2 = 1.7424.
+    # Slopes .6 and 1.6: B = .5, W = .08 with 3 degrees of freedom, T = .25 + .08.
+    df = 0.33**2 / (0.08**2 / 3 + 0.25**2)
     assert after[1].estimate == pytest.approx(1.1, rel=1e-12)
-    assert after[1].width == pytest.approx(2 * stats.t.ppf(0.975, 1.7424) * 0.33**0.5, rel=1e-9)
+    assert after[1].width == pytest.approx(2 * stats.t.ppf(0.975, df) * 0.33**0.5, rel=1e-9)
     assert after[0].name == "Intercept"
 
 
@@ -64,7 +65,9 @@ def test_a_set_of_twice_the_records_counts_for_those_of_the_file(schema):
     _, small = analyse("wage ~ age", table(Y, X), [twice, twice], schema, "split")
     _, same = analyse("wage ~ age", twice, [twice, twice], schema, "split")
 
-    assert small[1].width == pytest.approx(same[1].width * 2**0.5, rel=1e-12)
+    # W is twice as large, and has 3 degrees of freedom instead of 8.
+    quantiles = stats.t.ppf(0.975, 3) / stats.t.ppf(0.975, 8)
+    assert small[1].width == pytest.approx(same[1].width * 2**0.5 * quantiles, rel=1e-12)
 
 
 def test_a_level_that_no_set_has_is_lost_and_the_first_one_is_refused(schema):

@@ -111,7 +111,7 @@ WRONG = {
     "health by sex": ["share of health by sex"],
     "how many teenagers": ["'teenagers'"],
     "count where sex = “male": ["quote"],
-    "median of age": ["'median'", "mean of COLUMN"],
+    "median of age": ["median", "share of COLUMN < EDGE"],
     "count by sexx": ["'sexx'", "'sex'"],
     "count by sex, ": ["column"],
     "count by sex, sex": ["twice"],
@@ -125,7 +125,7 @@ WRONG = {
     "count where sex = \"male": ["quote"],
     "count where age >= 20": ["age >= 15", "age >= 30"],
     "count where age <= 20": ["age <= 14", "age <= 29"],
-    "count where age > 20.5": ["whole numbers"],
+    "count where age > 20.5": ["whole numbers", "20 or 21"],
     "count where age >= ten": ["'ten'", "number"],
     "count where age >= 1e9999": ["'1e9999'", "number"],
     "count where height < 1e-99999999": ["number"],  # it would take hours to write out

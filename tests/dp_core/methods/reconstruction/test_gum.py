@@ -7,6 +7,7 @@ import pytest
 
 from dp_core.methods.reconstruction import gum
 from dp_core.methods.reconstruction.gum import Gum, rule_cliques, rule_tables
+from dp_core.methods.reconstruction.kernels import descent
 from dp_core.methods.reconstruction.kernels.record_moves import Targets, start, update, whole
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -80,6 +81,27 @@ def test_sweeps_take_away_the_error_at_which_rounds_end():
         return sum(np.abs(counts(data, pair) - exact(pair)).sum() for pair in PAIRS)
 
     assert error(3) < 0.7 * error(0)
+
+
+def test_sweeps_that_would_take_long_end_earlier_and_are_almost_as_near(monkeypatch):
+    model = fit(PAIRS, implied=False)
+    rows = model.rows
+    efforts = []
+    descend = descent.descend
+
+    def told(data, gaps, *, effort, **options):
+        efforts.append(effort)
+        return descend(data, gaps, effort=effort, **options)
+
+    found = []
+    for visits in (3 * rows * len(DOMAIN), 3 * rows * len(DOMAIN) - 1):
+        with monkeypatch.context() as patch:
+            patch.setattr(gum, "_MOST_VISITS", visits)
+            patch.setattr(descent, "descend", told)
+            found.append(model.sample(rows, rng=np.random.default_rng(1)))
+    assert efforts == [descent.Effort(), descent.OF_A_PIECE]
+    far = [sum(np.abs(counts(each, c) - exact(c)).sum() for c in PAIRS) for each in found]
+    assert far[1] < max(1.5 * far[0], 0.002 * rows * len(PAIRS))
 
 
 def test_more_or_fewer_rows_than_fitted_keep_the_proportions():

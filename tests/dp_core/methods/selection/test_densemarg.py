@@ -113,17 +113,22 @@ def test_joined_tables_get_what_their_pairs_got():
 
 
 def test_where_scores_drown_in_noise_no_pair_is_measured():
-    curator, session = curator_of("0.01")
-    limit = session.currency.limit
-    known = one_way(curator, limit / 10)
-    found = DenseMarg().select(
-        curator,
-        known,
-        domain=DOMAIN,
-        cost=limit / 20,
-        measure_cost=limit * 17 / 20,
-        **REST,
-    )
+    """Pairs are then taken to be those of typical files, which little to measure with hides.
+
+    Columns are well known, so nothing depends on noise: 8 times as much changes no selection in
+    100 runs, so that a false failure is far below 1e-10.
+    """
+
+    def selection(epsilon):
+        curator, session = curator_of("1")
+        limit = session.currency.limit
+        known = one_way(curator, limit / 2)
+        budget = largest_limit("zcdp", Fraction(epsilon), Fraction("1e-9"))
+        return DenseMarg().select(
+            curator, known, domain=DOMAIN, cost=limit / 10**8, measure_cost=budget, **REST
+        )
+
     # It is what the `independent` method does.
-    alone = OneWay().planned(DOMAIN)
+    alone, found = OneWay().planned(DOMAIN), selection("0.01")
     assert (found.cliques, found.weights) == (alone.cliques, alone.weights)
+    assert max(len(clique) for clique in selection("0.3").cliques) == 2

@@ -1,0 +1,131 @@
+"""Releases of wide files and of columns with many levels: CPU by stage, and memory.
+
+Each file is generated (nobody's data): blocks of six columns, each column depending on the one
+before it, with 2 to 20 levels of uneven shares. A release with `auto`, epsilon 1 and one set is
+made of it in a process of its own, without Prefect's engine. Memory is the largest resident set of
+that process. `plan` is the CPU of `dp-release plan`, with its start.
+
+    python benchmarks/wide.py
+    python benchmarks/wide.py --columns 100 300
+    python benchmarks/wide.py --levels 65000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import cpu_of_children, release_by_stages
+
+COLUMNS = (50, 100, 200, 300, 400)
+ROWS = 50_000
+BLOCK = 6
+FEW_ROWS = 20_000
+"""Rows of the files with a column of many levels."""
+FEW_COLUMNS = 8
+STAGES = ("count", "select", "measure", "reconstruct", "synthesize", "check", "publish")
+MINUTES = 30
+
+
+def make_input(folder: Path, columns: int, rows: int, levels: int) -> Path:
+    """Write a file, its schema and its spec; return the spec's path.
+
+    Args:
+        folder: Where to write.
+        columns: Number of columns.
+        rows: Number of rows.
+        levels: Levels of the first column; 0 for as few as those of the others.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet
+    from scipy.special import ndtr
+
+    rng = np.random.default_rng(7)
+    sizes = rng.integers(2, 21, columns)
+    sizes[0] = levels or sizes[0]
+    values, entries = {}, []
+    scale = np.zeros(rows)
+    for number, size in enumerate(sizes):
+        own = rng.normal(size=rows)
+        scale = own if number % BLOCK == 0 else 0.8 * scale + 0.6 * own
+        shares = np.sort(rng.dirichlet(np.full(size, 2.0)))
+        codes = np.searchsorted(np.cumsum(shares)[:-1], ndtr(scale))
+        values[f"c{number}"] = np.char.add("v", codes.astype(str))
+        names = ", ".join(f"v{code}" for code in range(size))
+        entries.append(f"  c{number}: {{type: category, levels: [{names}]}}")
+    pyarrow.parquet.write_table(pa.table(values), folder / "data.parquet")
+    head = f"version: 1\ntitle: Generated\nrows_about: {rows}\ncolumns:\n"
+    (folder / "schema.yaml").write_text(head + "\n".join(entries) + "\n", encoding="utf-8")
+    spec = folder / "release.yaml"
+    spec.write_text(
+        "version: 1\nrelease: generated\ndata: data.parquet\nschema: schema.yaml\naccount: a\n"
+        "privacy: {epsilon: 1, delta: 1e-9}\nmethod: auto\nsynthesize: {sets: 1}\n",
+        encoding="utf-8",
+    )
+    return spec
+
+
+def in_this_process(folder: Path) -> dict[str, Any]:
+    """Make the release of a folder; return CPU seconds by stage and the memory in megabytes."""
+    times = release_by_stages(folder / "release.yaml", folder)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "cpu": times.cpu,
+        "all": used.ru_utime + used.ru_stime,
+        "memory": used.ru_maxrss / 1024,
+    }
+
+
+def measured(columns: int, rows: int, levels: int) -> str:
+    """Return a line of the table."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        make_input(folder, columns, rows, levels)
+        before = cpu_of_children()
+        command = [sys.executable, "-m", "flows.cli.main", "plan", str(folder / "release.yaml")]
+        subprocess.run(command, capture_output=True, check=False)  # 3: there is no account
+        plan = cpu_of_children() - before
+        command = [sys.executable, __file__, "--child", scratch]
+        start = f"{columns:7,}{rows:9,}{levels or 20:9,}{plan:7.1f}"
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=60 * MINUTES
+            )
+        except subprocess.TimeoutExpired:
+            return f"{start}  did not end in {MINUTES} minutes"
+        if done.returncode:
+            raise SystemExit(f"{columns} columns: {done.stderr[-2000:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    stages = "".join(f"{found['cpu'].get(stage, 0.0):12.1f}" for stage in STAGES)
+    return f"{start}{stages}{found['all']:9.1f}{found['memory']:9.0f}"
+
+
+def main() -> None:
+    """Print a table, one line per file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--columns", type=int, nargs="*")
+    parser.add_argument("--levels", type=int, nargs="*")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(in_this_process(Path(options.child))))
+        return
+    if options.columns is None and options.levels is None:
+        options.columns, options.levels = COLUMNS, (1_000, 65_000)
+    heads = "".join(f"{stage:>12}" for stage in STAGES)
+    print(f"columns     rows   levels   plan{heads}      all       MB    (CPU seconds)")
+    for columns in options.columns or ():
+        print(measured(columns, ROWS, 0), flush=True)
+    for levels in options.levels or ():
+        print(measured(FEW_COLUMNS, FEW_ROWS, levels), flush=True)
+
+
+if __name__ == "__main__":
+    main()
