@@ -9,10 +9,11 @@ Taking the smallest group first, each choice compares few pairs, and no pair is 
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,9 @@ class Gains:
     columns: Mapping[str, NDArray[np.float64]]
     noise: Mapping[str, float]
     left: float
+    _kept: dict[Clique, tuple[NDArray[np.int64], int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def expected(
@@ -85,7 +89,23 @@ class Gains:
         )
 
     def of(self, pairs: Sequence[Clique]) -> TableDistance:
-        """Return the scores, of which a row changes each by 1 record at most (2 if replaced)."""
+        """Return the scores, of which a row changes each by 1 record at most (2 if replaced).
+
+        They are kept, because choices compare most pairs several times.
+        """
+        new = [pair for pair in pairs if pair not in self._kept]
+        scores = self._of(new)
+        self._kept.update(zip(new, zip(scores.answers, scores.offsets, strict=True), strict=True))
+        kept = [self._kept[pair] for pair in pairs]
+        return dataclasses.replace(
+            scores,
+            cliques=tuple(pairs),
+            answers=tuple(answer for answer, _ in kept),
+            weights=(1,) * len(kept),
+            offsets=tuple(offset for _, offset in kept),
+        )
+
+    def _of(self, pairs: Sequence[Clique]) -> TableDistance:
         tables = [
             np.multiply.outer(self.columns[one] / self.rows, self.columns[two])
             for one, two in pairs
@@ -118,6 +138,7 @@ def strongest_forest(
         Pairs in the order of the domain's columns; one less than `joined_columns`, or none.
     """
     place = {name: at for at, name in enumerate(domain.columns)}
+    sizes = dict(zip(domain.columns, domain.sizes, strict=True))
     names = sorted(joined_columns(domain, max_cells), key=place.__getitem__)
     groups = [(1, at, [name]) for at, name in enumerate(names)]
     edges: list[Clique] = []
@@ -129,7 +150,7 @@ def strongest_forest(
             (one, two) if place[one] < place[two] else (two, one)
             for one in group
             for two in names
-            if two not in inside and domain.size((one, two)) <= max_cells
+            if two not in inside and sizes[one] * sizes[two] <= max_cells
         ]
         chosen = curator.choose("select", f"edge {number}", gains.of(pairs), cost / rounds)
         edge = pairs[chosen]
