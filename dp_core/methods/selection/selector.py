@@ -237,7 +237,7 @@ class Selector(ABC):
     def choices(self, domain: Domain) -> int:
         """Return about how many private choices `select` makes; by default one for each column.
 
-        The plan uses it only to choose the currency of the release.
+        Only the choice of the currency and the progress of the stage use it.
         """
         return len(domain) if self.chooses else 0
 
