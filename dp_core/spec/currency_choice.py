@@ -77,15 +77,17 @@ def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms
     statistic = spec.selector.statistic(domain)
     if shares["select"] and statistic:
         bounds = sensitivities(statistic, spec.privacy.relation)
-        planned.append((shares["select"], *bounds, float(statistic.length)))
+        share = shares["select"] * spec.selector.scores_share(domain)
+        planned.append((share, *bounds, float(statistic.length)))
     for analysis in spec.analyses:
         planned += _planned_sums(spec, analysis, shares["analyses"] / len(spec.analyses))
     if shares["checks"] and spec.checks:
         planned.append((shares["checks"], *check_bounds(spec), float(len(spec.checks))))
     choices = None
-    if spec.selector.chooses:
+    number = spec.selector.choices(domain)
+    if spec.selector.chooses or number:
         rounds = times if spec.selector.rounds else 1
-        choices = shares["select"] / rounds, spec.selector.choices(domain)
+        choices = shares["select"] / rounds, number
 
     def least_noise(noise: Noise | Literal["auto"]) -> Currency:
         return choose_currency(

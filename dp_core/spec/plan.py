@@ -265,7 +265,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         totals.append(PlannedTotal(ask.step, ask.what.clique, length, cost, noise, largest, times))
     statistic, score_noise = spec.selector.statistic(domain), None
     if costs["select"] and statistic:
-        score_noise = noise_of(statistic, costs["select"])
+        score_noise = noise_of(statistic, costs["select"] * spec.selector.scores_share(domain))
     _check_rows(spec, tables)
     memory = None
     if spec.schema.rows_about is not None and spec.sets:

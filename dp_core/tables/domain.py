@@ -29,7 +29,7 @@ class Domain:
             raise ValueError(f"{len(self.columns)} columns but {len(self.sizes)} sizes.")
         if len(set(self.columns)) != len(self.columns):
             raise ValueError(f"A column is repeated in {self.columns}.")
-        if any(size < 1 for size in self.sizes):
+        if min(self.sizes, default=1) < 1:
             raise ValueError(f"Every column needs at least one code, got sizes {self.sizes}.")
 
     def project(self, clique: Iterable[str]) -> Domain:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from dp_core.wall.stage_grant import StageGrant
     from tasks.counting.dask_counter import DaskCounter
 
+_MOST_TOLD = 0.99  # progress of a stage that has not ended
+
 
 @dataclass(eq=False, repr=False)
 class ConfidentialRun(Run):
     """A run with the handles that the stages on the confidential side share. Confidential."""
+
+    _selecting: int = field(default=0, init=False)
 
     @cached_property
     def key(self) -> bytes:
@@ -114,3 +118,8 @@ class ConfidentialRun(Run):
 
     def _tell_committed(self, charges: Sequence[Charge]) -> None:
         self.committed(charges)
+        # The number of charges is public.
+        self._selecting += sum(charge.stage == "select" for charge in charges)
+        expected = self.spec.selector.choices(self.schema.domain)
+        if expected and charges[0].stage == "select":
+            self.progress("select", min(self._selecting / expected, _MOST_TOLD))

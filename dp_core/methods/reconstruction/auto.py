@@ -101,8 +101,13 @@ class AutoReconstruction:
         zeros: StructuralZeros = StructuralZeros(),  # noqa: B008 (empty, and never changed)
     ) -> Reconstructor:
         """Return the method to use for tables of these columns; counts do not influence it."""
+        every = {frozenset(clique) for clique in [*cliques, *zeros.cliques]}
         cells = JunctionTree.of(domain, [*cliques, *zeros.cliques]).cells
-        if cells <= self.most_cells and cells * len(cliques) <= _MOST_VISITS:
+        # In a forest the cliques of the junction tree are the tables, so each is visited once.
+        visits = cells * len(cliques)
+        if cells <= sum(domain.size(tuple(clique)) for clique in every):
+            visits = cells
+        if cells <= self.most_cells and visits <= _MOST_VISITS:
             name, own = (
                 "pgm",
                 {

@@ -26,20 +26,25 @@ from dp_core.methods.selection.budget.allocation import shares as allocate
 from dp_core.methods.selection.budget.certain_parts import CertainParts, together
 from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.costs import Costs
-from dp_core.methods.selection.budget.dependence import expected_dependence, usual
+from dp_core.methods.selection.budget.dependence import usual
 from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
 from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
 from dp_core.methods.selection.budget.workload import WantedTable
+from dp_core.methods.selection.candidates.forest_reach import reach
 from dp_core.methods.selection.candidates.pairs import (
-    ask_dependences,
     dependences,
+    look,
     one_way_tables,
     pairs_up_to,
 )
+from dp_core.methods.selection.candidates.strongest_forest import (
+    Gains,
+    joined_columns,
+)
+from dp_core.methods.selection.candidates.wide_look import CHOICES, SCORES, look_at_wide
 from dp_core.methods.selection.selector import (
     Certain,
-    Dependences,
     Expected,
     Selection,
     Selector,
@@ -62,6 +67,9 @@ _LEAST_PART = 0.1  # smallest part of a pair's deviation that is not ascribed to
 _MOST_CELLS = 2**26  # of any table
 _MOST_TRIPLES = 700
 _MOST_LISTED = 60_000  # triples that are compared with each other
+_MOST_SCORED = 2000  # pairs whose dependence is asked at once; in wider files noise would hide it
+_DENSE = 0.05  # relative reduction of the error by measuring usual pairs for which all are scored
+_SPREAD = -np.log(1 - (np.arange(20) + 0.5) / 20)  # quantiles of an exponential variable of mean 1
 _TOTAL_UNKNOWN = 0.1  # part of the records; with a larger error columns also tell the total
 
 
@@ -74,6 +82,10 @@ class Auto(Selector):
         basis: `interactions`: triples, and pairs whose table would mostly repeat the one-way
             tables, are measured without their margins, which costs less. `tables`: complete
             tables of columns and pairs are measured, and no triples.
+        candidates: `all`: the dependence of all pairs is scored. `forest`: some pairs are scored
+            first; if they do not depend, a forest of pairs is chosen privately, and only its edges
+            are scored. `auto`: `forest` if there are more than 2,000 pairs, whose scores noise
+            would hide.
         max_cells: Largest number of cells of a pair; larger pairs are not considered.
         max_triple_cells: Largest number of cells of a triple; larger triples are not considered.
         tables_share: Part of the measuring budget for the workload, if there is one; what is
@@ -86,6 +98,7 @@ class Auto(Selector):
 
     order: Literal[1, 2, 3] = 3
     basis: Literal["interactions", "tables"] = "interactions"
+    candidates: Literal["auto", "all", "forest"] = "auto"
     max_cells: int = 2**20
     max_triple_cells: int = 2**12
     tables_share: Fraction = Fraction(1, 2)
@@ -126,11 +139,36 @@ class Auto(Selector):
         basis = Basis(interactions=self.basis == "interactions")
         return Certain(for_tables(self.workload, domain, terms, basis), share)
 
+    def _by_forest(self, domain: Domain) -> bool:
+        """Return whether a forest of pairs may be chosen instead of scoring all pairs."""
+        if not self.adaptive or self.candidates != "auto":
+            return self.adaptive and self.candidates == "forest"
+        return math.comb(len(domain), 2) > _MOST_SCORED
+
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return pairs_up_to(domain, self.max_cells) if self.adaptive else ()
 
     def statistic(self, domain: Domain) -> InDif | None:
         return dependences(self.needs(domain))
+
+    def _any_forest(self, domain: Domain) -> tuple[Clique, ...]:
+        """Return a forest of as many edges as the one that a release may choose."""
+        if not self._by_forest(domain):
+            return ()
+        smallest, *others = joined_columns(domain, self.max_cells) or ("",)
+        return tuple((smallest, other) for other in others)
+
+    def scores_share(self, domain: Domain) -> Fraction:
+        """With `forest`, the part for the scores of all pairs, if these are asked for."""
+        return SCORES if self._by_forest(domain) else Fraction(1)
+
+    def choices(self, domain: Domain) -> int:
+        return len(self._any_forest(domain))
+
+    def largest_choice(self, domain: Domain) -> Fraction | None:
+        """Part of one choice: all measurements follow the last choice."""
+        number = self.choices(domain)
+        return CHOICES / number if number else None
 
     def select(
         self,
@@ -152,25 +190,27 @@ class Auto(Selector):
         precision = sum(each / values.size for values, each in columns)
         # A number of rows below the standard deviation of its noise cannot be told from 0.
         rows = max(float(columns[0][0].sum()), precision**-0.5)
+        steadied = [_steadied(values, 1 / each, rows) for values, each in columns]
+        noise = np.array([1 / each for _, each in columns])
+        costs, wanted = self._costs(terms, certain), CertainParts.of(certain, domain, terms)
         statistic = self.statistic(domain)
-        pairs: tuple[Clique, ...] = statistic.pairs if statistic else ()
-        dependence = np.zeros(0)
-        stddev = 0.0
-        asked: Dependences | None = None
-        if statistic:
-            asked = ask_dependences(curator, statistic, cost)
-            noisy, stddev = np.array(asked.values, dtype=np.float64), asked.stddev
-            smaller = np.array([min(domain.project(pair).sizes) for pair in pairs])
-            most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
-            dependence = expected_dependence(noisy, stddev, rows)
-            dependence = np.minimum(dependence, np.maximum(most, 1e-9))
+        if statistic is not None and self._by_forest(domain):
+            found = look_at_wide(
+                curator,
+                domain,
+                statistic,
+                Gains.expected(domain, steadied, noise, curator, measure_cost),
+                Chance.of(domain, steadied, rows),
+                cost,
+                max_cells=self.max_cells,
+                many_depend=lambda typical: self._many_depend(
+                    domain, steadied, noise, costs, typical, wanted
+                ),
+            )
+        else:
+            found = look(curator, domain, statistic, cost, rows)
         parts, cliques, alone = self.parts(
-            domain,
-            [_steadied(values, 1 / each, rows) for values, each in columns],
-            np.array([1 / each for _, each in columns]),
-            dict(zip(pairs, dependence.tolist(), strict=True)),
-            self._costs(terms, certain),
-            wanted=CertainParts.of(certain, domain, terms),
+            domain, steadied, noise, found.dependence, costs, found.typical, wanted, found.forest
         )
         shares = balance(parts)
         left = expected(parts, shares)
@@ -193,12 +233,37 @@ class Auto(Selector):
             for order in (1, 2, 3)
         ]  # fmt: skip
         note = {
-            "noise_stddev": stddev,
+            "noise_stddev": found.asked.stddev if found.asked else 0.0,
             "parts": {order: len(found) for order, found in enumerate(of_order, start=1)},
             "shares": {order: sum(found) for order, found in enumerate(of_order, start=1)},
             "expected_error": {"two_way": left.two, "three_way": left.three},
         }
-        return dataclasses.replace(together(certain, chosen), note=note, dependences=asked)
+        return dataclasses.replace(together(certain, chosen), note=note, dependences=found.asked)
+
+    def _many_depend(
+        self,
+        domain: Domain,
+        columns: Sequence[NDArray[np.float64]],
+        known: NDArray[np.float64],
+        costs: Costs,
+        typical: float,
+        wanted: CertainParts | None,
+    ) -> bool:
+        """Return whether measuring pairs helps if all depend like usual ones; see `parts`.
+
+        Dependences differ like exponential variables, so that some pairs are worth more.
+        """
+        chance = Chance.of(domain, columns, max(float(columns[0].sum()), 1.0))
+        spread = itertools.cycle(typical * _SPREAD)
+        alike = {
+            pair: chance.with_dependence(pair, float(own))
+            for pair, own in zip(self.needs(domain), spread, strict=False)
+        }
+        errors = []
+        for pairs in ({}, alike):
+            parts, _, _ = self.parts(domain, columns, known, pairs, costs, typical, wanted)
+            errors.append(expected(parts, balance(parts, roughly=True)).two)
+        return errors[1] < (1 - _DENSE) * errors[0]
 
     def forecast(
         self,
@@ -233,10 +298,11 @@ class Auto(Selector):
         found = []
         for times in DEPENDENCES:
             typical = times * usual(rows)
-            pairs = dict.fromkeys(self.needs(domain), typical)
+            forest = self._any_forest(domain)
+            pairs = dict.fromkeys(forest or self.needs(domain), typical)
             costs = self._costs(terms, certain)
             parts, _, _ = self.parts(
-                domain, columns, np.array(known), pairs, costs, typical, wanted
+                domain, columns, np.array(known), pairs, costs, typical, wanted, forest
             )
             alone = certain is not None and certain.share == 1
             shares = np.zeros(len(parts.cliques)) if alone else balance(parts, roughly=roughly)
@@ -248,10 +314,11 @@ class Auto(Selector):
         domain: Domain,
         columns: Sequence[NDArray[np.float64]],
         known: NDArray[np.float64],
-        dependence: dict[Clique, float],
+        dependence: Mapping[Clique, float],
         costs: Costs,
         typical: float | None = None,
         wanted: CertainParts | None = None,
+        forest: Sequence[Clique] = (),
     ) -> tuple[Parts, tuple[Clique, ...], frozenset[Clique]]:
         """Return what may be measured: parts, their cliques, and which cliques are interactions.
 
@@ -264,23 +331,24 @@ class Auto(Selector):
             costs: Noise of a table and of an interaction.
             typical: Dependence of the other pairs, in records; None for that of a typical file.
             wanted: What the workload's measurements tell; None without a workload.
+            forest: Those of the pairs that form a forest, whose edges tell about the pairs between
+                them; empty by default.
         """
         rows = max(float(columns[0].sum()), 1.0)
         typical = usual(rows) if typical is None else typical
         chance = Chance.of(domain, columns, rows)
-        pairs: dict[Clique, float] = {
-            pair: chance.pair(pair) for pair in itertools.combinations(domain.columns, 2)
-        }
-        unlisted_pairs = sum(
-            math.hypot(typical, by_chance)
-            for pair, by_chance in pairs.items()
-            if pair not in dependence
-        )
         # Sampling alone makes columns of the file look dependent; that part is subtracted.
         dependence = {
-            pair: math.sqrt(max(value**2 - pairs[pair] ** 2, (_LEAST_PART * value) ** 2))
+            pair: math.sqrt(max(value**2 - chance.pair(pair) ** 2, (_LEAST_PART * value) ** 2))
             for pair, value in dependence.items()
         }
+        served = dict.fromkeys(dependence, 1.0) | reach(
+            {pair: dependence[pair] for pair in forest}, rows
+        )
+        implied = sum((served[pair] - 1) * dependence[pair] for pair in forest)
+        others = math.comb(len(domain), 2) - len(dependence)
+        apart = max(typical - implied / max(others, 1), 0.0)
+        unlisted_pairs = others * math.hypot(apart, chance.mean_pair)
         triples, unlisted = self._triples(domain, dependence, chance, typical)
         cliques = (*((name,) for name in domain.columns), *dependence, *triples)
         # Interactions say nothing about the number of records.
@@ -288,13 +356,13 @@ class Auto(Selector):
         least = 2 if total > _TOTAL_UNKNOWN * rows else 1
         sizes = [domain.project(clique).sizes for clique in cliques]
         kinds = wanted.kinds if wanted else {}
-        apart = [
+        measured_apart = [
             clique
             for clique, its in zip(cliques, sizes, strict=True)
             if kinds.get(clique, len(its) >= least and costs.apart(its))
         ]
         # What the workload measures alone has its place already.
-        alone = _alone(domain, sorted(apart, key=lambda clique: clique not in kinds))
+        alone = _alone(domain, sorted(measured_apart, key=lambda clique: clique not in kinds))
         margin = np.full((len(cliques), 2), np.inf)
         for at, clique in enumerate(cliques):
             if len(clique) == 2 and clique not in alone:
@@ -316,6 +384,7 @@ class Auto(Selector):
             unlisted=(unlisted_pairs, unlisted),
             drawn=chance.mean_triple,
             told=wanted.precisions(cliques, domain) if wanted else None,
+            reach=np.array([served.get(clique, 1.0) for clique in cliques]),
         )
         return parts, cliques, alone
 

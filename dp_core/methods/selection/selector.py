@@ -150,7 +150,8 @@ class Selector(ABC):
     looks at the data through the curator and selects tables.
 
     Attributes:
-        chooses: Whether it calls the curator's `choose`; that limits the currency of the release.
+        chooses: Whether it calls the curator's `choose` for every file; that limits the currency of
+            the release. A method that does so for some files states how often (`choices`).
         rounds: Whether it measures while it selects. `select` is then called once for each
             independent measurement, and spends both budgets itself, exactly.
         own_delta: Whether its mechanism has a failure probability of its own (a threshold), for
@@ -222,6 +223,10 @@ class Selector(ABC):
         """
         return None
 
+    def scores_share(self, domain: Domain) -> Fraction:  # noqa: ARG002
+        """Return the part of the selection's budget that pays for `statistic`; by default all."""
+        return Fraction(1)
+
     def asked(self, domain: Domain, relation: Relation) -> Sequence[Asked]:  # noqa: ARG002
         """Return the events by which `select` measures, as far as the domain decides them.
 
@@ -232,7 +237,7 @@ class Selector(ABC):
     def choices(self, domain: Domain) -> int:
         """Return about how many private choices `select` makes; by default one for each column.
 
-        The plan uses it only to choose the currency of the release.
+        Only the choice of the currency and the progress of the stage use it.
         """
         return len(domain) if self.chooses else 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +16,7 @@ from dp_core.tables.domain import Clique, Domain
 
 HALF_NORMAL = math.sqrt(2 / math.pi)
 """Mean absolute value of a standard normal variable."""
-_LOOKED_AT = 100  # triples in a sample
+_LOOKED_AT = 100  # tables in a sample
 
 
 def deviation(expected: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -50,6 +50,8 @@ class Chance:
     rows: float
     factors: tuple[float, ...]
     binned: tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...]
+    _pairs: dict[Clique, float] = field(default_factory=dict, init=False, repr=False)
+    _parts: dict[int, float] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, domain: Domain, columns: Sequence[NDArray[np.float64]], rows: float) -> Chance:
@@ -66,20 +68,39 @@ class Chance:
 
     def pair(self, clique: Clique) -> float:
         """Return the deviation of a pair beyond its columns, in records."""
-        return self._counted(self.domain.axes(clique))
+        if clique not in self._pairs:
+            self._pairs[clique] = self._counted(self.domain.axes(clique))
+        return self._pairs[clique]
+
+    def with_dependence(self, clique: Clique, dependence: float) -> float:
+        """Return the expected distance from independence of a pair of that dependence, in records.
+
+        Args:
+            clique: The pair.
+            dependence: Its distance without sampling deviations, in records.
+        """
+        return math.hypot(self.pair(clique), dependence)
 
     def triple(self, clique: Clique) -> float:
         """Return the approximate deviation of a triple beyond its pairs, in records."""
-        return self._by_roots(self.domain.axes(clique)) * self._part
+        return self._by_roots(self.domain.axes(clique)) * self._part(3)
+
+    @cached_property
+    def mean_pair(self) -> float:
+        """Approximate mean deviation of all pairs, in records; 0 if there is none."""
+        number = math.comb(len(self.factors), 2)
+        one, two = (sum(each**power for each in self.factors) for power in (1, 2))
+        products = (one**2 - two) / 2
+        return self._root * products / number * self._part(2) if number else 0.0
 
     @cached_property
     def mean_triple(self) -> float:
-        """Mean deviation of all triples, in records; 0 if there is none."""
+        """Approximate mean deviation of all triples, in records; 0 if there is none."""
         number = math.comb(len(self.factors), 3)
         one, two, three = (sum(each**power for each in self.factors) for power in (1, 2, 3))
         # Newton's identity.
         products = (one**3 - 3 * one * two + 2 * three) / 6
-        return self._root * products / number * self._part if number else 0.0
+        return self._root * products / number * self._part(3) if number else 0.0
 
     @property
     def _root(self) -> float:
@@ -89,14 +110,16 @@ class Chance:
         """Return the deviation if no cell had an expectation far below 1."""
         return self._root * math.prod(self.factors[axis] for axis in axes)
 
-    @cached_property
-    def _part(self) -> float:
-        """Remaining part of `_by_roots` in triples, estimated from a sample of them."""
-        d = len(self.factors)
-        every = itertools.combinations(range(d), 3)
-        some = list(itertools.islice(every, 0, None, max(1, math.comb(d, 3) // _LOOKED_AT)))
-        roots = sum(self._by_roots(axes) for axes in some)
-        return sum(self._counted(axes) for axes in some) / roots if roots else 1.0
+    def _part(self, order: int) -> float:
+        """Return the remaining part of `_by_roots` in tables of so many columns, from a sample."""
+        if order not in self._parts:
+            d = len(self.factors)
+            every = itertools.combinations(range(d), order)
+            step = max(1, math.comb(d, order) // _LOOKED_AT)
+            some = list(itertools.islice(every, 0, None, step))
+            roots = sum(self._by_roots(axes) for axes in some)
+            self._parts[order] = sum(map(self._counted, some)) / roots if roots else 1.0
+        return self._parts[order]
 
     def _counted(self, axes: Sequence[int]) -> float:
         """Return the summed deviation of a table's cells beyond its margins, in records."""

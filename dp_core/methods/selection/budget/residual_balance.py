@@ -62,6 +62,8 @@ class Parts:
             budget cannot reduce it, so it does not influence the shares.
         told: Precision of each part's own deviation before measuring, in 1 / records squared, shape
             (parts,), 0 for single columns, whose noise is in `known`; None for 0 everywhere.
+        reach: For each part, the deviations that its measurement serves, relative to its own, shape
+            (parts,); None for 1 everywhere.
     """
 
     columns: Sequence[NDArray[np.float64]]
@@ -75,6 +77,7 @@ class Parts:
     unlisted: tuple[float, float] = (0.0, 0.0)
     drawn: float = 0.0
     told: NDArray[np.float64] | None = None
+    reach: NDArray[np.float64] | None = None
 
 
 def balance(parts: Parts, *, roughly: bool = False) -> NDArray[np.float64]:
@@ -162,6 +165,8 @@ class _Error:
         self.widths = np.where((self.orders > 1)[:, None], together, self.widths)
         self.squares = self.widths**2
         self.areas = HALF_NORMAL * self.counts * self.widths
+        if parts.reach is not None:
+            self.areas *= parts.reach[:, None]
         self.of_order = [np.flatnonzero(self.orders == order) for order in (1, 2, 3)]
         self.before = np.zeros(len(parts.cliques))
         self.before[:d] = 1 / parts.known

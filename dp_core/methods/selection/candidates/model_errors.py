@@ -160,11 +160,40 @@ def distances(
         drawn_in: Whether less is subtracted for cells with a small expectation. Shrinkage limits
             their error to the sampling deviation and some dependence.
     """
-    tables = [model.answer(clique) for clique in cliques]
+    return table_distances(
+        cliques,
+        [model.answer(clique) for clique in cliques],
+        weights=weights,
+        noise=noise,
+        drawn_in=drawn_in,
+    )
+
+
+def table_distances(
+    cliques: Sequence[Clique],
+    tables: Sequence[NDArray[np.float64]],
+    *,
+    weights: Sequence[int] | None = None,
+    noise: float = 0.0,
+    drawn_in: bool = False,
+    extra: Sequence[float] | None = None,
+) -> TableDistance:
+    """Return the score of each clique: the distance of a public table from the true one.
+
+    Args:
+        cliques: Candidates.
+        tables: Public table of each, in records.
+        weights: As for `distances`.
+        noise: As for `distances`.
+        drawn_in: As for `distances`.
+        extra: Number to subtract from each score besides, in records; 0 by default.
+    """
     answers = tuple(np.rint(GRID * table).astype(np.int64) for table in tables)
     lost = [noise * table.size for table in tables]
     if drawn_in:
         lost = [float(np.minimum(noise, _left_by_chance(table)).sum()) for table in tables]
+    if extra:
+        lost = [each + more for each, more in zip(lost, extra, strict=True)]
     return TableDistance(
         cliques=tuple(cliques),
         answers=answers,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.selection.budget.dependence import expected_dependence
 from dp_core.methods.selection.selector import Dependences
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
 
 def pairs_up_to(domain: Domain, max_cells: int) -> tuple[Clique, ...]:
     """Return all pairs of columns with at most `max_cells` cells."""
+    sizes = dict(zip(domain.columns, domain.sizes, strict=True))
     pairs = itertools.combinations(domain.columns, 2)
-    return tuple(pair for pair in pairs if domain.size(pair) <= max_cells)
+    return tuple((one, two) for one, two in pairs if sizes[one] * sizes[two] <= max_cells)
 
 
 def dependences(cliques: Sequence[Clique]) -> InDif | None:
@@ -32,9 +35,63 @@ def dependences(cliques: Sequence[Clique]) -> InDif | None:
     return InDif(pairs) if pairs else None
 
 
-def ask_dependences(curator: Curator, statistic: InDif, cost: Fraction) -> Dependences:
-    """Return the noisy dependence of each pair, charged to the stage `select`."""
-    noisy = curator.perturb("select", "indif", statistic, cost)
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a private look at pairs found. Public.
+
+    Attributes:
+        dependence: Expected L1 distance of pairs from independence, in records.
+        asked: The noisy dependences; None if there is no pair.
+        forest: Those pairs that a forest of strongly dependent pairs consists of; empty if the look
+            was at all pairs.
+        typical: Expected distance of the other pairs, without sampling deviations, in records; None
+            if the look was at all pairs.
+    """
+
+    dependence: Mapping[Clique, float]
+    asked: Dependences | None = None
+    forest: tuple[Clique, ...] = ()
+    typical: float | None = None
+
+
+def look(
+    curator: Curator,
+    domain: Domain,
+    statistic: InDif | None,
+    cost: Fraction,
+    rows: float,
+) -> Look:
+    """Return the expected dependences of pairs, whose noisy scores the stage `select` pays for.
+
+    Args:
+        curator: The only way to ask about the data.
+        domain: All columns.
+        statistic: The scores; nothing is asked if it is None.
+        cost: Budget of all scores together, in the release's currency.
+        rows: Number of records.
+    """
+    if statistic is None:
+        return Look({})
+    asked = ask_dependences(curator, statistic, cost)
+    smaller = np.array([min(domain.project(pair).sizes) for pair in asked.pairs])
+    most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
+    noisy = np.array(asked.values, dtype=np.float64)
+    found = np.minimum(expected_dependence(noisy, asked.stddev, rows), np.maximum(most, 1e-9))
+    return Look(dict(zip(asked.pairs, found.tolist(), strict=True)), asked)
+
+
+def ask_dependences(
+    curator: Curator, statistic: InDif, cost: Fraction, *, step: str = "indif"
+) -> Dependences:
+    """Return the noisy dependence of each pair, charged to the stage `select`.
+
+    Args:
+        curator: The only way to ask about the data.
+        statistic: The scores.
+        cost: Budget of all scores together, in the release's currency.
+        step: Name of the step; by default that of the scores by which tables are chosen.
+    """
+    noisy = curator.perturb("select", step, statistic, cost)
     stddev = curator.statistic_noise(statistic, cost).stddev
     return Dependences(statistic.pairs, tuple(noisy.tolist()), stddev)
 

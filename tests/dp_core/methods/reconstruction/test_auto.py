@@ -118,6 +118,15 @@ def test_a_graph_that_many_tables_would_be_fitted_to_for_long_is_moved_records(m
     assert isinstance(fitted(SMALL, tables_of(SMALL, pairs)), GumModel)
 
 
+def test_a_forest_is_a_graph_however_many_tables_it_has(monkeypatch):
+    forest = [("a", "b"), ("b", "c"), ("d", "e")]
+    cells = sum(SMALL.size(pair) for pair in forest)
+    monkeypatch.setattr(auto, "_MOST_VISITS", cells)
+    assert isinstance(fitted(SMALL, tables_of(SMALL, forest)), GraphicalModel)
+    monkeypatch.setattr(auto, "_MOST_VISITS", cells - 1)
+    assert isinstance(fitted(SMALL, tables_of(SMALL, forest)), GumModel)
+
+
 @pytest.mark.parametrize("cleared", [True, False])
 def test_whether_records_are_cleared_of_chance_is_said_to_either_method(cleared):
     method = AutoReconstruction(cleared=cleared)

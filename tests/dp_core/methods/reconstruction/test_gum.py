@@ -294,3 +294,23 @@ def test_the_model_gives_the_tables_it_holds_and_says_what_it_cannot():
 
 def test_no_rows_are_no_rows():
     assert fit(PAIRS).sample(0, rng=np.random.default_rng(1)).rows == 0
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_unmeasured_pairs_are_adjusted_only_if_the_sweeps_end(monkeypatch, ends):
+    asked = []
+
+    def seen(*given):
+        asked.append(given)
+        return ()
+
+    model = fit(PAIRS)
+    rows = model.rows
+    # With six tables of four columns, as many visits as there are values in three sweeps.
+    values = rows * len(DOMAIN) * model.options.sweeps
+    monkeypatch.setattr(gum, "_MOST_VISITS", values if ends else values - 1)
+    monkeypatch.setattr(gum, "implied_tables", seen)
+
+    model.sample(rows, rng=np.random.default_rng(1))
+
+    assert len(asked) == ends
