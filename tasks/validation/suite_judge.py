@@ -122,7 +122,7 @@ class SuiteJudge:
 
         frame = pd.DataFrame(columns, index=pd.RangeIndex(rows))
         began = datetime.datetime.now(datetime.UTC).isoformat()
-        with deprecations_unheard(), _configured_once():
+        with deprecations_unheard():
             batch = data.get_batch({"dataframe": frame})
             result = batch.validate(suite, result_format="BOOLEAN_ONLY")
             failed = _failed(result.results, len(suite.expectations))
@@ -188,30 +188,6 @@ def _suites(name: str, rules: Mapping[int, Rule]) -> dict[tuple[Seen, bool], tup
             raise RuntimeError("Great Expectations did not take every rule.")
         found[seen, texts] = asset.add_batch_definition_whole_dataframe(title), suite
     return found
-
-
-@contextmanager
-def _configured_once() -> Iterator[None]:
-    """Let the library write each expectation as a configuration once, not some seventy times.
-
-    It does so whenever it looks up an argument, and nothing changes an expectation while a batch is
-    validated. That is half of the time of a suite.
-    """
-    from great_expectations.expectations.expectation import Expectation
-
-    written, known = Expectation.configuration, dict[int, tuple[Any, Any]]()
-
-    def configuration(self: Any) -> Any:
-        # With the expectation itself, so that no other one gets its number.
-        if id(self) not in known:
-            known[id(self)] = self, written.fget(self)
-        return known[id(self)][1]
-
-    Expectation.configuration = property(configuration)
-    try:
-        yield
-    finally:
-        Expectation.configuration = written
 
 
 def load_great_expectations(names: Collection[str] = _GENERATED) -> None:

@@ -32,13 +32,13 @@ from dp_core.tables.dataset import Dataset
 from dp_core.wall.released import Table
 
 _LEAST_GAIN = 1e-6  # smaller gains can be rounding errors
-_LOTS = (64, 16)  # in the first sweep, and in the others, in which fewer values change
+_LOTS = 64  # in a sweep; changes in one lot are seen by the next
 _LEAST_LOT = 64  # records
 _SIDE_BY_SIDE = 8  # values whose costs are added at a time
 _ROWS = 64  # of a lot whose costs are added up together; they stay in the first-level cache
 _MOST_COMPARED = 512  # values; of a column with more, only those with missing records are compared
 _CANDIDATES = 256  # values with missing records that are listed, in each run of up to 8 tables
-_FEW_LOOKUPS = 1 << 17  # up to which one thread finds all values of a lot
+_FEW_LOOKUPS = 1 << 16  # up to which one thread finds all values of a lot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +138,7 @@ class Gaps:
 
 
 def descend(
-    data: Dataset, gaps: Gaps, *, sweeps: int, rng: np.random.Generator, enough: float = 0.01
+    data: Dataset, gaps: Gaps, *, sweeps: int, rng: np.random.Generator, enough: float = 0.001
 ) -> int:
     """Change values in place until the sweeps are done or a sweep gains little.
 
@@ -157,11 +157,10 @@ def descend(
     codes = np.ascontiguousarray(data.codes[:, order])
     changed = 0
     with ThreadPoolExecutor(_threads()) as pool:
-        for sweep in range(sweeps):
-            lot = max(_LEAST_LOT, -(-data.rows // _LOTS[sweep > 0]))
+        for _ in range(sweeps):
             gained = 0.0
             for column, size in enumerate(data.domain.sizes):
-                now, gain = _visit(codes, gaps, column, size, lot, pool)
+                now, gain = _visit(codes, gaps, column, size, pool)
                 changed += now
                 gained += gain
             if gained <= enough * gaps.expected:
@@ -182,7 +181,6 @@ def _visit(
     gaps: Gaps,
     column: int,
     size: int,
-    lot: int,
     pool: ThreadPoolExecutor,
 ) -> tuple[int, float]:
     """Change a column's values in place; return the number of changes and what they gain."""
@@ -190,6 +188,7 @@ def _visit(
     if low == high or size == 1:
         return 0, 0.0
     rows = codes.shape[1]
+    lot = max(_LEAST_LOT, -(-rows // _LOTS))
     threads = _threads() if lot * (high - low) > _FEW_LOOKUPS else 1
     part = -(-lot // threads)
     width, costs = gaps.width[column], (gaps.cost, gaps.growth)
