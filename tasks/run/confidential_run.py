@@ -119,7 +119,8 @@ class ConfidentialRun(Run):
     def _tell_committed(self, charges: Sequence[Charge]) -> None:
         self.committed(charges)
         # The number of charges is public.
-        self._selecting += sum(charge.stage == "select" for charge in charges)
+        selecting = sum(charge.stage == "select" for charge in charges)
         expected = self.spec.selector.choices(self.schema.domain)
-        if expected and charges[0].stage == "select":
+        if selecting and expected:
+            self._selecting += selecting
             self.progress("select", min(self._selecting / expected, _MOST_TOLD))
