@@ -385,8 +385,7 @@ def _change_listed(  # type: ignore[no-untyped-def]
 ):
     """Set records to the best value of those in their lists, one by one; return the gain.
 
-    Few records lack of each of many values, so that the best value is another one after each
-    change.
+    Each of many values lacks few records only, so the best value is another one after each change.
     """
     gained = 0.0
     copies = others.shape[0]
