@@ -38,7 +38,7 @@ _SIDE_BY_SIDE = 8  # values whose costs are added at a time
 _ROWS = 64  # of a lot whose costs are added up together; they stay in the first-level cache
 _MOST_COMPARED = 512  # values; of a column with more, only those with missing records are compared
 _CANDIDATES = 256  # values with missing records that are listed, in each run of up to 8 tables
-_FEW_LOOKUPS = 1 << 16  # up to which one thread finds all values of a lot
+_FEW_LOOKUPS = 1 << 18  # up to which one thread finds all values of a lot; more would take longer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
