@@ -195,12 +195,12 @@ def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
 ):
     from dp_core.methods.reconstruction import reconstructor
     from dp_core.wall import curator
-    from tasks.stages import synthesize
+    from tasks.drawing import drawn_pieces
 
     monkeypatch.setattr(curator.granted_noise, "add", lambda exact, _grant: exact + 3)
     monkeypatch.setattr(reconstructor, "_PIECE_VALUES", 5 * 70)
     for name, threads in (("one", 1), ("four", 4)):
-        monkeypatch.setattr(synthesize, "threads", lambda threads=threads: threads)
+        monkeypatch.setattr(drawn_pieces, "threads", lambda threads=threads: threads)
         project.write_spec(
             f"reconstruct: {{method: {method}}}\nsynthesize: {{sets: 2, rows: 500}}\n",
             release=name,

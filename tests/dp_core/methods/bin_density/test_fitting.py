@@ -283,4 +283,9 @@ def test_wide_outer_bins_are_named_before_anything_is_known():
     (left,) = outer_bins(schema_of(column(-1000, 0, 10, 100)))
     assert left.label == "-1000 to -1"
     dates = column(700_000, 700_010, 790_000, kind="date")
-    assert not list(outer_bins(schema_of(column(0, 15, 40, 100), column(0, 5), dates)))
+    even, one = column(0, 15, 40, 100), column(0, 5)
+    columns = [
+        dataclasses.replace(each, name=name)
+        for each, name in zip((even, one, dates), "xyz", strict=True)
+    ]
+    assert not list(outer_bins(schema_of(*columns)))
