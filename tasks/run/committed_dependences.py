@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import StageFailed
+from dp_core.methods.selection.candidates.pairs import DISTANCES, INDIF
 from dp_core.methods.selection.selector import Selection
 from dp_core.schema.privacy import Noise
 from dp_core.wall.accounting.currency import NoiseScale
@@ -40,15 +41,15 @@ def require_committed_dependences(
         file: File of the selections, for the message.
 
     Raises:
-        StageFailed: if a noisy result is not as committed, or a value or the noise of a dependence
-            is not that of the charge.
+        StageFailed: if a noisy result is not as committed, or a value, the noise or the unit of a
+            dependence is not that of the charge.
     """
     if all(selection.dependences is None for selection in selections):
         return
     chosen = [charge for charge in charges if charge.stage == "select"]
     # A checksum alone does not show who wrote a file; the ledger's hash does.
     require_as_committed(noisy, reservation, chosen)
-    paid = [charge for charge in chosen if charge.step == "indif"]
+    paid = [charge for charge in chosen if charge.step in (INDIF, DISTANCES)]
     for selection in selections:
         asked = selection.dependences
         if asked is None:
@@ -56,7 +57,8 @@ def require_committed_dependences(
         if not any(
             np.array_equal(values, np.array(asked.values, dtype=np.int64))
             and abs(stddev - asked.stddev) <= _CLOSE * stddev
-            for values, stddev in (_committed(charge, noisy) for charge in paid)
+            and unit == asked.unit
+            for values, stddev, unit in (_committed(charge, noisy) for charge in paid)
         ):
             raise StageFailed(
                 f"{file} does not hold the noisy dependences that the ledger committed; restore it"
@@ -65,13 +67,16 @@ def require_committed_dependences(
             )
 
 
-def _committed(charge: Charge, noisy: Path) -> tuple[NDArray[np.int64], float]:
-    """Return the noisy values of a charge and the standard deviation of their noise."""
+def _committed(charge: Charge, noisy: Path) -> tuple[NDArray[np.int64], float, int]:
+    """Return the noisy values of a charge, their standard deviation, and their units in a record."""
     stored = read_result(result_path(noisy, charge.batch))
     event = charge.body["event"]
     assert isinstance(event, dict)
     kind: Noise = "gaussian" if event["mechanism"] == "discrete-gaussian" else "laplace"
     stddev = NoiseScale(kind, float(Fraction(event["scale"]))).stddev
+    asks = charge.body["asks"]
+    assert isinstance(asks, dict)
+    unit = int(asks.get("grid", 1))
     if stored is None or charge.number not in stored.header["charges"]:
-        return np.zeros(0, dtype=np.int64), stddev
-    return stored.values[stored.header["charges"].index(charge.number)].ravel(), stddev
+        return np.zeros(0, dtype=np.int64), stddev, unit
+    return stored.values[stored.header["charges"].index(charge.number)].ravel(), stddev, unit

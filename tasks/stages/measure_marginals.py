@@ -131,7 +131,9 @@ def _read_dependences(found: Mapping[str, Any] | None) -> Dependences | None:
     if found is None:
         return None
     pairs = tuple(tuple(pair) for pair in found["pairs"])
-    return Dependences(pairs, tuple(found["values"]), found["stddev"])
+    # Runs of earlier versions lack the last two keys.
+    unit, added = found.get("unit", 1), tuple(found.get("added", ()))
+    return Dependences(pairs, tuple(found["values"]), found["stddev"], unit, added)
 
 
 def certain_cliques(run: Run) -> tuple[Clique, ...]:

@@ -51,8 +51,8 @@ def made_from(published: Published) -> tuple[str, ...]:
         found.append("records drawn in proportion to noisy counts")
     if any(name == DRAWN_CELLS for _, name in asked):
         found.append("records drawn in proportion to counts with virtual records in every cell")
-    scores = sum(name == "indif" and mechanism != "noisy-max" for mechanism, name in asked)
-    if scores:
+    scores = {"indif", "table-distance"}
+    if any(name in scores and mechanism != "noisy-max" for mechanism, name in asked):
         found.append("noisy scores of dependence")
     return tuple(found)
 

@@ -38,6 +38,7 @@ from dp_core.methods.selection.candidates.pairs import (
     one_way_tables,
     pairs_up_to,
 )
+from dp_core.methods.selection.candidates.product_look import look_at_products
 from dp_core.methods.selection.candidates.strongest_forest import (
     Gains,
     joined_columns,
@@ -193,13 +194,14 @@ class Auto(Selector):
         steadied = [_steadied(values, 1 / each, rows) for values, each in columns]
         noise = np.array([1 / each for _, each in columns])
         costs, wanted = self._costs(terms, certain), CertainParts.of(certain, domain, terms)
-        statistic = self.statistic(domain)
+        statistic, found = self.statistic(domain), None
+        gains = Gains.expected(domain, steadied, noise, curator, measure_cost)
         if statistic is not None and self._by_forest(domain):
             found = look_at_wide(
                 curator,
                 domain,
                 statistic,
-                Gains.expected(domain, steadied, noise, curator, measure_cost),
+                gains,
                 Chance.of(domain, steadied, rows),
                 cost,
                 max_cells=self.max_cells,
@@ -207,7 +209,9 @@ class Auto(Selector):
                     domain, steadied, noise, costs, typical, wanted
                 ),
             )
-        else:
+        elif statistic is not None:
+            found = look_at_products(curator, domain, statistic.pairs, gains, cost)
+        if found is None:
             found = look(curator, domain, statistic, cost, rows)
         parts, cliques, alone = self.parts(
             domain, steadied, noise, found.dependence, costs, found.typical, wanted, found.forest
@@ -233,7 +237,7 @@ class Auto(Selector):
             for order in (1, 2, 3)
         ]  # fmt: skip
         note = {
-            "noise_stddev": found.asked.stddev if found.asked else 0.0,
+            "noise_stddev": found.asked.noise if found.asked else 0.0,
             "parts": {order: len(found) for order, found in enumerate(of_order, start=1)},
             "shares": {order: sum(found) for order, found in enumerate(of_order, start=1)},
             "expected_error": {"two_way": left.two, "three_way": left.three},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -90,14 +91,43 @@ class Dependences:
 
     Attributes:
         pairs: The pairs.
-        values: Noisy L1 distance of each pair's table from independence, in records; whole numbers,
-            may be negative.
-        stddev: Standard deviation of the noise of each, in records.
+        values: Noisy L1 distance of each pair's table from independence, in 1/`unit` record; whole
+            numbers, may be negative.
+        stddev: Standard deviation of the noise of each, in 1/`unit` record.
+        unit: Number of units in one record, 1 by default.
+        added: What the noise of one-way tables is expected to add to the distance of each pair if
+            it is independent, in records; empty if the exact columns decide what is independent.
     """
 
     pairs: tuple[Clique, ...]
     values: tuple[int, ...]
     stddev: float
+    unit: int = 1
+    added: tuple[float, ...] = ()
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the noise of each distance, in records."""
+        return self.stddev / self.unit
+
+    def by_pair(self) -> tuple[dict[Clique, float], float]:
+        """Return the noisy dependence of each pair, and the standard deviation of all, in records.
+
+        What the noise of one-way tables adds is taken off in squares. Within three standard
+        deviations the result is linear in the distance, so that its noise does not explode.
+
+        >>> pairs = (("a", "b"), ("a", "c"))
+        >>> Dependences(pairs, (200, 80), 1.0, unit=2, added=(60.0, 40.0)).by_pair()[0]
+        {('a', 'b'): 80.0, ('a', 'c'): 0.0}
+        """
+        values = np.array(self.values, dtype=np.float64) / self.unit
+        if not self.added:
+            return dict(zip(self.pairs, values.tolist(), strict=True)), self.noise
+        added = np.array(self.added)
+        beyond = values - added
+        found = beyond * np.sqrt(1 + 2 * added / np.maximum(beyond, 3 * self.noise))
+        stddev = self.noise * math.sqrt(float(np.mean(1 + 2 * added / (3 * self.noise))))
+        return dict(zip(self.pairs, found.tolist(), strict=True)), stddev
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class PosteriorDraws:
         spec = plan.spec
         sums = _told_sums(plan, released, selections, rows)
         asked = selections[0].dependences if selections else None
+        dependences, stddev = asked.by_pair() if asked else ({}, 0.0)
         self._plan, self._drawn = plan, dict[int, tuple[Table, ...]]()
         self.tables = PosteriorTables.of(
             spec.schema.domain,
@@ -45,8 +46,8 @@ class PosteriorDraws:
             sets=spec.sets,
             rows=rows,
             zeros=spec.schema.zeros,
-            dependences=dict(zip(asked.pairs, asked.values, strict=True)) if asked else {},
-            dependence_stddev=asked.stddev if asked else 0.0,
+            dependences=dependences,
+            dependence_stddev=stddev,
             scores=scores_of(spec.schema),
             sums=sums,
             rng=generator(spec.seed, "posterior", 0),

@@ -125,7 +125,12 @@ def sensitivity_needed(charge: dict[str, Any], neighbours: str, rows: int) -> in
             case "signed-queries":
                 one = asks["factor"]
             case "table-distance":
-                one = asks["grid"] * asks["weight"] * (2 if replaced else 1)
+                change = asks["grid"] * asks["weight"] * (2 if replaced else 1)
+                # A choice compares entries; noise is added to all of them at once.
+                noisy = charge["event"]["mechanism"] != "noisy-max"
+                one = change
+                if noisy:
+                    one = asks["length"] * (change**2 if gaussian else change)
             case "indif":
                 # All pairs of columns at once: each entry moves by as much.
                 change = 6 if replaced else 4

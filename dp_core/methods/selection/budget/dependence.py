@@ -18,6 +18,8 @@ _MEANS = np.array([0.003, 0.01, 0.03, 0.1, 0.3])  # parts of all records
 _USUAL = np.array([0.15, 0.2, 0.25, 0.25, 0.15])  # weights of the means in typical files
 _WORTH = 4.0  # prior weight of the typical file, in pairs
 _ROUNDS = 60
+_STEADY = 60.0  # prior weight, in pairs, if noise also depends on the columns
+_GRID = np.concatenate([[0.0], np.geomspace(2e-4, 2.0, 160)])  # parts of all records
 
 
 def usual(rows: float) -> float:
@@ -38,6 +40,42 @@ def expected_dependence(
     means = _MEANS * rows
     log_density, mean = exponential_under_noise(noisy[:, None], stddev, means)
     belief = mixture_beliefs(log_density, _USUAL, worth=_WORTH, rounds=_ROUNDS)
+    return np.asarray((belief * mean).sum(axis=1))
+
+
+def expected_near_products(
+    noisy: NDArray[np.float64],
+    stddev: NDArray[np.float64],
+    rows: float,
+    *,
+    added: NDArray[np.float64],
+    most: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the posterior mean of each pair's dependence given distances from products.
+
+    The noise of the columns and the dependence have independent signs in each cell, so their sum
+    has the expected distance `sqrt(dependence^2 + added^2)`.
+
+    Args:
+        noisy: Noisy L1 distances of pairs from products of estimated columns, in records.
+        stddev: Standard deviation of each, in records, positive.
+        rows: Number of records.
+        added: Expected distance of each pair if it is independent, in records.
+        most: Largest possible dependence of each pair, in records, positive.
+    """
+    edges = _GRID * rows
+    middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+    apart = (noisy[:, None] - np.hypot(middle, added[:, None])) / stddev[:, None]
+    log_likelihood = np.where(
+        middle > np.maximum(most, middle[0])[:, None], -np.inf, -0.5 * apart**2
+    )
+    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
+    means = (_MEANS * rows)[:, None]
+    prior = np.exp(-middle / means) / means * width
+    mass = likelihood @ prior.T
+    mean = (likelihood * middle) @ prior.T / np.maximum(mass, 1e-300)
+    log_mass = np.log(np.maximum(mass, 1e-300))
+    belief = mixture_beliefs(log_mass, _USUAL, worth=_STEADY, rounds=_ROUNDS)
     return np.asarray((belief * mean).sum(axis=1))
 
 

@@ -21,6 +21,11 @@ from dp_core.wall.statistics import InDif
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
 
+INDIF = "indif"
+"""Step of the dependences of pairs."""
+DISTANCES = "distances"
+"""Step of the distances of pairs from the products of noisy one-way tables."""
+
 
 def pairs_up_to(domain: Domain, max_cells: int) -> tuple[Clique, ...]:
     """Return all pairs of columns with at most `max_cells` cells."""
@@ -73,15 +78,22 @@ def look(
     if statistic is None:
         return Look({})
     asked = ask_dependences(curator, statistic, cost)
-    smaller = np.array([min(domain.project(pair).sizes) for pair in asked.pairs])
-    most = 2 * rows * (1 - 1 / smaller)  # no pair of this many levels is further from it
     noisy = np.array(asked.values, dtype=np.float64)
-    found = np.minimum(expected_dependence(noisy, asked.stddev, rows), np.maximum(most, 1e-9))
+    most = most_dependent(domain, asked.pairs, rows)
+    found = np.minimum(expected_dependence(noisy, asked.stddev, rows), most)
     return Look(dict(zip(asked.pairs, found.tolist(), strict=True)), asked)
 
 
+def most_dependent(
+    domain: Domain, pairs: Sequence[Clique], rows: float
+) -> NDArray[np.float64]:
+    """Return how far from independence a pair of such columns can be, in records, positive."""
+    smaller = np.array([min(domain.project(pair).sizes) for pair in pairs])
+    return np.asarray(np.maximum(2 * rows * (1 - 1 / smaller), 1e-9))
+
+
 def ask_dependences(
-    curator: Curator, statistic: InDif, cost: Fraction, *, step: str = "indif"
+    curator: Curator, statistic: InDif, cost: Fraction, *, step: str = INDIF
 ) -> Dependences:
     """Return the noisy dependence of each pair, charged to the stage `select`.
 

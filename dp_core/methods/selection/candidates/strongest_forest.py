@@ -106,16 +106,18 @@ class Gains:
         )
 
     def _of(self, pairs: Sequence[Clique]) -> TableDistance:
-        tables = [
-            np.multiply.outer(self.columns[one] / self.rows, self.columns[two])
-            for one, two in pairs
-        ]
+        tables = [self.product(pair) for pair in pairs]
         # The estimated columns are not the file's, which looks like dependence as well.
-        apart = {name: self._apart(name) for name in {name for pair in pairs for name in pair}}
+        apart = {name: self.apart(name) for name in {name for pair in pairs for name in pair}}
         extra = [math.hypot(apart[one], apart[two]) for one, two in pairs]
         return table_distances(pairs, tables, noise=self.left, drawn_in=True, extra=extra)
 
-    def _apart(self, name: str) -> float:
+    def product(self, pair: Clique) -> NDArray[np.float64]:
+        """Return the table of a pair if its columns were independent, in records."""
+        one, two = pair
+        return np.multiply.outer(self.columns[one] / self.rows, self.columns[two])
+
+    def apart(self, name: str) -> float:
         """Return the expected L1 distance of a column's estimate from its table, in records."""
         noise = HALF_NORMAL * self.noise[name]
         return float(np.minimum(noise, self.columns[name]).sum())

@@ -1,0 +1,98 @@
+"""A private look at all pairs by their distance from the product of noisy one-way tables.
+
+InDif compares a pair with the product of its own exact columns, so one record moves it by up to 4.
+The product of noisy one-way tables is public. One record moves the distance from it by 1 only, so
+the noise is a quarter (under replace-one, a third). In return, the noise of the one-way tables
+looks like dependence. Its expected size is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dp_core.methods.selection.budget.dependence import expected_near_products, usual
+from dp_core.methods.selection.candidates.model_errors import GRID
+from dp_core.methods.selection.candidates.pairs import DISTANCES, Look, most_dependent
+from dp_core.methods.selection.candidates.strongest_forest import Gains
+from dp_core.methods.selection.selector import Dependences
+from dp_core.tables.domain import Clique, Domain
+from dp_core.wall.statistics import TableDistance
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+_MOST_CELLS = 2**24  # of all pairs together, whose products are held in memory
+_TELLING = 2.0  # largest noise of a score, relative to the usual dependence of pairs
+_SCATTER = math.sqrt(math.pi / 2 - 1)  # standard deviation of |z|, relative to its mean
+
+
+def look_at_products(
+    curator: Curator, domain: Domain, pairs: Sequence[Clique], gains: Gains, cost: Fraction
+) -> Look | None:
+    """Return the expected dependences of pairs, whose noisy distances `select` pays for.
+
+    Args:
+        curator: The only way to ask about the data.
+        domain: All columns.
+        pairs: The pairs.
+        gains: The estimated one-way tables.
+        cost: Budget of all distances together, in the release's currency; spent exactly if the
+            result is not None.
+
+    Returns:
+        None, and nothing is asked, if noise would hide the usual dependence of pairs, or if the
+        products have too many cells for memory.
+    """
+    if not pairs or sum(domain.size(pair) for pair in pairs) > _MOST_CELLS:
+        return None
+    distances = product_distances(pairs, gains)
+    stddev = curator.statistic_noise(distances, cost).stddev
+    if stddev > _TELLING * usual(gains.rows) * GRID:
+        return None
+    noisy = curator.perturb("select", DISTANCES, distances, cost)
+    added, scatter = np.array([_added(gains, pair) for pair in pairs]).T
+    found = expected_near_products(
+        noisy / GRID,
+        np.hypot(stddev / GRID, scatter),
+        gains.rows,
+        added=added,
+        most=most_dependent(domain, pairs, gains.rows),
+    )
+    asked = Dependences(
+        tuple(pairs), tuple(noisy.tolist()), stddev, unit=GRID, added=tuple(added.tolist())
+    )
+    return Look(dict(zip(pairs, found.tolist(), strict=True)), asked)
+
+
+def product_distances(pairs: Sequence[Clique], gains: Gains) -> TableDistance:
+    """Return the distance of each pair from the product of its columns' estimated tables.
+
+    Its unit is 1/`GRID` record. One record moves each entry by 1 record (2 if it is replaced): it
+    is in one cell of each pair, and the products are public.
+    """
+    return TableDistance(
+        cliques=tuple(pairs),
+        answers=tuple(np.rint(GRID * gains.product(pair)).astype(np.int64) for pair in pairs),
+        grid=GRID,
+        weights=(1,) * len(pairs),
+        offsets=(0,) * len(pairs),
+    )
+
+
+def _added(gains: Gains, pair: Clique) -> tuple[float, float]:
+    """Return what the noise of the columns adds to an independent pair: mean and deviation.
+
+    The noise of a column of p levels has p - 1 independent parts.
+    """
+    parts = [gains.apart(name) for name in pair]
+    free = [max(gains.columns[name].size - 1, 1) for name in pair]
+    mean = math.hypot(*parts)
+    squares = math.hypot(
+        *(part**2 / math.sqrt(its) for part, its in zip(parts, free, strict=True))
+    )
+    return mean, _SCATTER * squares / mean if mean else 0.0
