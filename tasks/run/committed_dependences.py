@@ -68,7 +68,7 @@ def require_committed_dependences(
 
 
 def _committed(charge: Charge, noisy: Path) -> tuple[NDArray[np.int64], float, int]:
-    """Return the noisy values of a charge, their standard deviation, and their units in a record."""
+    """Return the noisy values of a charge, their standard deviation, and units in a record."""
     stored = read_result(result_path(noisy, charge.batch))
     event = charge.body["event"]
     assert isinstance(event, dict)

@@ -22,7 +22,8 @@ def made(project):
     public = project.run_folder / "public"
     (stored,) = json.loads((public / "selection.json").read_bytes())
     found = stored["dependences"]
-    asked = Dependences(tuple(map(tuple, found["pairs"])), tuple(found["values"]), found["stddev"])
+    pairs, values = tuple(map(tuple, found["pairs"])), tuple(found["values"])
+    asked = Dependences(pairs, values, found["stddev"], found["unit"], tuple(found["added"]))
     ledger = project.ledger()
     reservation = ledger.reservation("town")
     charges = ledger.charges(reservation)
@@ -42,13 +43,14 @@ def test_the_dependences_of_a_release_are_those_that_it_committed(made):
     check(None)  # a selection that asked none
 
 
-@pytest.mark.parametrize("change", ["values", "stddev", "fewer"])
+@pytest.mark.parametrize("change", ["values", "stddev", "fewer", "unit"])
 def test_other_dependences_are_refused(made, change):
     asked, check = made
     changes = {
         "values": {"values": (asked.values[0] + 1, *asked.values[1:])},
         "stddev": {"stddev": asked.stddev / 2},
         "fewer": {"values": asked.values[1:]},
+        "unit": {"unit": asked.unit + 1},
     }
     with pytest.raises(StageFailed, match="does not hold the noisy dependences"):
         check(dataclasses.replace(asked, **changes[change]))

@@ -142,7 +142,8 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
     yield from _expected(plan)
     if plan.score_noise_within is not None:
         yield (
-            f"95 % margin of error of selection scores: ±{plan.score_noise_within:,.6g} records."
+            f"95 % margin of error of selection scores: at most ±{plan.score_noise_within:,.6g}"
+            " records."
             " The noise of a selected table depends on how many are selected."
         )
 

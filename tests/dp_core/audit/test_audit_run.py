@@ -236,6 +236,12 @@ def test_a_planted_fault_is_found(fault, monkeypatch):
     assert not findings.passed
 
 
+def test_half_of_the_change_of_the_distances_of_pairs_is_too_small(monkeypatch):
+    half(TableDistance, "largest_change")(monkeypatch)
+    findings = audit("full", chosen=named("auto"), units=ROWS[:1])
+    assert [sentence for sentence in findings.violations if "select: distances" in sentence]
+
+
 ASKED_BY = {
     "binned-counts": "private bins and levels",
     "cell-counts": "modips",

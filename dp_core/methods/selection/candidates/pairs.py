@@ -84,9 +84,7 @@ def look(
     return Look(dict(zip(asked.pairs, found.tolist(), strict=True)), asked)
 
 
-def most_dependent(
-    domain: Domain, pairs: Sequence[Clique], rows: float
-) -> NDArray[np.float64]:
+def most_dependent(domain: Domain, pairs: Sequence[Clique], rows: float) -> NDArray[np.float64]:
     """Return how far from independence a pair of such columns can be, in records, positive."""
     smaller = np.array([min(domain.project(pair).sizes) for pair in pairs])
     return np.asarray(np.maximum(2 * rows * (1 - 1 / smaller), 1e-9))

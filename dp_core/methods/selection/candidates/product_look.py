@@ -92,7 +92,5 @@ def _added(gains: Gains, pair: Clique) -> tuple[float, float]:
     parts = [gains.apart(name) for name in pair]
     free = [max(gains.columns[name].size - 1, 1) for name in pair]
     mean = math.hypot(*parts)
-    squares = math.hypot(
-        *(part**2 / math.sqrt(its) for part, its in zip(parts, free, strict=True))
-    )
+    squares = math.hypot(*(part**2 / math.sqrt(its) for part, its in zip(parts, free, strict=True)))
     return mean, _SCATTER * squares / mean if mean else 0.0

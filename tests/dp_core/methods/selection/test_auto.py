@@ -328,7 +328,7 @@ def test_no_pair_is_expected_to_depend_more_than_its_levels_let_it(monkeypatch):
     divide = Auto.parts
     monkeypatch.setattr(Auto, "parts", parts)
     hidden = np.random.default_rng(1).permutation(np.arange(6_000) % 2)
-    selection, _ = selected(BINARY, np.stack([hidden] * 8), "5")
+    selection, _ = selected(BINARY, np.stack([hidden] * 8), "2")
     # Two columns that are the same are n from independence; by noise some seem to be further.
     assert 50 < selection.note["noise_stddev"] < 600
     assert max(seen.values()) == pytest.approx(6_000, rel=0.03)

@@ -5,7 +5,11 @@ import pytest
 from scipy import integrate, stats
 
 from dp_core.methods.selection.budget import dependence
-from dp_core.methods.selection.budget.dependence import expected_dependence, usual
+from dp_core.methods.selection.budget.dependence import (
+    expected_dependence,
+    expected_near_products,
+    usual,
+)
 
 ROWS = 10_000.0
 
@@ -48,3 +52,34 @@ def test_all_are_positive_however_far_below_zero_noise_is():
     assert (found > 0).all()
     assert np.isfinite(found).all()
     assert found[0] < found[1] < found[2]
+
+
+def test_near_products_a_single_mean_gives_the_posterior_mean(monkeypatch):
+    monkeypatch.setattr(dependence, "_MEANS", np.array([0.05]))
+    monkeypatch.setattr(dependence, "_USUAL", np.array([1.0]))
+    noisy, added = np.array([-900.0, 700.0, 2500.0]), np.array([0.0, 600.0, 300.0])
+    most = np.array([20_000.0, 20_000.0, 1_500.0])
+    stddev = np.array([800.0, 400.0, 800.0])
+    found = expected_near_products(noisy, stddev, ROWS, added=added, most=most)
+    for value, more, its, end, each in zip(noisy, added, stddev, most, found, strict=True):
+
+        def weight(x, value=value, more=more, its=its):
+            distance = np.hypot(x, more)
+            return stats.norm.pdf(value, distance, its) * stats.expon.pdf(x, scale=500.0)
+
+        mass = integrate.quad(weight, 0, end, limit=200)[0]
+        mean = integrate.quad(lambda x: x * weight(x), 0, end, limit=200)[0] / mass
+        # The middle of an interval of the grid may be beyond what is possible.
+        assert each == pytest.approx(mean, rel=0.02)
+
+
+def test_what_noise_of_the_columns_adds_is_no_dependence():
+    rng = np.random.default_rng(0)
+    truth = np.concatenate([np.full(15, 4000.0), np.full(185, 20.0)])
+    added = rng.uniform(200.0, 900.0, truth.size)
+    noisy = np.hypot(truth, added) + rng.normal(0, 200, truth.size)
+    most = np.full(truth.size, 9_000.0)
+    told = expected_near_products(noisy, np.full(200, 200.0), ROWS, added=added, most=most)
+    untold = expected_near_products(noisy, np.full(200, 200.0), ROWS, added=0 * added, most=most)
+    assert np.abs(told[:15] / 4000 - 1).max() < 0.25
+    assert told[15:].mean() < 150 < 400 < untold[15:].mean()
