@@ -46,6 +46,8 @@ _MODELLED: tuple[Role, ...] = ("weight", "stratum", "cluster")
 _COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_range")
 _LEVELLED = ("levels", "groups", "codes", "group", "follows", "map")
 _BINNED = ("min", "max", "bins", "edges", "density")
+_PRIVATE = r"private(?:\W+([0-9]+))?"
+"""A private choice of levels as it is typed without braces."""
 COLUMN_EXAMPLE = "{type: integer, min: 0, max: 80}"
 _LISTS = ("levels", "missing_values", "edges")
 _LISTED = "list them under `levels`, as [low, high] or {1: low, 2: high}"
@@ -63,6 +65,8 @@ OTHER_KEYS = {
     "minimum": "write `min`",
     "maximum": "write `max`",
     "precision": "write `decimals`",
+    "private": "write `levels: {private: 20}`, or `bins: {private: 12}` for numbers and dates",
+    "rest": "write it inside `levels`, as in `levels: {private: 200, rest: drawn}`",
 }
 _OTHER_KINDS = {
     **dict.fromkeys(
@@ -211,20 +215,23 @@ def _column_out_of_range(
 def _with_levels(
     column: Column, node: Node, keys: Mapping[str, Node], folder: Path | None
 ) -> Column:
-    private = is_private(keys.get("levels"))
+    private = is_private(keys)
     if private and column.kind == "ordinal":
         raise keys["levels"].error(
             "the levels of an ordinal cannot be chosen privately, because the levels that are not"
             " kept would lose their order; write `type: category`, or list the levels."
         )
-    if "groups" in keys and ("codes" in keys or not private):
+    if "groups" in keys and "codes" in keys:
+        raise keys["groups"].error("the groups follow from the code list; remove `groups`.")
+    if "groups" in keys and not private:
         raise keys["groups"].error(
-            "groups belong to `levels: {private: 20}` without `codes`; write these levels, or"
-            " remove the groups."
+            "`groups` is for levels that are chosen privately; write `levels: {private: 20}` with"
+            " the number of levels to keep, or remove `groups`."
         )
     if "codes" not in keys:
         if "group" in keys:
-            raise keys["group"].error("needs a code list; add `codes: FILE.csv`.")
+            other = ", or write `groups` and list the levels" if private else ""
+            raise keys["group"].error(f"needs a code list; add `codes: FILE.csv`{other}.")
         if not private:
             return replace(column, levels=_read_levels(node, keys, column.missing_values))
         merged, groups = levels_by_group(keys)
@@ -249,6 +256,11 @@ def _read_levels(
             " code list with `codes: FILE.csv`."
         )
     node = keys["levels"]
+    if isinstance(node.content, str) and (typed := re.fullmatch(_PRIVATE, node.content)):
+        raise node.error(
+            f"write {{private: {typed[1] or 20}}} with the number of levels to keep, and list all"
+            " levels under `groups`."
+        )
     if not isinstance(node.content, Mapping | tuple):
         node.items(example=example)  # raises, saying what to write
     if isinstance(node.content, Mapping) and _is_set(node.content):

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
+from dp_core.errors import similar
 from dp_core.schema.bin_edges import Scale, check_distinct, empty_bin, read_limits, value_text
 from dp_core.schema.code_list import Code, unique_labels
 from dp_core.schema.definition import Choice, Column, Level, groups_of
@@ -26,17 +27,60 @@ MOST_BINS = 256
 ALL = "levels"
 """Group of all levels of a code list without a hierarchy."""
 RESTS = ("merged", "drawn")
-"""What the sets contain of the levels that are not kept: their groups, or levels drawn again."""
+"""What the sets contain for levels that are not kept: their groups, or levels drawn at random."""
 OTHER = "other {}"
 """Label of a group's levels that are not kept."""
 _EXAMPLE = "{white collar: [clerk, manager], blue collar: [farmer, miner]}"
+_KEYS = ("private", "rest")
+_CHOICE = "{private: 200, rest: drawn}"
+_OTHER_KEYS = {
+    "groups": "write `groups` beside `levels`, not inside it",
+    **dict.fromkeys(("keep", "kept", "top", "number"), "write `private`"),
+}
 
 
-def is_private(node: Node | None) -> bool:
-    """Return whether the levels are chosen privately."""
+def is_private(keys: Mapping[str, Node]) -> bool:
+    """Return whether a column's levels are chosen privately.
+
+    A mapping under `levels` states a private choice or lists public levels with their labels.
+
+    Args:
+        keys: The keys of the column's definition.
+
+    Raises:
+        BadInput: if the mapping is meant as a private choice, but a key is unknown or missing.
+    """
+    node = keys.get("levels")
     if node is None or not isinstance(node.content, Mapping):
         return False
-    return {*node.content} in ({"private"}, {"private", "rest"})
+    if {*node.content} in ({"private"}, {"private", "rest"}):
+        return True
+    # Neither groups nor a code list can stand beside public levels with labels.
+    alone = "groups" not in keys and "codes" not in keys
+    if _states_choice(node.content) or (not alone and any(map(_is_key, node.content))):
+        for word in RESTS:
+            if word in node.content and "rest" not in node.content:
+                raise node.error(f"write `rest: {word}`.")
+        node.fields(_KEYS, example=_CHOICE, others=_OTHER_KEYS)
+        raise node.error(
+            "the key 'private' is missing; add it with the number of levels to keep, as in"
+            f" {_CHOICE}."
+        )
+    return False
+
+
+def _states_choice(entries: Mapping[str, Node]) -> bool:
+    """Return whether keys and values resemble a private choice more than levels with labels."""
+    words = {key: str(node.content).strip() for key, node in entries.items()}
+    if any(similar(key, ("rest",)) and similar(word, RESTS) for key, word in words.items()):
+        return True
+    numbered = any(similar(key, ("private",)) and word.isdecimal() for key, word in words.items())
+    return numbered and (len(words) == 1 or any(similar(word, RESTS) for word in words.values()))
+
+
+def _is_key(key: str) -> bool:
+    """Return whether a key resembles one of a private choice."""
+    return any(key.startswith(known) for known in _KEYS) or bool(similar(key, _KEYS))
 
 
 def with_private_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Scale) -> Column:
@@ -86,16 +130,34 @@ def levels_by_group(keys: Mapping[str, Node]) -> tuple[Node, Groups]:
         BadInput: if there are no groups, or a level is in two of them.
     """
     if "groups" not in keys:
+        one = _rest(keys) == "drawn"
+        example = "{codes: [a11, a12, b11]}" if one else _EXAMPLE
         raise keys["levels"].error(
-            "levels that are chosen privately need `groups`: every level of the file, in the group"
-            f" that it joins if it is not kept, such as groups: {_EXAMPLE}."
+            "the key 'groups' is missing; list all levels there, in one group or several, such as"
+            f" groups: {example}. A level that is not kept joins its group."
         )
     node = keys["groups"]
+    if isinstance(node.content, tuple) and any(isinstance(n.content, str) for n in node.content):
+        raise node.error(
+            "every group needs a name; for one group of all levels write {codes: [...]}, with the"
+            " levels in the brackets."
+        )
     merged: dict[str, Node] = {}
     groups: dict[str, tuple[int, ...]] = {}
-    for group, members in node.ordered_entries(example=_EXAMPLE).items():
+    listed = node.ordered_entries(example=_EXAMPLE)
+    bare = [group for group, members in listed.items() if members.content is None]
+    for group, members in listed.items():
         if not group.strip():
             raise members.error("a group name must not be blank.")
+        if isinstance(members.content, str) and bare:
+            # `{codes: a, b, c}`: every comma begins a new group, which has no levels.
+            first = ", ".join((members.content, *bare[:2], *(["..."] if bare[2:] else [])))
+            raise members.error(f"put the levels of a group in brackets, such as [{first}].")
+        if isinstance(members.content, str) and members.content.lower().endswith(".csv"):
+            raise members.error(
+                f"levels in a file are a code list; write `codes: {members.content}` instead of"
+                " `groups`."
+            )
         if not isinstance(members.content, Mapping | tuple):
             members.items(example="[clerk, manager]")  # says what is expected
         entries = members.ordered_entries(example="[clerk, manager]", bare=True)

@@ -24,12 +24,14 @@ class ManyLevels:
         levels: Number of its levels.
         rows_per_level: Records per level, by `rows_about`.
         never_with: Columns with which the method never measures it, since their table is too large.
+        listed: Whether the schema lists the levels itself, and not in a code list.
     """
 
     column: str
     levels: int
     rows_per_level: float
     never_with: tuple[str, ...]
+    listed: bool
 
     @property
     def in_words(self) -> str:
@@ -40,10 +42,12 @@ class ManyLevels:
             more = len(self.never_with) - 5
             named += f" and {more} more columns" if more > 0 else ""
             never = f" Its tables with {named} are too large and are never measured."
+        groups = ", and list all levels under `groups: {codes: [...]}`" if self.listed else ""
         return (
-            f"{self.column}: {self.levels:,} levels, {self.rows_per_level:.2g} rows for each; noise"
-            f" hides most of their counts.{never} `levels: {{private: 200, rest: drawn}}` in the"
-            " schema measures the 200 most frequent levels and draws the others again."
+            f"{self.column}: {self.levels:,} levels with about {self.rows_per_level:.2g} rows each;"
+            f" noise may hide most of their counts.{never} To measure only the 200 most frequent"
+            " levels and draw the others at random, write `levels: {private: 200, rest: drawn}` in"
+            f" the schema{groups}."
         )
 
 
@@ -74,4 +78,6 @@ def many_levels(schema: Schema, selector: Selector) -> Iterator[ManyLevels]:
             for other in schema.columns
             if pairs and other is not column and {column.name, other.name} not in pairs
         )
-        yield ManyLevels(column.name, column.bins, rows / column.bins, tuple(never))
+        yield ManyLevels(
+            column.name, column.bins, rows / column.bins, tuple(never), listed=column.codes is None
+        )

@@ -1,4 +1,4 @@
-"""Rare levels that are merged in the tables and drawn again in the sets."""
+"""Rare levels that are merged in the tables and drawn at random in the sets."""
 
 from __future__ import annotations
 
@@ -94,13 +94,85 @@ def test_the_counts_get_a_larger_share_by_default(tmp_path):
         ({"private": 3, "rest": ["drawn"]}, "rest"),
         ({"private": "few", "rest": "drawn"}, "not a whole number"),
         ({"private": 7, "rest": "drawn"}, "nothing to choose"),
-        ({"private": 3, "rests": "drawn"}, "groups belong to"),
-        ({"rest": "drawn"}, "groups belong to"),
+        ({"private": 3, "rests": "drawn"}, r"no key 'rests' here\. Did you mean 'rest'\?"),
+        ({"privat": 3, "rest": "drawn"}, r"no key 'privat' here\. Did you mean 'private'\?"),
+        ({"rest": "drawn"}, "the key 'private' is missing"),
+        ({"private": 3, "drawn": None}, "write `rest: drawn`"),
+        ({"private": 3, "rest": "drawn", "groups": {}}, "write `groups` beside `levels`"),
+        (["a", "b"], "`groups` is for levels that are chosen privately"),
+        ("private", r"\{private: 20\}"),
     ],
 )
 def test_a_mistake_gets_one_sentence(levels, words):
-    with pytest.raises(BadInput, match=words):
+    with pytest.raises(BadInput, match=words) as caught:
         schema_of(DRAWN | {"levels": levels})
+    assert len(caught.value.faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("levels", "words"),
+    [
+        ({"rest": "drawn"}, "the key 'private' is missing"),
+        ({"rest": "draw"}, "the key 'private' is missing"),
+        ({"private": 3, "rests": "drawn"}, "Did you mean 'rest'"),
+        ({"privat": 3}, "Did you mean 'private'"),
+        ({"private": 3, "rest": "drawn"}, r"the key 'groups' is missing.*\{codes: "),
+        ({"private": 3}, r"the key 'groups' is missing.*clerk"),
+        ("private 200", r"write \{private: 200\}"),
+    ],
+)
+def test_a_private_choice_without_groups_is_recognised_despite_a_mistake(levels, words):
+    with pytest.raises(BadInput, match=words):
+        schema_of({"type": "category", "levels": levels})
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        {"private": "Private firm", "public": "Public firm"},
+        {"private": "1", "public": "2"},
+        {"work": "Working", "rest": "Resting"},
+        {"rest": "Rest", "drawn": "Drawn"},
+        {"drawn": "2", "merged": "3"},
+    ],
+)
+def test_levels_with_labels_are_not_taken_for_a_private_choice(levels):
+    (column,) = schema_of({"type": "category", "levels": levels}).columns
+    assert {level.text: level.label for level in column.levels} == levels
+    assert column.choice is None
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        (["a", "b", "c", "d"], "every group needs a name"),
+        ({"codes": "a", "b": None, "c": None}, r"in brackets, such as \[a, b, c\]"),
+        ({"codes": "codes.csv"}, "write `codes: codes.csv`"),
+    ],
+)
+def test_a_mistake_in_the_groups_says_what_to_write(groups, words):
+    with pytest.raises(BadInput, match=words):
+        schema_of(DRAWN | {"groups": groups})
+
+
+def test_keys_of_a_private_choice_beside_levels_are_told_where_they_belong(tmp_path):
+    with pytest.raises(BadInput, match="write it inside `levels`"):
+        schema_of(DRAWN | {"levels": {"private": 3}, "rest": "drawn"})
+    with pytest.raises(BadInput, match=r"write `levels: \{private: 20\}`"):
+        schema_of({"type": "category", "levels": ["a", "b", "c"], "private": 2})
+    with pytest.raises(BadInput, match=r"add `codes: FILE\.csv`, or write `groups`"):
+        schema_of({"type": "category", "levels": {"private": 2}, "group": {"codes": ["a", "b"]}})
+    (tmp_path / "c.csv").write_text("code,label\n1,A\n2,B\n3,C\n")
+    listed = "  c: {type: category, codes: c.csv, "
+    for keys, words in [
+        ("levels: {private: 1, rest: drawn}, groups: {codes: [1, 2]}}", "remove `groups`"),
+        ("levels: {privat: 1}}", "Did you mean 'private'"),
+        ("levels: {1: A}}", "give levels or codes, not both"),
+    ]:
+        text = f"version: 1\ntitle: t\ncolumns:\n{listed}{keys}\n"
+        (tmp_path / "s.yaml").write_text(text)
+        with pytest.raises(BadInput, match=words):
+            load_schema(tmp_path / "s.yaml")
 
 
 def test_groups_of_one_level_each_leave_nothing_to_keep():

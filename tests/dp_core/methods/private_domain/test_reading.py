@@ -79,7 +79,7 @@ LEVELS = {"type": "category", "groups": {"a": ["x", "y"]}}
         ({"type": "integer", "max": 9, "bins": {"private": 5}}, "'min' is missing"),
         ({"type": "date", "min": "2000-01-01", "bins": {"private": 5}}, "'max' is missing"),
         ({"type": "number", "min": 1, "max": 1, "bins": {"private": 5}}, "equals min"),
-        ({"type": "category", "levels": {"private": 20}}, "need `groups`"),
+        ({"type": "category", "levels": {"private": 20}}, "the key 'groups' is missing"),
         (LEVELS | {"levels": {"private": 0}}, "at least 1"),
         (LEVELS | {"levels": {"private": 2}}, "nothing to choose"),
         (LEVELS | {"levels": ["x"]}, "groups"),
@@ -87,7 +87,7 @@ LEVELS = {"type": "category", "groups": {"a": ["x", "y"]}}
         (LEVELS | {"levels": {"private": 1}, "groups": {"a": ["x"], "b": ["x"]}}, "two groups"),
         (LEVELS | {"levels": {"private": 1}, "groups": {"a": ["x", "other a"]}}, "other a"),
         (LEVELS | {"levels": {"private": 1}, "groups": {"a": []}}, "without levels"),
-        (LEVELS | {"levels": {"private": 1}, "groups": ["x", "y"]}, "one key with its value"),
+        (LEVELS | {"levels": {"private": 1}, "groups": ["x", "y"]}, "every group needs a name"),
     ],
 )
 def test_a_mistake_gets_one_sentence(column, words):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dp_core.methods import registry
-from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.spec.forecast.many_levels import many_levels
 
 CODES = [f"k{at}" for at in range(2000)]
@@ -36,6 +36,25 @@ def test_merged_levels_numbers_and_few_levels_are_not_named():
     assert not named(schema_of(100, merged))
     assert not named(schema_of(100, {"type": "category", "levels": CODES[:999]}))
     assert not named(schema_of(100, {"type": "integer", "min": 0, "max": 4999, "bins": 5000}))
+
+
+def test_the_advice_is_a_schema_that_is_accepted(tmp_path):
+    """Levels that the schema lists need groups; a code list has its own."""
+    (listed,) = named(schema_of(5000))
+    assert "`levels: {private: 200, rest: drawn}`" in listed.in_words
+    assert "`groups: {codes: [...]}`" in listed.in_words
+    levels = {"private": 200, "rest": "drawn"}
+    followed = {"type": "category", "levels": levels, "groups": {"codes": CODES}}
+    assert not named(schema_of(5000, followed))
+
+    text = "version: 1\ntitle: t\nrows_about: 5000\ncolumns:\n  code: {type: category, codes: c.csv"
+    (tmp_path / "c.csv").write_text("code,label\n" + "".join(f"{code},{code}\n" for code in CODES))
+    (tmp_path / "s.yaml").write_text(text + "}\n")
+    (in_file,) = named(load_schema(tmp_path / "s.yaml"))
+    assert "`levels: {private: 200, rest: drawn}`" in in_file.in_words
+    assert "groups" not in in_file.in_words
+    (tmp_path / "s.yaml").write_text(text + ", levels: {private: 200, rest: drawn}}\n")
+    assert not named(load_schema(tmp_path / "s.yaml"))
 
 
 def test_it_says_with_which_columns_it_is_never_measured():
