@@ -73,6 +73,32 @@ def test_it_is_exact_for_any_number_of_rows(rows):
     assert found == [min(number, 2**62) for number in exact]
 
 
+LOW, HIGH = -(2**63), 2**63 - 1
+
+
+@pytest.mark.parametrize("corner", [LOW, LOW + 1, -(2**62), 2**62, HIGH])
+@pytest.mark.parametrize("others", [0, LOW, HIGH])
+def test_it_is_exact_for_answers_of_any_size(corner, others):
+    table = np.array([[3, 0, 1], [0, 2, 0]])
+    both = [[corner, others], [0, others], [others, 1]]
+    statistic = distance(([corner, others], [others, 0, 0], both), 16)
+    counted = (table.sum(axis=1), table.sum(axis=0), table.T)
+    exact = [
+        sum(
+            abs(16 * int(count) - int(answer))
+            for count, answer in zip(counts.flat, answers.flat, strict=True)
+        )
+        for counts, answers in zip(counted, statistic.answers, strict=True)
+    ]
+    found = values(statistic, table, COLUMNS).tolist()
+    assert found == [min(number, 2**62) for number in exact]
+    # With offsets near the sum, no entry is cut: a row still moves it by the grid.
+    moved = distance(statistic.answers, 16, offsets=exact)
+    assert values(moved, table, COLUMNS).tolist() == [0, 0, 0]
+    for relation in RELATIONS:
+        assert furthest(moved, [table], COLUMNS, relation) <= moved.largest_change(relation)
+
+
 def test_sensitivities_follow_from_what_a_receipt_says():
     for weights in ((1, 1, 1), (0, 0, 0), (3, 0, 2)):
         says_what_it_needs(distance(NOTHING, 64, weights))
