@@ -1,12 +1,14 @@
 """Sets do not depend on where their pieces are drawn, nor on workers that are lost meanwhile."""
 
 import os
+import pickletools
 import signal
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from distributed import WorkerPlugin
+from distributed.protocol import pickle as wire
 
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import StageFailed
@@ -16,6 +18,7 @@ from dp_core.spec.procedure import LANES, SetDrawing, carry_out, piece_sizes
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
+from tasks.drawing import cluster_lanes
 from tasks.drawing.cluster_lanes import _begin, _draw
 from tasks.drawing.drawn_pieces import ahead, drawn_pieces
 from tasks.support.dask_cluster import dask_client
@@ -117,6 +120,72 @@ def test_a_set_of_one_piece_is_drawn_by_the_process_that_makes_the_release(made)
     plan, models = made
     (piece, table), _ = drawn(plan, models, Untouched())
     assert piece.rows == table.num_rows == ROWS
+
+
+class Recorder:
+    """A client that keeps each task as it would be sent, and does it at once."""
+
+    def __init__(self):
+        self.sent = []
+
+    def submit(self, work, *arguments, **options):
+        assert set(options) == {"key", "pure"}
+        assert options["key"].removeprefix("draw-").isalnum()  # keys are shown to everybody
+        self.sent += [work, *arguments]
+        return work(*arguments)
+
+
+def modules_in(value):
+    """Return the modules of the classes and functions that a pickled value names."""
+    strings, found = [], set()
+    for code, argument, _ in pickletools.genops(wire.dumps(value)):
+        if code.name == "GLOBAL":
+            found.add(argument.split()[0])
+        elif code.name == "STACK_GLOBAL":
+            # Names may also be fetched from the memo, so all strings count as modules.
+            found.update(strings)
+        if isinstance(argument, str):
+            strings.append(argument)
+    return {each for each in found if each.startswith(("dp_core.", "tasks.", "flows."))}
+
+
+CONFIDENTIAL = (
+    "dp_core.confidential",
+    "dp_core.tables.marginal",
+    "dp_core.wall.curator",
+    "dp_core.wall.ledger",
+    "tasks.counting",
+    "tasks.run",
+)
+
+
+@pytest.mark.usefixtures("in_pieces")
+def test_nothing_that_holds_the_file_is_sent_to_a_worker(made, monkeypatch):
+    plan, models = made
+    client = Recorder()
+    monkeypatch.setattr(cluster_lanes, "require_same_program", lambda _: None)
+    monkeypatch.setattr(cluster_lanes, "outcome", lambda start, _: start())
+    assert same(drawn(plan, models, client), drawn(plan, models))
+    sent = set().union(*map(modules_in, client.sent))
+    assert {"dp_core.spec.plan", "tasks.drawing.cluster_lanes"} <= sent
+    assert not [each for each in sent if each.startswith(CONFIDENTIAL)]
+    counter = MemoryCounter(Dataset(DOMAIN, np.zeros((3, 1), np.uint16)))
+    assert "dp_core.confidential.memory_counter" in modules_in(counter)  # it would be found
+
+
+@pytest.mark.usefixtures("in_pieces")
+def test_no_piece_is_drawn_before_the_workers_are_checked(made, monkeypatch):
+    plan, models = made
+    client = Recorder()
+
+    def refuse(asked):
+        assert asked is client
+        raise StageFailed("another program")
+
+    monkeypatch.setattr(cluster_lanes, "require_same_program", refuse)
+    with pytest.raises(StageFailed, match="another program"):
+        drawn(plan, models, client)
+    assert not client.sent
 
 
 def test_a_task_of_another_program_draws_nothing(made):
