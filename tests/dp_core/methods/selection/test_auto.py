@@ -330,5 +330,7 @@ def test_no_pair_is_expected_to_depend_more_than_its_levels_let_it(monkeypatch):
     hidden = np.random.default_rng(1).permutation(np.arange(6_000) % 2)
     selection, _ = selected(BINARY, np.stack([hidden] * 8), "2")
     # Two columns that are the same are n from independence; by noise some seem to be further.
+    # The largest expectation is 5,819 with a standard deviation of 13 over the noise of a release
+    # (and 6,166 without this limit), so the test fails falsely with a probability below 1e-30.
     assert 50 < selection.note["noise_stddev"] < 600
-    assert max(seen.values()) == pytest.approx(6_000, rel=0.03)
+    assert 5_600 < max(seen.values()) <= 6_000
