@@ -156,7 +156,23 @@ def _hear(said: int, child: int, longest: float) -> bytes:
             content += piece
 
 
+_SURELY = (
+    "flows.release",
+    "flows.cli.actions.publication_decisions",
+    "dp_core.bundle.verification.verify",
+    "alembic.command",
+    "dask.threaded",
+    "numba",
+    "pandas",
+    "scipy.optimize",
+    "sqlalchemy.dialects.sqlite",
+)
+"""Large modules that every job imports: the child that tells finds them here."""
+
+
 def _import_what_a_job_imports() -> None:
+    for name in _SURELY:
+        importlib.import_module(name)
     with tempfile.TemporaryDirectory() as folder:
         # What any other meets, this one meets as well.
         place = Place(Path(folder) / "release", kind="published").prepare()

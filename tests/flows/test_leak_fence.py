@@ -66,9 +66,11 @@ ROW = dict(zip((*COLUMNS, "person"), [TEXT, *LEGAL, PERSON], strict=True))
 # stage, outside all stages, and stopped by a person.
 KINDS = ("validate", "expectations", "count", "basics", "publish", "outside", "interrupted")
 FAILING = tuple(sabotage.PLACES) if at_full_size() else KINDS
-BEFORE = ("identify", "validate", "expectations", "coding", "discretize", "count")
-OPENED = BEFORE if at_full_size() else ("count",)
-"""Jobs that stop before their first charge, and go on: an account may have few open attempts."""
+OPENED = ("identify", "validate", "expectations", "coding", "discretize", "count")
+"""Jobs that stop before their first charge. An account may have few such open attempts, so one that
+is not resumed has a file and an account of its own."""
+RESUMED = (*OPENED, "basics") if at_full_size() else ()
+"""Jobs that go on after their failure."""
 DRAWS = ("measure", "reconstruct", "synthesize", "check", "publish", "interrupted", "verbose")
 """Jobs that come as far as to a noisy number of rows."""
 CODES = {"interrupted": 130}
@@ -88,6 +90,9 @@ def write_data(project: Project) -> None:
     header = ",".join((*COLUMNS, "person"))
     lines = [",".join(row) for row in rows]
     (project.folder / "town.csv").write_text("\n".join([header, *lines, ""]))
+    for number, name in enumerate(OPENED, start=1):
+        others = [*lines[:number], lines[0], *lines[number + 1 :]]
+        (project.folder / f"of-{name}.csv").write_text("\n".join([header, *others, ""]))
     wrong = ",".join([TEXT, "34", "1", LEVEL, INCOME, MOVED, PERSON])
     lines[: WRONG_ROWS - 1] = [wrong] * (WRONG_ROWS - 1)
     lines[-1] = wrong
@@ -165,7 +170,7 @@ def place(tmp_path_factory, with_prefects_tables):
         patch.setenv("DP_RELEASE_HOME", str(place / "home"))
         patch.delenv("DP_RELEASE_LEDGER", raising=False)
         project = make_project(place / "work", place / "home")
-        for name in ("fence", "refused"):
+        for name in ("fence", "refused", *(f"of-{name}" for name in OPENED)):
             project.open_account(name, terms=Terms("basic", Fraction(40), Fraction("1e-3")))
     with_prefects_tables(place / "home" / "prefect")
     write_data(project)
@@ -174,6 +179,8 @@ def place(tmp_path_factory, with_prefects_tables):
     for name in (*REFUSED, "stopped", *FAILING, "verbose"):
         data = {"violation": "wrong.csv", "named": "named.csv", "ruled": "ruled.csv"}
         account = "refused" if name in (*REFUSED, "stopped") else "fence"
+        if name in {*OPENED} - {*RESUMED}:
+            account, data[name] = f"of-{name}", f"of-{name}.csv"
         schema = "broken.schema.yaml" if name in ("named", "ruled") else "town.schema.yaml"
         gate = GATE if name == "verbose" else ""
         spec = project.write_spec(
@@ -187,11 +194,9 @@ def place(tmp_path_factory, with_prefects_tables):
         words = ["run", str(spec), "--out", str(place / "bundles" / name), *WORDS]
         jobs.append({"words": words, "fails": name if name in FAILING else None})
         names.append(name)
-        if name in OPENED:
+        if name in RESUMED:
             jobs.append({"words": ["resume", f"town-{name}", *WORDS], "fails": None})
             names.append(f"resumed-{name}")
-    # The one that was stopped between the charge and the draw goes on.
-    jobs.append({"words": ["resume", "town-basics", *WORDS], "fails": None})
     # The one that is held is looked at and published.
     jobs += [{"words": [do, "town-verbose", *BY], "fails": None} for do in ("look", "publish")]
     (place / "bundles").mkdir()
@@ -210,7 +215,7 @@ def place(tmp_path_factory, with_prefects_tables):
             timeout=600,
         )
     assert process.returncode == 0, (place / "err.txt").read_text()[-3000:]
-    names += ["town-basics", "look", "publish-held"]
+    names += ["look", "publish-held"]
     return place, dict(zip(names, json.loads(ended.read_text()), strict=True))
 
 
@@ -231,10 +236,10 @@ def test_every_failure_was_where_it_was_meant_to_be(place):
         assert ended.pop(name) == {"code": 2, "fired": False}
     assert ended.pop("stopped") == {"code": 3, "fired": False}
     assert ended.pop("verbose") == {"code": 6, "fired": False}
-    for name in ("town-basics", "look", "publish-held", *(f"resumed-{name}" for name in OPENED)):
+    for name in ("look", "publish-held", *(f"resumed-{name}" for name in RESUMED)):
         assert ended.pop(name) == {"code": 0, "fired": False}
     assert ended == {name: {"code": CODES.get(name, 4), "fired": True} for name in FAILING}
-    for name in ("verbose", "basics"):
+    for name in ("verbose", *RESUMED):
         assert verify(place / "bundles" / name).passed
     with database(place / "home/prefect/prefect.db") as connection:
         tasks = connection.execute("SELECT DISTINCT name FROM task_run").fetchall()
