@@ -208,7 +208,7 @@ def run_chaos(
     say: Any = lambda _text: None,
 ) -> tuple[Chaos, list[str]]:
     """Make a row of releases under kills; return what was done and what is wrong."""
-    site = Site(folder, postgres, dask=dask, prefect_on_postgres=True)
+    site = Site(folder, postgres, dask=dask)
     chaos = Chaos(site, postgres, every, random.Random(seed))
     try:
         site.installation.up()

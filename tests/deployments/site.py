@@ -103,14 +103,7 @@ class Site:
         installation: The processes.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        postgres: PostgresServer,
-        *,
-        dask: bool,
-        prefect_on_postgres: bool = True,
-    ) -> None:
+    def __init__(self, folder: Path, postgres: PostgresServer, *, dask: bool) -> None:
         self.folder = folder
         self.ledger_url = postgres.create_database()
         kept = {
@@ -125,9 +118,8 @@ class Site:
             "DP_RELEASE_LEDGER": self.ledger_url,
             "PYTHONPATH": os.pathsep.join([str(LIGHT), str(ROOT)]),
         }
-        if prefect_on_postgres:
-            prefect = postgres.create_database().replace("+psycopg", "+asyncpg")
-            self.settings["PREFECT_API_DATABASE_CONNECTION_URL"] = prefect
+        prefect = postgres.create_database().replace("+psycopg", "+asyncpg")
+        self.settings["PREFECT_API_DATABASE_CONNECTION_URL"] = prefect
         before = dict(os.environ)
         os.environ.clear()
         os.environ.update(kept)

@@ -23,6 +23,7 @@ from flows.monitoring.automations import apply, read_automations
 from flows.monitoring.home_state import read_health
 from flows.monitoring.metrics import families
 from flows.monitoring.outcome import OutcomeName
+from tests.full import at_full_size
 
 DEPLOYMENTS = Path(__file__).parents[2] / "deployments"
 AUTOMATIONS = DEPLOYMENTS / "automations.yaml"
@@ -230,8 +231,10 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
 
     # Its own words may hold anything that JSON and templates give a meaning.
     sentence = 'The disk is full: "a" {{ b }}\\ could not be written.'
-    tell_release("held", "city", "city")
-    tell_release("held", "village", "village")
+    # Of two that are held, one is published, and nothing is heard of the other for so long.
+    held = ("city", "village") if at_full_size() else ()
+    for name in held:
+        tell_release("held", name, name)
     tell_ledger("verification-failed", "Entry 2.")
     # The server may look at two events at once: what follows another waits until that is known.
     wait_for(lambda: heard)
@@ -240,8 +243,9 @@ def test_an_event_reaches_whoever_listens_once_and_so_does_its_absence(
     expected = {
         ("dp-release failed", "dp-release.release.town"),
         ("dp-release ledger does not verify", "dp-release.ledger"),
-        ("dp-release held too long", "dp-release.release.city"),
     }
+    if held:
+        expected.add(("dp-release held too long", "dp-release.release.city"))
 
     def told():
         return [(one["alert"], one["about"]) for one in heard]

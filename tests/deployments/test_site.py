@@ -1,7 +1,7 @@
 """The shipped deployments on the shipped processes: a schedule fires, a failure is mended.
 
-One server and worker for all of them, under TLS, with a ledger on PostgreSQL. With `--full`
-Prefect's database is there too, which takes seconds to make, and there is a Dask cluster.
+One server and worker for all of them, under TLS, with the ledger and Prefect's database on
+PostgreSQL, and a Dask cluster. What the sweep decides is in `tests/flows/releases/test_sweep.py`.
 """
 
 from __future__ import annotations
@@ -9,30 +9,22 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from dp_core.bundle.verification.verify import verify
 from tests.deployments.site import Site, running, seconds_ahead
-from tests.full import at_full_size
 from tests.postgres import PostgresServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 
 @pytest.fixture(scope="module")
 def site(
-    tmp_path_factory: pytest.TempPathFactory,
-    postgres_cluster: PostgresServer,
-    with_prefects_tables: Callable[..., Path],
+    tmp_path_factory: pytest.TempPathFactory, postgres_cluster: PostgresServer
 ) -> Iterator[Site]:
-    full = at_full_size()
-    folder = tmp_path_factory.mktemp("site")
-    made = Site(folder, postgres_cluster, dask=full, prefect_on_postgres=full)
-    if not full:
-        with_prefects_tables(made.installation.folder / "prefect")
+    made = Site(tmp_path_factory.mktemp("site"), postgres_cluster, dask=True)
     with running(made):
         assert made.deploy().count("successfully created") == 4
         yield made
@@ -44,7 +36,6 @@ def charged(site: Site, release: str) -> Counter:
     return Counter(charge.batch for charge in ledger.charges(ledger.reservation(release)))
 
 
-@pytest.mark.full
 def test_a_scheduled_run_whose_stage_fails_is_retried_from_the_pages_and_verifies(site):
     hidden = site.data.rename(site.data.with_suffix(".away"))
     moment = seconds_ahead(15)  # a moment that is over when the server looks at it never comes

@@ -296,6 +296,7 @@ def runs_of(state):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_flow_runs_in_the_test_harness(town, monkeypatch):
     from prefect.runtime import deployment
 
@@ -398,6 +399,7 @@ def test_no_run_of_a_dead_attempt_stays_running(town):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_that_is_paused_in_the_pages_stops_before_its_next_task_and_goes_on(
     town, monkeypatch
 ):

@@ -223,6 +223,7 @@ KEPT = (
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_it_keeps_and_answers_what_the_whole_server_does(tmp_path, with_prefects_tables):
     kept, said = {}, {}
     for kind in ("whole", "forked"):

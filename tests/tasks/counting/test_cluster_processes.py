@@ -19,6 +19,7 @@ from dp_core.errors import StageFailed
 from dp_core.tables.domain import Domain
 from tasks.counting.dask_counter import DaskCounter
 from tasks.support import dask_cluster as cluster_module
+from tests.full import full
 from tests.processes import SECONDS, processes
 from tests.workers import Trap, a_task_for_each_chunk, meanwhile
 
@@ -158,7 +159,10 @@ def assert_exact(found, store):
         pytest.param(another_version, "has dp-release 9.9, and this process has", id="version"),
         *(
             pytest.param(
-                partial(other_sources, other=package), "has source files of dp-release", id=package
+                partial(other_sources, other=package),
+                "has source files of dp-release",
+                id=package,
+                marks=[full] if package == "tasks" else [],
             )
             for package in TWICE
         ),
@@ -242,6 +246,7 @@ def test_a_worker_of_another_version_that_joins_in_mid_count_counts_nothing(
     assert f"The Dask worker tls://{cluster.hosts.address(3)}:" in refused.value.message
 
 
+@full
 def test_a_worker_without_dp_release_that_joins_in_mid_count_is_lost_and_changes_no_count(
     store, running, other, tmp_path, trap
 ):
@@ -276,7 +281,7 @@ def test_one_lost_and_one_slow_worker_change_no_count(store, running, other, tra
         os.kill(slow, signal.SIGSTOP)
         cluster.end(lost)
         (folder / "go").touch()
-        time.sleep(1)
+        time.sleep(0.2)
         os.kill(slow, signal.SIGCONT)
 
     with meanwhile(disturb):
@@ -303,6 +308,7 @@ def test_the_scheduler_s_pages_show_that_it_is_there_and_nothing_else(running):
         assert answer(page) == 404, page
 
 
+@full
 @pytest.mark.runbook("dask-lost")
 def test_a_scheduler_that_is_killed_in_mid_count_ends_it_with_one_sentence(
     store, tmp_path, says, monkeypatch

@@ -190,8 +190,14 @@ def test_a_part_that_kills_every_worker_ends_the_count_with_one_sentence(store, 
 
 
 @pytest.mark.runbook("dask-lost")
-def test_a_lost_scheduler_ends_the_count_with_one_sentence(store, trapped, says):
-    with trapped(1, at=1) as killer:
+def test_a_lost_scheduler_ends_the_count_with_one_sentence(store, trapped, says, monkeypatch):
+    import dask
+
+    monkeypatch.setattr(cluster_module, "LOOK", 0.05)
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1 s"}),
+        trapped(1, at=1) as killer,
+    ):
 
         def end():
             killer.held(1)
