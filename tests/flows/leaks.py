@@ -18,7 +18,7 @@ import tempfile
 import urllib.parse
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,8 @@ DEPTH = 4
 MOST = 1 << 26
 """Bytes that one compressed piece may unpack to."""
 
+_SMALL, _BETWEEN = 4096, b"\n\xff\xfe\xff\n"
+"""Contents of fewer bytes are searched together, with bytes between them that no form holds."""
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{16,}={0,2}")
 _ZLIB = re.compile(rb"\x78[\x01\x5e\x9c\xda]|\x1f\x8b\x08")
 _ALONE = r"(?<![\w.,]){}(?![\w]|[.,]\d)"
@@ -114,7 +116,7 @@ def search(
         left = set() if not numbers or skip(name, "") else set(numbers)
         if not sought and not left:
             continue
-        contents = [name.as_posix().encode(), *layers(path)]
+        contents = [name.as_posix().encode(), *_few(layers(path))]
         texts = [_PROCESS.sub(b"", content) for content in contents[1:]] if left else []
         found.update(
             f"{name.as_posix()}: {canary} ({form})"
@@ -127,6 +129,14 @@ def search(
             if any(holds_count(text, number) for text in texts):
                 counted[number].append(name.as_posix())
     return Found(sorted(found), counted)
+
+
+def _few(contents: Iterable[bytes]) -> list[bytes]:
+    """Return the same contents, all small ones in one: of the cells of a table there are many."""
+    small, large = [], []
+    for content in contents:
+        (small if len(content) < _SMALL else large).append(content)
+    return [_BETWEEN.join(small), *large]
 
 
 def in_text(text: str, canaries: Sequence[str]) -> list[str]:

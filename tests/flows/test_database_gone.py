@@ -81,7 +81,7 @@ EVERY_POINT = (
     ("settle", "written"),
     ("settle", "unheard"),
 )
-POINTS = EVERY_POINT if at_full_size() else EVERY_POINT[2::2]
+POINTS = EVERY_POINT if at_full_size() else EVERY_POINT[2::4]
 AGAIN = ("charge", "unheard")
 """After which the result is drawn anew: it had not got its name, so nobody had seen it."""
 

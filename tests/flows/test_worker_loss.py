@@ -120,6 +120,7 @@ def undisturbed(project, steps):
     }
 
 
+@pytest.mark.full
 @pytest.mark.runbook("dask-no-worker")
 @pytest.mark.usefixtures("chunks", "forgetful")
 def test_a_release_whose_workers_are_all_lost_is_resumed_and_pays_no_second_time(

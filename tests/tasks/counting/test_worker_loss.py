@@ -151,6 +151,7 @@ def test_a_cluster_that_loses_all_workers_ends_the_count_with_one_sentence(
     assert drawn == {}
 
 
+@pytest.mark.full
 def test_a_cluster_that_is_without_workers_for_a_moment_goes_on(store, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster_module, "LOOK", 0.05)
     with (
@@ -167,6 +168,7 @@ def test_a_cluster_that_is_without_workers_for_a_moment_goes_on(store, tmp_path,
     assert counts[()].counts == store.rows
 
 
+@pytest.mark.full
 @pytest.mark.runbook("dask-workers-died")
 def test_a_part_that_kills_every_worker_ends_the_count_with_one_sentence(store, trapped, says):
     import dask

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 import warnings
 
+import dask
 import numpy as np
 import psutil
 import pytest
@@ -217,7 +218,9 @@ def test_a_running_scheduler_wins_over_the_spec(monkeypatch):
 def test_workers_come_for_a_count_and_leave_after_it(store, monkeypatch):
     a_task_for_each_chunk(monkeypatch)
     cluster = asked(LOCAL, n_workers=0, threads_per_worker=1, adapt=(0, 2))
-    with dask_client(None, cluster) as client:
+    # How often Dask looks whether workers are idle; it lets them go at the third time.
+    often = dask.config.set({"distributed.adaptive.interval": "200 ms"})
+    with often, dask_client(None, cluster) as client:
         assert client.nthreads() == {}
         assert workers(client) == 2
         assert_exact(store, client)
