@@ -171,9 +171,9 @@ def runs_with_full_only(item: pytest.Item) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is for `--full` only, unless it is given; begin with the heavy files."""
     if not at_full_size():
-        left_out = [item for item in items if runs_with_full_only(item)]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not runs_with_full_only(item)]
+        left_out = {item for item in items if runs_with_full_only(item)}
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     place = {ROOT / name: number for number, name in enumerate(HEAVY)}
     if gone := [str(path) for path in place if not path.is_file()]:
         raise pytest.UsageError(f"HEAVY in tests/conftest.py names a file that is gone: {gone}")
