@@ -85,9 +85,6 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # What is made while tests are collected stays: to search it for garbage took a quarter of the time.
 gc.disable()
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
-settings.load_profile("ci")
-
 
 HEAVY = (
     "tests/crashes/test_kill_matrix.py",
@@ -142,8 +139,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let test modules know at which size they run."""
+    """Let test modules and Hypothesis know at which size they run."""
     ask_for_all(config.getoption("--full"))
+    number = 50 if at_full_size() else 20
+    settings.register_profile("ci", derandomize=True, deadline=None, max_examples=number)
+    settings.load_profile("ci")
 
 
 @pytest.hookimpl(optionalhook=True)

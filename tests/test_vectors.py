@@ -23,6 +23,7 @@ from dp_core.wall.accounting.events import event_from_json
 from dp_core.wall.accounting.guarantee import shown
 from dp_core.wall.ledger.receipts import Receipt, first_bad_link
 from tests.dp_core.bundle import recomputed
+from tests.full import full
 from tests.vectors import make
 
 FOLDER = Path(make.__file__).parent
@@ -276,7 +277,13 @@ def test_choices_and_tables_composed_exactly_are_below_what_is_implied(case):
         assert found >= float(stated) * (0.8 if reserved == 1 else 0.6)
 
 
-@pytest.mark.parametrize("case", [case for case in cases("curves.json") if "total" in case])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[full] if number % 3 else [])
+        for number, case in enumerate(case for case in cases("curves.json") if "total" in case)
+    ],
+)
 def test_dp_accounting_converts_a_total_alike(case):
     delta, total = float(Fraction(case["delta"])), float(Fraction(case["total"]))
     orders = 1 + np.geomspace(1e-2, 1e5, 20_000)
