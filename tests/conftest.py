@@ -29,6 +29,7 @@ from dp_core.tables.marginal import Marginal
 from tests.databases import survey_database
 from tests.full import ask_for_all, at_full_size
 from tests.kept_connections import connections_are_kept, new_connections
+from tests.kept_edges import edges_are_kept
 from tests.kept_forecasts import forecasts_are_kept
 from tests.migrations import migrations_of_fresh_ledgers
 from tests.postgres import ledger_url, postgres_cluster, postgres_server, postgres_url
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "connections_are_kept",
+    "edges_are_kept",
     "forecasts_are_kept",
     "ledger_url",
     "migrations_of_fresh_ledgers",
@@ -85,9 +87,6 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # What is made while tests are collected stays: to search it for garbage took a quarter of the time.
 gc.disable()
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
-settings.load_profile("ci")
-
 
 HEAVY = (
     "tests/crashes/test_kill_matrix.py",
@@ -142,8 +141,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let test modules know at which size they run."""
+    """Let test modules and Hypothesis know at which size they run."""
     ask_for_all(config.getoption("--full"))
+    number = 50 if at_full_size() else 20
+    settings.register_profile("ci", derandomize=True, deadline=None, max_examples=number)
+    settings.load_profile("ci")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -171,9 +173,9 @@ def runs_with_full_only(item: pytest.Item) -> bool:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is for `--full` only, unless it is given; begin with the heavy files."""
     if not at_full_size():
-        left_out = [item for item in items if runs_with_full_only(item)]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not runs_with_full_only(item)]
+        left_out = {item for item in items if runs_with_full_only(item)}
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     place = {ROOT / name: number for number, name in enumerate(HEAVY)}
     if gone := [str(path) for path in place if not path.is_file()]:
         raise pytest.UsageError(f"HEAVY in tests/conftest.py names a file that is gone: {gone}")

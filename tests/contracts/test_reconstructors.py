@@ -12,6 +12,7 @@ from dp_core.methods import registry
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement
+from tests.full import examples
 
 METHODS = [
     name
@@ -136,7 +137,7 @@ def drawn_rules(draw):
     return Rule(tuple(columns), tuple(codes), "drawn")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(drawn_rules(), min_size=1, max_size=4), st.sampled_from([(), ("a", "b")]))
 @pytest.mark.parametrize("name", METHODS)
 def test_whatever_the_rules_they_hold_in_every_record(name, rules, pair):

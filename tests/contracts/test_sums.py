@@ -22,6 +22,7 @@ from dp_core.wall.statistics.regressions.features import Features, Levels, Numbe
 from dp_core.wall.statistics.regressions.gradients import COEFFICIENT, ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 from dp_core.wall.statistics.regressions.shortened import UNIT, Scores, SecondMoments
+from tests.full import examples
 
 # Codes of each column. x and y are numbers, of one position less than codes: the last is missing.
 CODES = {"g": 2, "h": 3, "x": 6, "y": 5, "z": 4}
@@ -318,7 +319,7 @@ def test_no_two_neighbouring_files_are_farther_apart_than_its_bounds(name, sum, 
     assert type(l1) is type(l2_squared) is int
     assert 1 <= l1 <= l2_squared <= l1**2
     far = far_squared = 0
-    for _ in range(60 if name in APPROXIMATE else 300):
+    for _ in range(examples(60 if name in APPROXIMATE else 300)):
         shared = records(sum, int(rng.choice([0, 0, 1, 2, 5, 30])), rng)
         one, other = records(sum, 2, rng)
         files = [np.vstack([shared, one])]

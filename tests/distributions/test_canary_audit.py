@@ -39,6 +39,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.statistical]
 
 REPEATED = ("auto", "aim", "sba", "auto, its whole epsilon")
 NAMES = some(CASES, lambda name: name in REPEATED)
+FAULTY = some(CASES, lambda name: name in ("auto", "sba"))
 REPETITIONS = 30
 """So many of so many show a probability above .9, at a confidence of 95 %."""
 
@@ -62,14 +63,14 @@ def test_a_release_keeps_what_it_claims(name):
     assert scores_power(case, found.events, FALSE_ALARM, factor=0.9) > 0.99
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FAULTY)
 def test_a_scale_10_percent_too_small_is_found(name, monkeypatch):
     found = planted(CASES[name], monkeypatch, factor=0.9)
     assert found.p_value <= FALSE_ALARM
     assert found.fit <= FALSE_ALARM
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FAULTY)
 def test_a_record_that_is_counted_twice_is_found(name, monkeypatch):
     case = CASES[name]
     found = planted(case, monkeypatch, times=2)

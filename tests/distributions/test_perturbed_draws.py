@@ -25,6 +25,7 @@ from dp_core.wall.accounting.events import PerturbedDrawsEvent, event_from_json
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import Grant, MemorySession, Step, differing_draws, drawn_asks
 from dp_core.wall.noise import perturbed_draws
+from tests.full import RELATIONS_OF_AUDITS
 from tests.statistical import FALSE_ALARM
 
 pytestmark = pytest.mark.statistical
@@ -99,7 +100,7 @@ def neighbours_of(relation):
                     yield more, moved
 
 
-@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("relation", RELATIONS_OF_AUDITS)
 @pytest.mark.parametrize(("records", "sweeps"), [(1, 1), (2, 1), (1, 2), (1, 3)])
 def test_whatever_is_drawn_is_as_likely_on_neighbours_as_was_charged(
     monkeypatch, relation, records, sweeps

@@ -8,6 +8,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from tests.dp_core.bundle.forgery import failed, reseal, statement_of
+from tests.full import examples
 
 
 def test_one_flipped_byte_in_any_file_fails_and_names_it(broken):
@@ -16,7 +17,7 @@ def test_one_flipped_byte_in_any_file_fails_and_names_it(broken):
     assert len(files) == 8
     for path in files:
         content = path.read_bytes()
-        places = {0, len(content) - 1, *rng.integers(0, len(content), 12).tolist()}
+        places = {0, len(content) - 1, *rng.integers(0, len(content), examples(12)).tolist()}
         for place in places:
             changed = bytearray(content)
             changed[place] ^= 1 << int(rng.integers(8))

@@ -14,6 +14,7 @@ from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.problems import Problem, refused
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from tests.full import at_full_size
 
 
 def fractions(*values):
@@ -326,7 +327,7 @@ def test_encoding_undoes_decoding(seed, rows):
 
 
 @given(texts=st.lists(st.integers(0, 80).map(str) | st.just("?") | st.text(max_size=3), min_size=1))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=25 if at_full_size() else 10)
 def test_codes_do_not_depend_on_the_other_values_of_the_batch(texts):
     column = integer(missing="level", missing_values=("?",))
     assert codes(column, texts) == [codes(column, [text])[0] for text in texts]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dp_core.inference.combine import combine
+from tests.full import some
 
 REPEATS, SETS = 2000, 5
 BAND = 5 * (0.95 * 0.05 / REPEATS) ** 0.5
@@ -36,7 +37,7 @@ def shared(rng, file, noise):
     return file + noise * rng.normal() + 0.3 * rng.normal(size=SETS)
 
 
-@pytest.mark.parametrize("noise", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("noise", some([0.3, 1.0, 3.0], lambda noise: noise == 1))
 @pytest.mark.parametrize(("rule", "draw"), [("split", split), ("noise-aware", noise_aware)])
 def test_a_rule_covers_what_it_says_for_its_own_sets(rule, draw, noise):
     assert coverage(rule, draw, noise) == pytest.approx(0.95, abs=BAND + 0.01)

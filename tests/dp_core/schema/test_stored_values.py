@@ -16,6 +16,7 @@ from dp_core.errors import BadInput
 from dp_core.schema.decoding import stored_codes
 from dp_core.schema.grid import MOST_POSITIONS, stored_variable, with_values
 from dp_core.spec.chosen_domain import recoding
+from tests.full import at_full_size
 from tests.schema_texts import read
 
 HEAD = 'version: 1\ntitle: t\nmissing_values: ["", "?"]\ncolumns:\n'
@@ -89,7 +90,7 @@ def test_stored_codes_become_the_codes_of_the_schema_exactly(kind):
     scale=st.sampled_from([1, 2, 3, 10, 100, 1000]),
     seed=st.integers(0, 100),
 )
-@settings(max_examples=50)
+@settings(max_examples=50 if at_full_size() else 20)
 def test_any_edges_are_met_exactly(low, widths, scale, seed):
     edges = [Fraction(low, scale)]
     for width in widths:

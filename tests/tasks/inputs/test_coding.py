@@ -14,6 +14,7 @@ from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from tasks.inputs.coding import left_by_validation, write_codes
 from tasks.validation.expectations import validate
+from tests.full import at_full_size
 
 AGES = tuple(Fraction(edge) for edge in (0, 15, 65, 100))
 CHILD_MARRIED = Rule(("age", "marital"), ((0,), (1,)), 'age: "<15", marital: married')
@@ -51,7 +52,7 @@ def codes_of(store):
     cuts=st.lists(st.integers(0, 60), max_size=3),
     kind=st.sampled_from(["csv", "parquet"]),
 )
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=15 if at_full_size() else 6)
 def test_codes_do_not_depend_on_kind_or_cut_of_the_files(tmp_path_factory, rows, cuts, kind):
     folder = tmp_path_factory.mktemp("d")
     ages, maritals = map(list, zip(*rows, strict=True))

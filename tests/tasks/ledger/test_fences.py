@@ -106,6 +106,7 @@ def test_an_expired_lease_is_still_its_holders_until_another_comes(ledger, ledge
 # -- a holder that wakes up late
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("progress", ["nothing", "reserved", "bound", "charged"])
 def test_a_late_holder_is_refused_on_every_write(ledger, ledger_url, tmp_path, progress):
     plan = plan_of(tmp_path)

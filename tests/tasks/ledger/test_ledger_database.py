@@ -138,6 +138,7 @@ def test_a_ledger_of_a_newer_version_is_refused(used, ledger_url):
     assert Ledger(ledger_url).verify() == used.verify()
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "damage",
     [

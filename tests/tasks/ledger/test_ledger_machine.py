@@ -38,7 +38,7 @@ from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Reservation
-from tests.full import exhaustive
+from tests.full import at_full_size, exhaustive
 from tests.ledgers import monthly, open_town, reserve
 from tests.postgres import PostgresServer
 from tests.specs import plan_of
@@ -673,7 +673,7 @@ def many(examples: int, steps: int, *phases: Phase) -> settings:
 
 
 def test_the_ledger_does_what_the_model_does(sqlite_machine: type[LedgerMachine]) -> None:
-    run_state_machine_as_test(sqlite_machine, settings=many(10, 30))
+    run_state_machine_as_test(sqlite_machine, settings=many(10 if at_full_size() else 5, 30))
 
 
 @exhaustive

@@ -30,13 +30,13 @@ from dp_core.wall.accounting.composition import RHO_UNITS, Amount, Terms
 from dp_core.wall.ledger.entries import Entry
 from tasks.ledger.database.ledger_tables import LEASES
 from tasks.ledger.ledger import Ledger
-from tests.full import EXHAUSTIVE
+from tests.full import EXHAUSTIVE, at_full_size
 from tests.ledger_worker import EPSILONS, LIFETIME_MS, anchor_in, batches_of, make_templates
 
 PROCESSES = 8
 FULL = EXHAUSTIVE
-OPERATIONS = 500 if FULL else 24
-DISTURBANCES = 60 if FULL else 8
+OPERATIONS = 500 if FULL else 24 if at_full_size() else 16
+DISTURBANCES = 60 if FULL else 8 if at_full_size() else 6
 """Four of five kill a process, the fifth stops one for longer than its lease lives."""
 SECONDS = 1200 if FULL else 240
 """After which something hangs."""

@@ -16,6 +16,7 @@ from dp_core.errors import BadInput, BudgetRefused, ReleaseError
 from dp_core.wall.ledger import entries
 from tasks.ledger.database import ledger_database, migrations
 from tasks.ledger.ledger import Ledger
+from tests.full import at_full_size
 from tests.ledgers import open_town, reserve, spend
 from tests.specs import plan_of
 
@@ -194,13 +195,15 @@ def test_processes_that_open_an_old_ledger_at_once_migrate_it_once(before, ledge
     head = before.verify().head
     steps = str(make_steps(tmp_path))
     context = multiprocessing.get_context("spawn")
-    start, results = context.Barrier(4), context.Queue()
+    number = 4 if at_full_size() else 2
+    start, results = context.Barrier(number), context.Queue()
     workers = [
-        context.Process(target=_open, args=(ledger_url, steps, start, results)) for _ in range(4)
+        context.Process(target=_open, args=(ledger_url, steps, start, results))
+        for _ in range(number)
     ]
     for worker in workers:
         worker.start()
-    assert [results.get(timeout=120) for _ in workers] == [(head, None)] * 4
+    assert [results.get(timeout=120) for _ in workers] == [(head, None)] * number
     for worker in workers:
         worker.join(timeout=60)
         assert worker.exitcode == 0

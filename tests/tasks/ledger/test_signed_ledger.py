@@ -15,6 +15,7 @@ from dp_core.wall.ledger.export import read_export, write_export
 from dp_core.wall.ledger.receipts import receipt_hash
 from dp_core.wall.ledger.signatures import is_signed, key_proof, make_key
 from tasks.ledger.ledger import Ledger
+from tests.full import at_full_size
 from tests.ledgers import KEY, open_town, reserve, spend
 from tests.specs import plan_of
 
@@ -299,7 +300,7 @@ def test_any_changed_byte_of_an_export_is_found(export):
     content = export.read_bytes()
     first = content.index(b"\n")
     for offset in [*range(0, first + 1), *range(first + 1, len(content), 47)]:
-        for bits in (1, 32, 128):
+        for bits in (1, 32, 128) if at_full_size() else (1 << offset % 8,):
             damaged = bytearray(content)
             damaged[offset] ^= bits
             path = changed(export, bytes(damaged))

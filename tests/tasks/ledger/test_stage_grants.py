@@ -110,6 +110,7 @@ def test_a_release_without_its_input_gets_no_grant(writer, plan):
         writer.grant(reservation, plan.hash, "count")
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("stage", PAYS)
 def test_a_charge_of_another_share_is_refused_before_the_data_are_read(
     ledger, plan, curator_with, stage

@@ -21,6 +21,7 @@ from tasks.validation.expectations import validate
 from tasks.validation.profile_frame import FileProfile
 from tasks.validation.suite_judge import SuiteJudge, load_great_expectations
 from tasks.validation.validation_report import values_message
+from tests.full import at_full_size
 
 CANARY = "zq7canary"
 
@@ -170,7 +171,7 @@ def judged(schema, partitions):
         }
     )
 )
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=12 if at_full_size() else 5)
 def test_the_suite_fails_exactly_where_there_are_problems(values):
     profiles = []
     for one in STRICT.columns:

@@ -159,16 +159,17 @@ def test_the_ends_do_not_depend_on_the_density():
 
 
 def test_the_interval_covers_wherever_the_values_are():
-    """150 times, for values at the lower ends, in the middle and at the upper ends of their bins.
+    """100 times, for values at the lower ends, in the middle and at the upper ends of their bins.
 
     Coverage is more than .95 less 6 standard errors, so a question whose intervals cover at .95
-    fails by chance less than once in 10^8 (the seed is fixed besides). If all values are at an end
-    of their bins, the intervals cover about .975: only one of their ends can miss.
+    fails by chance less than once in a million, by exact binomial sums (5.1e-7); the seed is fixed
+    besides. If all values are at an end of their bins, the intervals cover about .975: only one of
+    their ends can miss.
     """
     places = {"low": LOW, "middle": (LOW + HIGH) / 2, "high": HIGH}
     means = {name: [each @ v / (each @ KNOWN) for each in COUNTS] for name, v in places.items()}
     rng = np.random.default_rng(31)
-    repeats = 150
+    repeats = 100
     covered = {name: np.zeros(4) for name in places}
     without = dict.fromkeys(places, 0)
     for _ in range(repeats):

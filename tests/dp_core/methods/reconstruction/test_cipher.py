@@ -11,6 +11,7 @@ from dp_core.methods.reconstruction.dense import Dense
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Measurement
+from tests.full import some
 
 NONE = StructuralZeros()
 FINE = 10**9
@@ -188,15 +189,18 @@ def test_the_joint_table_itself_gives_what_the_histogram_gives_on_the_same_noise
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("order", "epsilon", "wanted"),
-    [
-        (4, 1, 0.03649),
-        (4, np.e, 0.01396),
-        (2, 1, 0.08630),
-        (2, np.e, 0.03607),
-        (2, 10, 0.02257),
-        (3, np.e, 0.03050),
-        (3, 10, 0.00817),
-    ],
+    some(
+        [
+            (4, 1, 0.03649),
+            (4, np.e, 0.01396),
+            (2, 1, 0.08630),
+            (2, np.e, 0.03607),
+            (2, 10, 0.02257),
+            (3, np.e, 0.03050),
+            (3, 10, 0.00817),
+        ],
+        lambda case: case[1] == np.e,
+    ),
 )
 def test_with_noise_the_average_distance_is_that_of_the_reference(order, epsilon, wanted):
     domain = domain_of(F)

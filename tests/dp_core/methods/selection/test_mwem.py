@@ -26,6 +26,7 @@ from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.noise import granted_noise
 from dp_core.wall.released import Answers, Measurement
 from dp_core.wall.statistics import QueryDistance
+from tests.full import some
 from tests.statistical import FALSE_ALARM
 
 NONE = StructuralZeros()
@@ -278,7 +279,9 @@ TVD_F = [
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("epsilon", "iterate", "replays", "expected", "stddev"), TVD_F)
+@pytest.mark.parametrize(
+    ("epsilon", "iterate", "replays", "expected", "stddev"), some(TVD_F, TVD_F[0].__eq__)
+)
 def test_the_error_on_a_small_table_is_that_of_the_paper(
     epsilon, iterate, replays, expected, stddev
 ):

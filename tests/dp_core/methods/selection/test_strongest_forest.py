@@ -231,8 +231,8 @@ def test_of_a_wide_file_the_pairs_that_depend_are_measured():
 
 def test_of_a_wide_file_whose_pairs_all_depend_all_are_scored():
     rng = np.random.default_rng(1)
-    hidden = rng.integers(0, 3, 20_000)
-    codes = np.where(rng.random((66, 20_000)) < 0.6, hidden, rng.integers(0, 3, (66, 20_000)))
+    hidden = rng.integers(0, 3, 5_000)
+    codes = np.where(rng.random((66, 5_000)) < 0.6, hidden, rng.integers(0, 3, (66, 5_000)))
     selection, spent = wide(codes)
     assert len(selection.dependences.pairs) == 66 * 65 // 2
     assert sum(len(clique) == 2 for clique in selection.cliques) > 100

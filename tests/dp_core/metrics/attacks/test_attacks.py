@@ -28,6 +28,7 @@ from dp_core.metrics.attacks.shadow_membership import shadow_attack, unusual_rec
 from dp_core.metrics.field_scores.code_values import CodeValues
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
+from tests.full import at_full_size
 
 SIZES = (12, 9, 7, 6, 5, 4)
 DOMAIN = Domain(tuple("abcdef"), SIZES)
@@ -180,7 +181,8 @@ def test_attacks_on_a_copy_succeed_on_members_only():
 
 
 def test_attacks_on_another_sample_have_no_risk():
-    given = (population(500, 1), population(500, 2), population(500, 3), VALUES)
+    rows = 500 if at_full_size() else 250
+    given = (population(rows, 1), population(rows, 2), population(rows, 3), VALUES)
     results = [singling_out(*given, rng=rng()), linkability(*given, rng=rng())]
     results += inference(*given, secrets=("a", "f"), rng=rng())
     for found in results:

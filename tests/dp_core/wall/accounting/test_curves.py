@@ -17,6 +17,7 @@ from dp_core.wall.accounting.curves import (
     zcdp_epsilon,
     zcdp_limit,
 )
+from tests.full import some
 
 PER_SQUARE = Fraction(1, 48842**2)
 
@@ -72,7 +73,10 @@ def test_gaussian_delta_agrees_with_a_sum_over_the_density():
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "tables"),
-    [(1.0, 1e-9, 14), (0.2, 1e-9, 5), (5.0, 1e-6, 30), (1.0, 1e-5, 1)],
+    some(
+        [(1.0, 1e-9, 14), (0.2, 1e-9, 5), (5.0, 1e-6, 30), (1.0, 1e-5, 1)],
+        lambda case: case[0] != 1,
+    ),
 )
 def test_the_privacy_loss_distribution_of_the_discrete_noise_confirms_the_limit(
     epsilon, delta, tables
