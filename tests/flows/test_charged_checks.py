@@ -15,6 +15,7 @@ from dp_core.errors import Held, Unpublished
 from dp_core.wall.ledger.receipts import result_hash
 from flows.cli.actions import publication_decisions
 from tests.flows.conftest import plainly
+from tests.full import some
 
 pytestmark = pytest.mark.usefixtures("quick")
 CHECKS = "checks: {share: 0.2, tables: [[sex, age], [marital]]}\n"
@@ -71,11 +72,14 @@ def exact_distances(project, run):
 
 @pytest.mark.parametrize(
     ("method", "more"),
-    [
-        ("privsyn", "synthesize: {sets: 2}\n"),
-        ("privsyn", "synthesize: {sets: 2, mode: split}\n"),
-        ("modips", "synthesize: {sets: 2}\n"),
-    ],
+    some(
+        [
+            ("privsyn", "synthesize: {sets: 2}\n"),
+            ("privsyn", "synthesize: {sets: 2, mode: split}\n"),
+            ("modips", "synthesize: {sets: 2}\n"),
+        ],
+        lambda case: case != ("privsyn", "synthesize: {sets: 2}\n"),
+    ),
 )
 def test_without_noise_they_are_the_distances_and_the_bundle_verifies(
     project, monkeypatch, method, more
@@ -148,7 +152,7 @@ def test_a_figure_that_was_not_paid_for_is_found(released):
         assert "checks" in failed(released)
 
 
-@pytest.mark.parametrize("checks", ["", CHECKS])
+@pytest.mark.parametrize("checks", some(["", CHECKS], lambda checks: checks == ""))
 def test_a_changed_public_figure_is_found_whether_or_not_it_decided(project, checks):
     project.write_spec(checks)
     project.release()

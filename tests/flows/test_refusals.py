@@ -214,7 +214,7 @@ def test_another_spec_after_a_kill_leaves_the_attempt_refused(project):
 
     with pytest.raises(KeyboardInterrupt):
         project.release(perform=perform)
-    project.write_spec("synthesize: {sets: 2}\n")
+    project.write_spec("synthesize: {sets: 3}\n")
     project.release()
     found = project.ledger().attempts("town")
     assert (found.refused, found.open) == (1, 0)
