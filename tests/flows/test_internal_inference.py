@@ -257,6 +257,7 @@ def test_what_the_comparison_does_not_take_is_said(command, published):
     assert ask(command, published, "income ~ center(age)").code == 2
 
 
+@pytest.mark.usefixtures("quick")
 def test_what_is_told_does_not_depend_on_one_person(command, tmp_path, monkeypatch):
     """In one file a person is older than 70, in the other nobody; in the sets many are."""
     told = []
