@@ -39,7 +39,7 @@ from tests.flows.releases.test_resume import (
     work_done,
 )
 from tests.flows.test_reuse import Second
-from tests.full import some
+from tests.full import full, some
 from tests.plain_judge import PlainJudge, users
 
 __all__ = ["work_done"]  # a fixture
@@ -363,6 +363,7 @@ def test_a_lost_file_of_noisy_results_is_written_again(stopped, content):
     assert stopped.redraws() == 0
 
 
+@full  # as where the file is gone
 def test_a_file_of_noisy_results_without_the_sums_gets_them_again(stopped):
     path = stopped.run_folder / "public/marginals.parquet"
     whole = path.read_bytes()

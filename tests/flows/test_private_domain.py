@@ -15,7 +15,7 @@ from dp_core.documents.canonical import digest
 from dp_core.errors import StageFailed
 from tests.flows.conftest import SCHEMA, make_project
 from tests.flows.releases.test_resume import failing, noisy
-from tests.full import some
+from tests.full import full, some
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -74,7 +74,7 @@ def statement_of(folder):
     return json.loads((folder / "release.json").read_bytes())
 
 
-@pytest.mark.parametrize("method", some(METHODS, lambda method: method == "modips"))
+@pytest.mark.parametrize("method", METHODS)
 def test_a_bundle_states_what_was_chosen_and_anyone_makes_it_again(made, method):
     out = made(method).out
     found = verify(out)
@@ -287,6 +287,7 @@ def test_status_and_plan_name_the_stage_only_where_it_is(project, command):
     assert "domain" in command("status", "town", "--json").json["stages_open"]
 
 
+@full  # with charged checks in `test_wall.py`
 def test_split_sets_share_the_choice(project):
     project.write_spec("method: independent\nsynthesize: {sets: 2, mode: split}\n")
     project.release()

@@ -154,11 +154,14 @@ def _distinct_predicates(
         """Return the codes of a column that meet the condition of a record's code."""
         name = domain.columns[axis]
         numbers = values.values.get(name)
+        met: NDArray[np.bool_]
         if numbers is None or np.isnan(numbers[code]) or name not in middle:
-            return np.arange(domain.sizes[axis]) == code
-        if numbers[code] > middle[name]:
-            return numbers >= numbers[code]
-        return numbers <= numbers[code]
+            met = np.arange(domain.sizes[axis]) == code
+        elif numbers[code] > middle[name]:
+            met = numbers >= numbers[code]
+        else:
+            met = numbers <= numbers[code]
+        return met
 
     found: dict[tuple[object, ...], Predicate] = {}
     tried: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
