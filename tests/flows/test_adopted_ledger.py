@@ -65,23 +65,21 @@ def unsaid(document):
     document["guarantee"]["over_all_releases"].pop()
 
 
-@pytest.mark.parametrize(
-    ("lie", "where"),
-    [
+def test_a_statement_that_hides_an_adoption_does_not_verify(adopted):
+    adopted.release()
+    whole = (adopted.out / "release.json").read_bytes()
+    for lie, where in (
         (left_out, "'ledger.adopted'"),
         (smaller, "'ledger.adopted'"),
         (unsaid, "'guarantee.over_all_releases'"),
-    ],
-)
-def test_a_statement_that_hides_an_adoption_does_not_verify(adopted, lie, where):
-    adopted.release()
-    document = stated(adopted)
-    lie(document)
-    document.pop("sha256")
-    document["sha256"] = digest(document)
-    (adopted.out / "release.json").write_bytes(render(document))
-    wrong = [check.sentence for check in verify(adopted.out).checks if not check.passed]
-    assert any(where in sentence for sentence in wrong), wrong
+    ):
+        document = json.loads(whole)
+        lie(document)
+        document.pop("sha256")
+        document["sha256"] = digest(document)
+        (adopted.out / "release.json").write_bytes(render(document))
+        wrong = [check.sentence for check in verify(adopted.out).checks if not check.passed]
+        assert any(where in sentence for sentence in wrong), (lie, wrong)
 
 
 def test_a_statement_without_an_adoption_does_not_mention_any(project):

@@ -100,7 +100,9 @@ CASES = [
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize(("method", "mode", "privacy"), some(CASES, lambda case: case in CASES[:4]))
+@pytest.mark.parametrize(
+    ("method", "mode", "privacy"), some(CASES, lambda case: case in CASES[2:4])
+)
 def test_rules_hold_in_every_released_row(project, method, mode, privacy):
     prepare(project)
     project.write_spec(f"synthesize: {{sets: 2, mode: {mode}}}\n", privacy=privacy, method=method)
@@ -116,7 +118,7 @@ def test_rules_hold_in_every_released_row(project, method, mode, privacy):
     ("method", "mode"),
     some(
         [("privsyn", "posterior"), ("independent", "shared"), ("modips", "shared")],
-        lambda case: case[0] != "modips",
+        lambda case: case[0] == "privsyn",
     ),
 )
 def test_rules_hold_with_bins_that_are_chosen_privately(project, method, mode):
@@ -180,7 +182,10 @@ def broken(number):
     return found
 
 
-@pytest.mark.parametrize(("number", "private"), [(0, False), (1, True), (2, False), (3, True)])
+BROKEN = ((0, False), (1, True), (2, False), (3, True))
+
+
+@pytest.mark.parametrize(("number", "private"), some(BROKEN, BROKEN[1:3].__contains__))
 def test_a_file_that_breaks_a_rule_is_refused_before_anything_is_spent(project, number, private):
     bins = {"wages": "{type: number, min: 0, max: 1000, bins: {private: 4}, decimals: 2}"}
     prepare(project, broken(number), **(bins if private else {}))

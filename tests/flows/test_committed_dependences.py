@@ -12,13 +12,25 @@ from dp_core.errors import StageFailed
 from dp_core.methods.selection.selector import Dependences, Selection
 from tasks.ledger.stored_result import CHECKSUM_BYTES, read_result, result_path
 from tasks.run.committed_dependences import require_committed_dependences
+from tests.flows.kept_release import KeptRelease
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A release by `auto`, made once."""
+    text = "method: auto\nsynthesize: {sets: 2, mode: posterior}\n"
+    return KeptRelease(tmp_path_factory.mktemp("committed"), text)
+
+
+@pytest.fixture
+def project(kept, monkeypatch):
+    with kept.lent(monkeypatch) as project:
+        yield project
 
 
 @pytest.fixture
 def made(project):
-    """Return what the check needs to know of a release by `auto`."""
-    project.write_spec("synthesize: {sets: 2, mode: posterior}\n", method="auto")
-    project.release()
+    """Return what the check needs to know of the release."""
     public = project.run_folder / "public"
     (stored,) = json.loads((public / "selection.json").read_bytes())
     found = stored["dependences"]

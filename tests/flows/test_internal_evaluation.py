@@ -13,15 +13,22 @@ from dp_core.bundle.verification.verify import verify
 from tasks.run.release_cleanup import clear_all_leftovers, reading_folder
 from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
 from tests.flows.conftest import SCHEMA
+from tests.flows.kept_release import KeptRelease
 
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A published release, made once."""
+    text = "method: independent\nsynthesize: {sets: 2}\n"
+    return KeptRelease(tmp_path_factory.mktemp("published"), text)
+
+
 @pytest.fixture
-def published(project):
-    project.write_spec("synthesize: {sets: 2}\n", method="independent")
-    project.release()
-    return project
+def published(made, monkeypatch):
+    with made.lent(monkeypatch) as project:
+        yield project
 
 
 def public_files(project):

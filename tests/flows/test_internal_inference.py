@@ -14,6 +14,7 @@ from prefect.exceptions import TerminationSignal
 from dp_core.bundle.verification.verify import verify
 from tasks.support.run_folder import INTERNAL_NOTICE
 from tests.flows.conftest import as_csv, make_project, survey
+from tests.full import some
 
 FORMULAS = """\
 synthesize: {sets: 3, mode: split}
@@ -97,14 +98,17 @@ def stops(where, error):
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     ("where", "error"),
-    [
-        ("dp_core.confidential.original_values.original_values", MemoryError()),
-        ("dp_core.confidential.original_values.original_values", SystemExit(7)),
-        # What catches this catches the others.
-        ("dp_core.confidential.original_values.original_values", BaseException()),
-        ("dp_core.analysis.comparison.formula_comparison.compare_formulas", BaseException()),
-        ("dp_core.metrics.significance.shares", BaseException()),
-    ],
+    some(
+        [
+            ("dp_core.confidential.original_values.original_values", MemoryError()),
+            ("dp_core.confidential.original_values.original_values", SystemExit(7)),
+            # What catches this catches the others.
+            ("dp_core.confidential.original_values.original_values", BaseException()),
+            ("dp_core.analysis.comparison.formula_comparison.compare_formulas", BaseException()),
+            ("dp_core.metrics.significance.shares", BaseException()),
+        ],
+        lambda case: type(case[1]) is BaseException and "formulas" not in case[0],
+    ),
 )
 def test_nothing_that_the_data_can_raise_stops_a_release(project, monkeypatch, where, error):
     monkeypatch.setattr(*stops(where, error))
@@ -253,6 +257,7 @@ def test_what_the_comparison_does_not_take_is_said(command, published):
     assert ask(command, published, "income ~ center(age)").code == 2
 
 
+@pytest.mark.usefixtures("quick")
 def test_what_is_told_does_not_depend_on_one_person(command, tmp_path, monkeypatch):
     """In one file a person is older than 70, in the other nobody; in the sets many are."""
     told = []

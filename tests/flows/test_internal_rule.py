@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.full import some
+
 FORMULAS = """\
 synthesize: {sets: 3, mode: %s}
 checks: {formulas: ["income ~ age + sex"]}
@@ -12,7 +14,11 @@ checks: {formulas: ["income ~ age + sex"]}
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
-    ("mode", "rule"), [("noise-aware", "T = W + (1 + 1/m) B"), ("shared", "T = W + B/m")]
+    ("mode", "rule"),
+    some(
+        [("noise-aware", "T = W + (1 + 1/m) B"), ("shared", "T = W + B/m")],
+        lambda case: case[0] == "noise-aware",
+    ),
 )
 def test_the_page_combines_by_the_rule_of_the_release_and_names_it(command, project, mode, rule):
     project.write_spec(FORMULAS % mode, privacy="{epsilon: 2, delta: 1e-6}", method="independent")

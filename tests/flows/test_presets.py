@@ -73,8 +73,8 @@ def stop_at(monkeypatch, question):
 
 SPLIT = ("mwem", "aim", "sba", "pegs", "privsyn")
 """Made in sets of which each has a measurement of its own."""
-KINDS = ("average", "fixed", "modips", "mwem", "sba")
-"""Marginals, choices by what was measured, thresholds, and two parametric ones."""
+KINDS = ("fixed", "modips", "mwem", "sba")
+"""Marginals, choices by what was measured, thresholds, and a parametric one."""
 
 
 # beta-binomial takes no numbers, which this file has; it draws as smoothed-histogram does.

@@ -15,6 +15,7 @@ from dp_core.documents.canonical import digest
 from dp_core.errors import StageFailed
 from tests.flows.conftest import SCHEMA, make_project
 from tests.flows.releases.test_resume import failing, noisy
+from tests.full import full, some
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -238,7 +239,7 @@ def test_a_release_on_a_grid_states_no_densities(made, tmp_path, stated):
 STAGES = ("domain", "measure", "publish")
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", some([False, True], lambda after: after), ids=["before", "after"])
 def test_a_release_goes_on_with_the_same_choice(project, after):
     """One release fails in each of these stages in turn."""
     measured = {}
@@ -286,6 +287,7 @@ def test_status_and_plan_name_the_stage_only_where_it_is(project, command):
     assert "domain" in command("status", "town", "--json").json["stages_open"]
 
 
+@full  # with charged checks in `test_wall.py`
 def test_split_sets_share_the_choice(project):
     project.write_spec("method: independent\nsynthesize: {sets: 2, mode: split}\n")
     project.release()

@@ -12,6 +12,7 @@ import pytest
 from tests.dp_core.bundle import recomputed
 from tests.dp_core.bundle.forgery import relink
 from tests.flows.test_presets import town  # noqa: F401
+from tests.full import full
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -36,10 +37,16 @@ KINDS: dict[str, set[str]] = {
 
 
 SLOW = ("privsyn", "aim")
+KEPT = ("aim", "mwem", "sba", "multinomial-dirichlet")
+"""Every kind of noise is drawn by one of them."""
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW) + [full] * (name not in KEPT))
+        for name in CASES
+    ],
 )
 def test_an_outsider_arrives_at_what_is_stated(town, name):  # noqa: F811
     privacy, relation, stages = CASES[name]

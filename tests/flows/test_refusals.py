@@ -214,7 +214,7 @@ def test_another_spec_after_a_kill_leaves_the_attempt_refused(project):
 
     with pytest.raises(KeyboardInterrupt):
         project.release(perform=perform)
-    project.write_spec("synthesize: {sets: 2}\n")
+    project.write_spec("synthesize: {sets: 3}\n")
     project.release()
     found = project.ledger().attempts("town")
     assert (found.refused, found.open) == (1, 0)
@@ -250,7 +250,9 @@ def test_a_night_of_interrupted_releases_is_ended_release_by_release(project, co
         return plainly(stage, run, *given)
 
     def spec(name):
-        project.write_spec(release=name, privacy="{epsilon: 0.1, delta: 1e-7}")
+        project.write_spec(
+            release=name, privacy="{epsilon: 0.1, delta: 1e-7}", method="independent"
+        )
         return project.spec.rename(project.folder / f"{name}.release.yaml")
 
     def start(name):

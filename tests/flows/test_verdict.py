@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -123,20 +120,14 @@ def test_every_set_is_judged_by_the_same_suite_and_the_result_is_published(proje
     assert json.loads(printed.out) == suite
 
 
-def test_data_docs_are_made_in_the_internal_folder_and_load_nothing(project):
+def test_data_docs_are_made_in_the_internal_folder_and_load_nothing(project, command):
     spoil(project, ",single,", ",zq7canary,")
     with pytest.raises(SchemaViolation):
         project.release()
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "flows.cli.main", "data-docs", "town"],
-        cwd=project.folder,
-        env={**os.environ, "DP_RELEASE_HOME": str(project.home), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = command("data-docs", "town")
+    assert done.code == 0, done.err
     folder = project.internal / "expectations/data-docs"
-    assert str(folder / "index.html") in done.stdout.replace("\n", "")
+    assert str(folder / "index.html") in done.out.replace("\n", "")
     pages = [page.read_text() for page in folder.rglob("*.html")]
     assert len(pages) >= 2
     assert all("CONFIDENTIAL" in page for page in pages)

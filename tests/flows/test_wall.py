@@ -15,6 +15,7 @@ import pytest
 from dp_core.audit.configurations import (
     COLUMNS,
     PERSON,
+    Configuration,
     configurations,
     planned,
     schema_text,
@@ -233,7 +234,7 @@ def make(place, rows, configuration, relation, schema, monkeypatch):
 
 def unit_of(configuration):
     """Return a unit of privacy, not the same for all releases, and the schema for it."""
-    first = configurations().index(configuration)
+    first = RELEASES.index(configuration)
     for number in range(len(UNITS)):
         relation = UNITS[(first + number) % len(UNITS)]
         found = planned(configuration, relation, epsilon=EPSILON, delta="1e-6")
@@ -245,31 +246,57 @@ def unit_of(configuration):
 EPSILON = "4"
 FAILING = "checks that fail"
 KINDS = (
-    # Every function of `frozen` has its turn, every mode of the sets, and every way to end.
-    "the default",
-    "fdh",
-    "mwem",
-    "split sets",
-    "noise-aware sets",
-    "wanted tables",
-    "tables only",
-    "declared analyses",
-    "charged checks of positions",
-    "checks that wait",
-    FAILING,
-    "private bins and levels, adaptive",
-    "rules between columns",
+    # Every function of `frozen` has its turn, and every kind of sets.
     "sba",
     "pegs",
     "multinomial-dirichlet",
-    "average",
+    "tables only",
 )
+_TABLES = "tables: [[sex, age], [marital]]"
+_HOLD = "{figure: worst_tvd, hold: 0.0001}"
+TOGETHER = (
+    # Every mode of the sets, and every way to end, with as much else as one release can have.
+    Configuration(
+        "wanted tables, declared analyses, and checks that wait",
+        "auto",
+        {
+            "tables": "[{of: [sex, age], weight: 3, prefixes: [age]}, {of: [sex, income]}]",
+            "analyses": '["income ~ age + moved", "sex ~ marital"]',
+            "checks": f"{{share: 0.2, {_TABLES}, thresholds: [{_HOLD}]}}",
+            "publish": "after-approval",
+            "synthesize": "{sets: 2}",
+        },
+    ),
+    Configuration(
+        "split sets of private bins and levels, and charged checks",
+        "privsyn",
+        {"synthesize": "{sets: 2, mode: split}", "checks": f"{{share: 0.2, {_TABLES}}}"},
+        schema="private",
+    ),
+    Configuration(
+        "noise-aware sets with rules between columns",
+        "fixed",
+        {
+            "select": "{cliques: [[age, marital], [marital, income]]}",
+            "synthesize": "{sets: 2, mode: noise-aware}",
+        },
+        schema="ruled",
+    ),
+    Configuration(
+        "two sets with charged checks of positions",
+        "modips",
+        {"synthesize": "{sets: 2}", "checks": f"{{share: 0.2, {_TABLES}}}"},
+    ),
+)
+
+
+RELEASES = (*configurations(), *TOGETHER)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "configuration",
-    some(configurations(), lambda configuration: configuration.name in KINDS),
+    some(RELEASES, lambda one: one in TOGETHER or one.name in KINDS or one.name == FAILING),
     ids=lambda configuration: configuration.name,
 )
 @pytest.mark.usefixtures("frozen")
@@ -333,8 +360,9 @@ def test_no_file_makes_a_stage_fail_or_take_another_path(tmp_path, monkeypatch, 
 
 
 def test_what_the_test_of_the_wall_always_makes_exists():
-    kept = [each for each in configurations() if each.name in KINDS]
-    assert len(kept) == len(KINDS)
+    kept = [each for each in configurations() if each.name in (*KINDS, FAILING)]
+    assert len(kept) == len(KINDS) + 1
+    kept += TOGETHER
     assert {unit_of(each)[0] for each in kept} == {*UNITS}  # rows and persons, come and replaced
 
 
@@ -424,33 +452,39 @@ STAGES = (
 )
 
 
-@pytest.mark.parametrize("name", STAGES)
 def test_a_value_of_the_data_appears_nowhere_after_a_failure_that_holds_it(
-    canary, tmp_path, capfd, monkeypatch, name
+    canary, tmp_path, capfd, monkeypatch
 ):
-    attempt = stage_module._attempt
+    """One release fails in each stage in turn, and every time goes on from there."""
+    attempt, failed = stage_module._attempt, []
 
     def failing(stage, work, run):
         def broken():
             work()
+            failed.append(stage)
             try:
                 raise KeyError(CANARY_TEXT)
             except KeyError:
                 raise ValueError(f"{CANARY_TEXT} has {CANARY_NUMBER}")  # noqa: B904
 
-        return attempt(stage, broken if stage == name else work, run)
+        return attempt(stage, work if stage in failed else broken, run)
 
     monkeypatch.setattr(stage_module, "_attempt", failing)
-    with pytest.raises(ReleaseError) as caught:
-        canary.release()
+    for name in STAGES:
+        with pytest.raises(ReleaseError) as caught:
+            canary.release()
 
-    error = caught.value
-    assert error.exit_code == 4
-    assert error.internal is None
-    assert (error.__cause__, error.__context__) == (None, None)
-    captured = capfd.readouterr()
-    assert_no_canary(tmp_path, str(error), repr(error), captured.out, captured.err)
-    assert CANARY_TEXT in (canary.internal / "failure.txt").read_text()
+        assert failed[-1] == name
+        error = caught.value
+        assert error.exit_code == 4
+        assert error.internal is None
+        assert (error.__cause__, error.__context__) == (None, None)
+        captured = capfd.readouterr()
+        assert_no_canary(tmp_path, str(error), repr(error), captured.out, captured.err)
+        told = canary.internal / "failure.txt"
+        assert CANARY_TEXT in told.read_text()
+        told.unlink()
+    assert failed == [*STAGES]
 
 
 @pytest.mark.parametrize(

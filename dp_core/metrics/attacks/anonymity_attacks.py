@@ -27,6 +27,8 @@ SINGLED_BY = 3
 """Columns of a predicate that singles out."""
 _MOST_TRIES = 200
 """Predicates that are tried for each one that is wanted."""
+_MOST_REPEATS = 2_000
+"""Predicates in a row that were tried before; there are then few others, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,23 +149,35 @@ def _distinct_predicates(
         found_values = values.values[name][synthetic.column(name)]
         if not np.isnan(found_values).all():
             middle[name] = float(np.nanmedian(found_values))
+
+    def condition(axis: int, code: int) -> NDArray[np.bool_]:
+        """Return the codes of a column that meet the condition of a record's code."""
+        name = domain.columns[axis]
+        numbers = values.values.get(name)
+        met: NDArray[np.bool_]
+        if numbers is None or np.isnan(numbers[code]) or name not in middle:
+            met = np.arange(domain.sizes[axis]) == code
+        elif numbers[code] > middle[name]:
+            met = numbers >= numbers[code]
+        else:
+            met = numbers <= numbers[code]
+        return met
+
     found: dict[tuple[object, ...], Predicate] = {}
+    tried: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
+    repeats = 0
     for _ in range(number * _MOST_TRIES):
-        if len(found) == number:
+        if len(found) == number or repeats == _MOST_REPEATS:
             break
         record = synthetic.codes[:, rng.integers(synthetic.rows)]
         axes = np.sort(rng.choice(len(domain), size=columns, replace=False))
-        codes = []
-        for axis in axes:
-            name, code = domain.columns[axis], int(record[axis])
-            numbers = values.values.get(name)
-            if numbers is None or np.isnan(numbers[code]) or name not in middle:
-                codes.append(np.arange(domain.sizes[axis]) == code)
-            elif numbers[code] > middle[name]:
-                codes.append(numbers >= numbers[code])
-            else:
-                codes.append(numbers <= numbers[code])
-        made = Predicate(tuple(int(axis) for axis in axes), tuple(codes))
+        one = tuple(axes.tolist()), tuple(record[axes].tolist())
+        if one in tried:
+            repeats += 1
+            continue
+        repeats = 0
+        tried.add(one)
+        made = Predicate(one[0], tuple(condition(*each) for each in zip(*one, strict=True)))
         key = (made.columns, *(each.tobytes() for each in made.codes))
         if key not in found and made.count(synthetic) == 1:
             found[key] = made

@@ -470,7 +470,7 @@ def test_swapped_arguments_are_recognised(project, command):
         ("account", "acount", 2, "Did you mean 'account'?"),
         ("version", "measure: {share: 0.9}\nselect: {share: 0.3}\nversion", 2, "sum to 6/5"),
         ("version", "method: prvsyn\nversion", 2, "Did you mean 'privsyn'?"),
-        ("version", "synthesize: {sets: -1}\nversion", 2, "must be at least 0"),
+        ("sets: 2", "sets: -1", 2, "must be at least 0"),
         ("version: 1", "version: 1\nversion: 1", 2, "version"),
         ("town.csv", "https://example.org/x.csv", 2, "is a URL"),
         ("town.csv", r"C:\survey\town.csv", 2, "write '/mnt/c/survey/town.csv' (in WSL)"),

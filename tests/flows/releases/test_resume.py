@@ -17,7 +17,7 @@ from dp_core.errors import BadInput, StageFailed
 from dp_core.wall.accounting.composition import NOTHING, Amount
 from tasks.stages import stage_task as stage_module
 from tests.flows.conftest import SCHEMA, as_csv, plainly, survey
-from tests.full import some
+from tests.full import full, some
 
 pytestmark = pytest.mark.usefixtures("quick")
 STAGES = (
@@ -92,7 +92,7 @@ def assert_complete(project):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", some([False, True], lambda after: after), ids=["before", "after"])
 def test_a_release_goes_on_from_whatever_stage_failed(project, work_done, after):
     """One release fails in each stage in turn, and every time goes on from there."""
     measured, kinds = {}, project.kinds()
@@ -176,8 +176,12 @@ TRAPS = {
 }
 
 
+KEPT = ("charged, not drawn", "before the bundle is renamed")
+"""Before anything of a stage is kept, and at the end; the kill matrix kills everywhere."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("where", some(TRAPS, lambda where: TRAPS[where][0] != "select"))
+@pytest.mark.parametrize("where", some(TRAPS, lambda where: where in KEPT))
 def test_a_killed_process_loses_and_repeats_nothing(project, fork_server, tmp_path, where):
     stage, trap, draws = TRAPS[where]
     script = textwrap.dedent(KILLED).format(
@@ -198,7 +202,7 @@ def test_a_killed_process_loses_and_repeats_nothing(project, fork_server, tmp_pa
     assert not list(project.folder.glob(".*"))
 
 
-@pytest.mark.parametrize("name", ["select", "ledger: settle"])
+@pytest.mark.parametrize("name", some(["select", "ledger: settle"], lambda name: name == "select"))
 def test_another_plan_is_refused_once_something_was_charged(project, name):
     with pytest.raises(StageFailed):
         project.release(perform=failing(name, StageFailed("outside"), after=False))
@@ -290,40 +294,37 @@ def test_codes_that_were_lost_or_garbled_are_made_again_at_no_cost(project, work
     assert work_done["discretize"] == 3
 
 
-@pytest.mark.parametrize(
-    ("damage", "left"),
-    [
-        (
-            "lost",  # when all of it is there
-            [
-                ("selection.json", "check", "select"),
-                ("marginals.parquet", "check", "measure"),
-                ("models", "check", "reconstruct"),
-                ("synthetic/set-1.parquet", "check", "synthesize"),
-                ("codes", "check", "synthesize"),
-            ],
-        ),
-        *(
-            (
-                damage,
-                [
-                    ("selection.json", "measure", "select"),
-                    ("marginals.parquet", "reconstruct", "measure"),
-                    ("models/1.npz", "synthesize", "reconstruct"),
-                    ("synthetic/set-1.parquet", "check", "synthesize"),
-                    ("codes/set-1/chunk-000000.arrow", "check", "synthesize"),
-                ],
-            )
-            for damage in ("garbled", "emptied")
-        ),
-    ],
-    ids=["lost", "garbled", "emptied"],
+LEFT = (
+    ("selection.json", "measure", "select"),
+    ("marginals.parquet", "reconstruct", "measure"),
+    ("models/1.npz", "synthesize", "reconstruct"),
+    ("synthetic/set-1.parquet", "check", "synthesize"),
+    ("codes/set-1/chunk-000000.arrow", "check", "synthesize"),
 )
+"""What a stage leaves in the folder, before which stage a release is stopped, and which made it."""
+WHOLE = (
+    ("selection.json", "check", "select"),
+    ("marginals.parquet", "check", "measure"),
+    ("models", "check", "reconstruct"),
+    ("synthetic/set-1.parquet", "check", "synthesize"),
+    ("codes", "check", "synthesize"),
+)
+"""The same, when all of it is there."""
+BY_TURNS = ("emptied", "lost", "garbled", "lost", "emptied")
+DAMAGES = {
+    "by turns": [*zip(BY_TURNS, LEFT, strict=True)],
+    "lost": [("lost", one) for one in WHOLE],
+    "garbled": [("garbled", one) for one in LEFT],
+    "emptied": [("emptied", one) for one in LEFT],
+}
+
+
+@pytest.mark.parametrize("damages", some(DAMAGES, lambda name: name == "by turns"))
 def test_what_a_finished_stage_left_and_is_damaged_is_made_again_at_no_cost(
-    project, work_done, damage, left
+    project, work_done, damages
 ):
     """One release is stopped behind each stage in turn, and goes on without what that left."""
-    for name, stopped, again in left:
+    for damage, (name, stopped, again) in DAMAGES[damages]:
         stopping = failing(stopped, StageFailed("outside"), after=False)
         with pytest.raises(StageFailed, match="outside"):
             project.release(perform=stopping)
@@ -364,6 +365,7 @@ def test_confidential_files_that_an_interruption_left_are_deleted_by_resume(
     assert command("resume", "town").code == 2
 
 
+@full  # as in the interruption of every stage
 def test_a_crash_between_settling_and_the_bundle_is_mended_by_resume(project):
     def perform(stage, run, *given):
         if stage.name == "publish":
@@ -395,7 +397,9 @@ def test_status_tells_where_a_stopped_release_stands(project, command):
     assert json.loads((project.run_folder / "run.json").read_text())["out"] == status["out"]
 
 
-@pytest.mark.parametrize(("stops_before", "missing"), [("measure", True), ("check", False)])
+@pytest.mark.parametrize(
+    ("stops_before", "missing"), some([("measure", True), ("check", False)], lambda case: case[1])
+)
 def test_a_wrong_file_and_then_a_missing_one_do_not_keep_a_release_from_its_end(
     project, stops_before, missing
 ):

@@ -203,6 +203,25 @@ def test_no_predicate_singles_out_of_equal_records():
     assert singling_out(same, same, same, VALUES, rng=rng(), attempts=3) is None
 
 
+def test_a_predicate_is_counted_once_and_all_that_single_out_are_found(monkeypatch):
+    """Of three columns with two codes there are eight records, and every one is there once."""
+    domain = Domain(("x", "y", "z"), (2, 2, 2))
+    cube = np.array(np.unravel_index(np.arange(8), domain.sizes), dtype=np.uint16)
+    data, counted = Dataset(domain, cube), []
+    count = Predicate.count
+
+    def noting(one, records):
+        counted.append(one.columns + tuple(tuple(codes) for codes in one.codes))
+        return count(one, records)
+
+    monkeypatch.setattr(Predicate, "count", noting)
+    found = singling_out(data, data, data, CodeValues(domain, {}), rng=rng())
+    assert found is not None
+    assert (found.attack.successes, found.attack.attempts) == (8, 8)
+    assert len(counted) == 4 * 8  # in the sets; then on members and control, and the guesses
+    assert len(set(counted[:8])) == 8
+
+
 def test_the_audit_has_every_attack_and_its_reference():
     members, control = population(150, 1), population(150, 2)
     found = attack_audit(

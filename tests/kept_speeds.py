@@ -1,0 +1,23 @@
+"""How fast this machine is, is measured once.
+
+A release measures it where its home says nothing, which takes 40 ms, and nearly every test has a
+home of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import pytest
+
+from tasks.run import machine_note
+
+
+@pytest.fixture(scope="session", autouse=True)
+def speeds_are_kept() -> Iterator[None]:
+    """Keep the measurements of this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        kept = functools.lru_cache(machine_note.measure_machine)
+        patch.setattr(machine_note, "measure_machine", kept)
+        yield
