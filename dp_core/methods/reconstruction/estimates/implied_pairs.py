@@ -20,6 +20,7 @@ from dp_core.methods.reconstruction.estimates.residual_belief import believed, s
 from dp_core.methods.reconstruction.estimates.shared_factors import Deviation, common_part, enough
 from dp_core.methods.reconstruction.estimates.table_parts import beyond, interaction_part
 from dp_core.methods.reconstruction.sampling.told_progress import Progress, silent
+from dp_core.metrics.marginal_error import Tally
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Table
@@ -68,12 +69,13 @@ def implied_tables(
         table.clique[0]: table.values * (rows / max(float(table.values.sum()), 1e-9))
         for table in columns
     }
+    held = Tally(domain, pairs).add(data)  # counts groups of pairs in one pass over the records
     found: dict[Clique, Deviation] = {}
     for at, (one, two) in enumerate(pairs):
         progress(_COUNTED * at / len(pairs))
         expected = np.multiply.outer(ones[one], ones[two]) / rows
         variance = _CHANCE * np.maximum(expected, _LEAST_EXPECTED)
-        seen = counted(data, (one, two))
+        seen = held.count((one, two))
         found[one, two] = Deviation(beyond(seen - expected), expected, variance)
     common: dict[Clique, NDArray[np.float64]] = {}
     if enough(domain, len(found)):
