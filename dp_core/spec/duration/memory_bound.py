@@ -39,8 +39,6 @@ A_COMPARED = 65.0
 """Bytes for each cell of the tables that the stage `check` compares at a time."""
 MOST_COMPARED = 4_000_000
 """Cells of the tables that are compared at a time; a larger table is compared by itself."""
-MOST_MATCHED = 1 << 20
-"""Cells of a table of two columns; larger ones are not measured by default."""
 EQUATIONS_MB = 400.0
 """Memory for the equations of noise-aware sets."""
 
@@ -82,7 +80,7 @@ def held_by(plan: Plan, processors: int) -> Held:
         values=rows * size.columns,
         codes=size.values,
         pairs=size.pairs,
-        cells=sum(cells for cells in pairs if cells <= MOST_MATCHED),
+        cells=size.cells,
         compared=_compared(domain, sum(cells for cells in pairs if cells <= CELL_LIMIT)),
     )
 
