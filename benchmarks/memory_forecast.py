@@ -54,9 +54,9 @@ CASES = {
     "wide": Case(50_000, 100),
     "levels": Case(20_000, (10_000, 12, 4, 18, 3, 9, 15, 2)),
     "long": Case(1_000_000, 10),
+    "wider": Case(50_000, 300),
 }
 HELD = {
-    "held-wider": Case(50_000, 300),
     "held-large": Case(300_000, 30, sets=3, file="csv"),
     "held-levels": Case(20_000, (2_000, 12, 4, 18, 3, 9, 15, 2), sets=5),
     "held-privsyn": Case(100_000, 20, sets=2, method="privsyn"),
