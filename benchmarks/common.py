@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -41,12 +42,15 @@ class StageTimes:
     silence: dict[str, float]
 
 
-def release_by_stages(spec: Path, scratch: Path) -> StageTimes:
+def release_by_stages(
+    spec: Path, scratch: Path, began: Callable[[str], None] = lambda _stage: None
+) -> StageTimes:
     """Make a release in this process, without Prefect's engine, and time its stages.
 
     Args:
         spec: Path of the spec, whose account is `a`; at most epsilon 1 and delta 1e-9.
         scratch: An empty folder for home, state and bundle; it may contain the spec.
+        began: Called with the name of each stage when it begins; does nothing by default.
     """
     os.environ["DP_RELEASE_HOME"] = str(scratch / "home")
     os.environ["XDG_STATE_HOME"] = str(scratch / "state")
@@ -78,9 +82,10 @@ def release_by_stages(spec: Path, scratch: Path) -> StageTimes:
         told = stage, *now
 
     def perform(task: Any, *given: Any) -> Any:
+        name = task.name.removeprefix("ledger: ")
+        began(name)
         before = time.process_time(), time.perf_counter()
         answer = task.fn(*given)
-        name = task.name.removeprefix("ledger: ")
         cpu[name] = cpu.get(name, 0.0) + time.process_time() - before[0]
         wall[name] = wall.get(name, 0.0) + time.perf_counter() - before[1]
         return answer

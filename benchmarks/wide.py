@@ -20,6 +20,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,23 +37,32 @@ STAGES = ("count", "select", "measure", "reconstruct", "synthesize", "check", "p
 MINUTES = 30
 
 
-def make_input(folder: Path, columns: int, rows: int, levels: int, kept: int = 0) -> Path:
+def make_input(
+    folder: Path,
+    columns: int | Sequence[int],
+    rows: int,
+    levels: int,
+    kept: int = 0,
+    file: str = "parquet",
+) -> Path:
     """Write a file, its schema and its spec; return the spec's path.
 
     Args:
         folder: Where to write.
-        columns: Number of columns.
+        columns: Number of columns, or the number of levels of each.
         rows: Number of rows.
         levels: Levels of the first column; 0 for as few as those of the others.
         kept: Levels of the first column to keep, whose others are drawn again; 0 (the default) to
             carry all levels.
+        file: Form of the file: `parquet` (the default) or `csv`.
     """
     import pyarrow as pa
+    import pyarrow.csv
     import pyarrow.parquet
     from scipy.special import ndtr
 
     rng = np.random.default_rng(7)
-    sizes = rng.integers(2, 21, columns)
+    sizes = rng.integers(2, 21, columns) if isinstance(columns, int) else np.array(columns)
     sizes[0] = levels or sizes[0]
     values, entries = {}, []
     scale = np.zeros(rows)
@@ -67,12 +77,15 @@ def make_input(folder: Path, columns: int, rows: int, levels: int, kept: int = 0
         if kept and number == 0:
             its = f"levels: {{private: {kept}, rest: drawn}}, groups: {{codes: [{names}]}}"
         entries.append(f"  c{number}: {{type: category, {its}}}")
-    pyarrow.parquet.write_table(pa.table(values), folder / "data.parquet")
+    if file == "csv":
+        pyarrow.csv.write_csv(pa.table(values), folder / "data.csv")
+    else:
+        pyarrow.parquet.write_table(pa.table(values), folder / "data.parquet")
     head = f"version: 1\ntitle: Generated\nrows_about: {rows}\ncolumns:\n"
     (folder / "schema.yaml").write_text(head + "\n".join(entries) + "\n", encoding="utf-8")
     spec = folder / "release.yaml"
     spec.write_text(
-        "version: 1\nrelease: generated\ndata: data.parquet\nschema: schema.yaml\naccount: a\n"
+        f"version: 1\nrelease: generated\ndata: data.{file}\nschema: schema.yaml\naccount: a\n"
         "privacy: {epsilon: 1, delta: 1e-9}\nmethod: auto\nsynthesize: {sets: 1}\n",
         encoding="utf-8",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -16,6 +17,7 @@ from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.spec.duration.machine_speed import REFERENCE, Machine
+from dp_core.spec.duration.memory_bound import memory_bound
 from dp_core.spec.duration.time_forecast import forecast
 from dp_core.spec.forecast.error_forecast import forecast_error
 from dp_core.spec.forecast.many_levels import many_levels
@@ -223,6 +225,9 @@ class PlanAnswer(Answer):
         levels: Number of levels and bins of all columns together.
         expected_error: Error of a set; None without `rows_about`, without sets, or for a method
             whose error cannot be forecast.
+        memory_bytes: Approximate memory for reconstruction and synthesis; None without sets.
+        memory_bound_mb: Bound of the memory of the whole release, in MB (a million bytes), without
+            Prefect's server; None without `rows_about`.
         expected_by_rows: The same for several numbers of rows, if the schema has no `rows_about`.
         measurements: The release whose noisy tables it would use at no cost; None if it measures.
     """
@@ -260,6 +265,7 @@ class PlanAnswer(Answer):
     expected_by_rows: tuple[ExpectedError, ...] | None = field(default=None, metadata=OMITTED)
     threshold: Threshold | None
     memory_bytes: int | None
+    memory_bound_mb: int | None
     time: PlannedTime | None
     room: AccountRoom = field(metadata=INLINE)
     measurements: str | None = field(default=None, metadata=OMITTED)
@@ -339,6 +345,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
         expected_by_rows=None if rows else _expected_by_rows(plan),
         threshold=threshold,
         memory_bytes=plan.memory,
+        memory_bound_mb=_memory(plan, machine),
         time=_time(plan, machine),
         room=_account_room(plan, ledger),
         measurements=spec.measurements.release if spec.measurements else None,
@@ -353,6 +360,12 @@ def _time(plan: Plan, machine: Machine) -> PlannedTime | None:
         return None
     stages = {stage: _two_digits(seconds) for stage, seconds in found.items()}
     return PlannedTime(_two_digits(sum(found.values())), stages, machine.processors)
+
+
+def _memory(plan: Plan, machine: Machine) -> int | None:
+    """Return the bound of the release's memory, in MB, rounded up; None without `rows_about`."""
+    found = memory_bound(plan, machine.processors)
+    return None if found is None else 10 * math.ceil(found / 10)
 
 
 def _two_digits(seconds: float) -> float:

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from dp_core.methods.reconstruction.sampling.told_progress import Heard, Progress, silent, step_of
 from dp_core.spec.procedure import LANES, SetDrawing, decoded, piece_sizes
 from dp_core.tables.dataset import Dataset
 from tasks.support.processors import threads
@@ -29,6 +33,9 @@ Result = TypeVar("Result")
 Drawn: TypeAlias = "tuple[Dataset, pa.Table]"
 """A piece of a set: its codes, and its values in the schema's labels and units."""
 
+_DRAWN = 0.95  # part of a piece after which its values are decoded
+_STEP = 0.005  # of a piece; smaller ones are not told
+
 
 @contextmanager
 def drawn_pieces(
@@ -36,6 +43,8 @@ def drawn_pieces(
     models: Mapping[int, Model],
     numbers: Sequence[int],
     client: Client | None = None,
+    *,
+    progress: Progress = silent,
 ) -> Iterator[Iterator[Drawn]]:
     """Draw sets during a block.
 
@@ -44,6 +53,8 @@ def drawn_pieces(
         models: Models by number of the set; 0 is the shared one.
         numbers: Numbers of the sets, from 1.
         client: Client of a Dask cluster; None (the default) for threads of this process.
+        progress: Called with the part of all pieces that is drawn, by the thread that takes them;
+            does nothing by default. A cluster tells nothing of a piece before its end.
 
     Yields:
         The pieces of all sets, in the order of the sets and of their positions.
@@ -51,11 +62,14 @@ def drawn_pieces(
     Raises:
         StageFailed: if the cluster is lost, or a worker runs another program.
     """
-    if client is not None and any(len(piece_sizes(plan, models, number)) > 1 for number in numbers):
+    sizes = [len(piece_sizes(plan, models, number)) for number in numbers]
+    pieces = sum(sizes)
+    if client is not None and any(size > 1 for size in sizes):
         from tasks.drawing.cluster_lanes import ClusterLanes
 
         lanes = ClusterLanes(client, plan, models)
-        yield ahead(lanes.start, _positions(plan, models, numbers), most=2 * LANES)
+        taken = ahead(lanes.start, _positions(plan, models, numbers), most=2 * LANES)
+        yield _counted(taken, pieces, progress)
         return
 
     def parts() -> Iterator[tuple[SetDrawing, int, int]]:
@@ -64,18 +78,78 @@ def drawn_pieces(
             drawing = SetDrawing(plan, models, number)
             yield from ((drawing, number, position) for position in range(len(drawing.sizes)))
 
-    def draw(part: tuple[SetDrawing, int, int]) -> Drawn:
+    heard = _Heard(pieces, progress)
+
+    def draw(part: tuple[SetDrawing, int, int], told: Progress) -> Drawn:
         drawing, number, position = part
-        piece = drawing.draw(position)
-        return piece, decoded(plan, piece, number, position)
+        lane = drawing.lanes[position % len(drawing.lanes)]
+        sampler = Heard(lane.sampler, step_of(told, 0.0, _DRAWN))
+        piece = replace(lane, sampler=sampler).draw(position)
+        drawn = piece, decoded(plan, piece, number, position)
+        told(1.0)
+        return drawn
+
+    def start(part: tuple[SetDrawing, int, int]) -> Callable[[], Drawn]:
+        future = pool.submit(draw, part, heard.listener())
+        future.add_done_callback(heard.wake)
+        return partial(heard.until, future)
 
     at_once = min(threads(), LANES)
     # The compiled loops release the interpreter lock, so threads help. Each piece has its own
     # generator, so the result does not depend on the order of the threads.
     with ThreadPoolExecutor(max_workers=at_once) as pool:
-        yield ahead(
-            lambda part: pool.submit(draw, part).result, parts(), most=min(at_once + 1, LANES)
-        )
+        yield ahead(start, parts(), most=min(at_once + 1, LANES))
+
+
+class _Heard:
+    """Adds up how far all pieces are; the thread that waits for a piece tells the sum."""
+
+    def __init__(self, pieces: int, progress: Progress) -> None:
+        self._progress = progress
+        self._done = [0.0] * pieces
+        self._begun = 0
+        self._said: SimpleQueue[tuple[int, float] | None] = SimpleQueue()
+
+    def listener(self) -> Progress:
+        """Return the listener of the next piece; its thread may call it."""
+        piece, last = self._begun, 0.0
+        self._begun += 1
+
+        def hear(done: float) -> None:
+            nonlocal last
+            if done - last >= _STEP or done >= 1.0:
+                last = done
+                self._said.put((piece, done))
+
+        return hear
+
+    def wake(self, _future: object) -> None:
+        """Wake the thread that waits, because a piece is finished or has failed."""
+        self._said.put(None)
+
+    def until(self, future: Future[Drawn]) -> Drawn:
+        """Wait for a piece, and tell the progress of all pieces meanwhile."""
+        while not future.done():
+            self._tell(self._said.get())
+        # What the finished piece said last may still be unheard.
+        try:
+            while True:
+                self._tell(self._said.get_nowait())
+        except Empty:
+            return future.result()
+
+    def _tell(self, said: tuple[int, float] | None) -> None:
+        if said is not None:
+            piece, done = said
+            self._done[piece] = done
+            self._progress(sum(self._done) / len(self._done))
+
+
+def _counted(drawn: Iterable[Drawn], pieces: int, progress: Progress) -> Iterator[Drawn]:
+    """Yield pieces, and tell the progress after each."""
+    for done, piece in enumerate(drawn, start=1):
+        progress(done / pieces)
+        yield piece
 
 
 def _positions(

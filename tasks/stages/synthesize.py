@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dp_core.methods.reconstruction.sampling.told_progress import step_of
 from dp_core.spec.procedure import decoded, piece_sizes
 from dp_core.tables.dataset import Dataset
 from tasks.drawing.drawn_pieces import Drawn, drawn_pieces
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
     from dp_core.confidential.code_store import CodeStore
 
+_DRAWN = 0.98  # part of the stage after all pieces are drawn
+
 
 @stage("synthesize")
 def synthesize(run: Run) -> Mapping[str, object]:
@@ -29,8 +33,9 @@ def synthesize(run: Run) -> Mapping[str, object]:
     numbers = range(1, run.spec.sets + 1)
     sizes = {number: piece_sizes(run.plan, models, number) for number in numbers}
     off: list[float] = []
-    with drawn_pieces(run.plan, models, numbers, run.client) as drawn:
-        pieces = _told(run, drawn, sum(map(len, sizes.values())))
+    # When all pieces are drawn, the last set is still to be written.
+    told = step_of(partial(run.progress, "synthesize"), 0.0, _DRAWN)
+    with drawn_pieces(run.plan, models, numbers, run.client, progress=told) as pieces:
         for number in numbers:
             mine = itertools.islice(pieces, len(sizes[number]))
             left = _write_set(run, number, mine, sizes[number][0])
@@ -38,13 +43,6 @@ def synthesize(run: Run) -> Mapping[str, object]:
                 off.append(left)
     # `off`: largest relative deviation of each set's weights from public totals, if there are any.
     return {"rows": [sum(sizes[number]) for number in numbers], "off": off}
-
-
-def _told(run: Run, pieces: Iterable[Drawn], number: int) -> Iterator[Drawn]:
-    """Yield pieces, and report the progress after each."""
-    for done, piece in enumerate(pieces, start=1):
-        run.progress("synthesize", done / number)
-        yield piece
 
 
 def synthetic_file(run: Run, number: int) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,6 +21,12 @@ from dp_core.methods.reconstruction.reconstructor import (
     Sampler,
     in_series,
     piece_rows,
+)
+from dp_core.methods.reconstruction.sampling.told_progress import (
+    Heard,
+    Progress,
+    silent,
+    step_of,
 )
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
@@ -69,7 +76,11 @@ class AverageModel:
         return np.asarray(sum(tables))
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return averaging.draw(self.models, self.weights, rows, by=self.by, rng=rng)
+        return self.sample_telling(rows, rng=rng, progress=silent)
+
+    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
+        models = _heard(self.models, self.weights, self.by, progress)
+        return averaging.draw(models, self.weights, rows, by=self.by, rng=rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +97,25 @@ class AverageSeries:
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return the next `rows` records of the set."""
-        return averaging.draw(self.chains, self.weights, rows, by="record", rng=rng)
+        return self.sample_telling(rows, rng=rng, progress=silent)
+
+    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
+        """Return the next `rows` records of the set, and tell how far the drawing is."""
+        chains = _heard(self.chains, self.weights, "record", progress)
+        return averaging.draw(chains, self.weights, rows, by="record", rng=rng)
+
+
+def _heard(
+    samplers: Sequence[Sampler], weights: Sequence[Fraction], by: By, progress: Progress
+) -> list[Heard]:
+    """Return the samplers, each of which tells how far the common drawing is."""
+    if by == "set":  # one of them draws everything
+        return [Heard(sampler, progress) for sampler in samplers]
+    ends = [0.0, *map(float, itertools.accumulate(weights))]
+    return [
+        Heard(sampler, step_of(progress, start, end))
+        for sampler, (start, end) in zip(samplers, itertools.pairwise(ends), strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ from dp_core.methods.reconstruction.reconstructor import (
     piece_rows,
 )
 from dp_core.methods.reconstruction.sampling.series import Owed
+from dp_core.methods.reconstruction.sampling.told_progress import Progress, silent, step_of
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -42,6 +43,8 @@ _JOINED_CELLS = 1 << 17  # rules that share columns get one table up to this num
 _RULE_ROUNDS = 50  # of raking; whole records cannot match a table more closely
 _MOST_VISITS = 10**8  # visits of values in all sweeps, at 8 tables each: about 20 seconds
 _ROUNDS_OF_A_PIECE = 6
+# Parts of the drawing after each of its steps, for the progress.
+_BEFORE_RULES, _MOVED, _IMPLIED = 0.05, 0.35, 0.6
 _PRODUCT_SHARE = 0.01  # weight of the product of one-way tables in a rule's table before raking
 
 
@@ -72,6 +75,9 @@ class GumModel(FittedTables):
         return [GumSeries(self) for _ in range(number)]
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        return self.sample_telling(rows, rng=rng, progress=silent)
+
+    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
         from dp_core.methods.reconstruction.kernels.record_moves import start
 
         data = Dataset(self.domain, start(self.tables[: len(self.domain)], rows, rng=rng))
@@ -80,26 +86,37 @@ class GumModel(FittedTables):
         if rows and apart:
             # Records that nearly match the tables estimate the joint table of a rule's columns that
             # the tables imply. Without its impossible cells it becomes one more table to match.
-            self._move(data, larger, _ROUNDS_BEFORE_RULES, rng=rng)
+            before = step_of(progress, 0.0, _BEFORE_RULES)
+            self._move(data, larger, _ROUNDS_BEFORE_RULES, rng=rng, progress=before)
             larger += rule_tables(data, apart, self.tables, self.zeros)
-        self._move(data, larger, self.options.rounds, rng=rng)
+        moved = step_of(progress, _BEFORE_RULES, _MOVED)
+        self._move(data, larger, self.options.rounds, rng=rng, progress=moved)
         if rows and self.options.implied and self.options.sweeps:
             held = [*(table.clique for table in larger), *self.zeros.cliques]
             pairs = unmeasured(self.domain, held)
             # The rounds leave records whose unmeasured pairs are far from what the tables imply.
             # Only the sweeps mend them; if these cannot end, the pairs would be kept as they are.
             if not self._is_long(data, len(larger) + len(pairs)):
-                larger += implied_tables(data, pairs, self.tables[: len(self.domain)])
-        self._mend(data, larger, rng=rng)
+                implied = step_of(progress, _MOVED, _IMPLIED)
+                columns = self.tables[: len(self.domain)]
+                larger += implied_tables(data, pairs, columns, progress=implied)
+        self._mend(data, larger, rng=rng, progress=step_of(progress, _IMPLIED, 1.0))
         return self.zeros.repair(data, rng=rng)
 
-    def _mend(self, data: Dataset, tables: Sequence[Table], *, rng: np.random.Generator) -> None:
+    def _mend(
+        self,
+        data: Dataset,
+        tables: Sequence[Table],
+        *,
+        rng: np.random.Generator,
+        progress: Progress,
+    ) -> None:
         """Change single values, in place, until no change reduces the error."""
         from dp_core.methods.reconstruction.kernels.descent import Gaps, descend
 
         if tables and data.rows and self.options.sweeps:
             gaps = Gaps.of(data, (*self.tables[: len(self.domain)], *tables))
-            descend(data, gaps, sweeps=self.options.sweeps, rng=rng)
+            descend(data, gaps, sweeps=self.options.sweeps, rng=rng, progress=progress)
 
     def _most_visits(self, tables: int) -> int:
         """Return the largest number of values that the sweeps visit for a number of tables."""
@@ -110,7 +127,13 @@ class GumModel(FittedTables):
         return data.codes.size * self.options.sweeps > self._most_visits(tables)
 
     def _move(
-        self, data: Dataset, tables: Sequence[Table], rounds: int, *, rng: np.random.Generator
+        self,
+        data: Dataset,
+        tables: Sequence[Table],
+        rounds: int,
+        *,
+        rng: np.random.Generator,
+        progress: Progress,
     ) -> None:
         """Change records, in place, so that their counts approach the tables."""
         from dp_core.methods.reconstruction.kernels.record_moves import Targets, update
@@ -125,6 +148,7 @@ class GumModel(FittedTables):
                 copies=self.options.copies,
                 tolerance=self.options.tolerance,
                 seed=int(rng.integers(1 << 63)),
+                progress=progress,
             )
 
 
@@ -150,7 +174,12 @@ class GumSeries:
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return the next `rows` records of the set."""
-        piece = replace(self._model, tables=self._owed.of(rows)).sample(rows, rng=rng)
+        return self.sample_telling(rows, rng=rng, progress=silent)
+
+    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
+        """Return the next `rows` records of the set, and tell how far the drawing is."""
+        model = replace(self._model, tables=self._owed.of(rows))
+        piece = model.sample_telling(rows, rng=rng, progress=progress)
         self._owed.add(piece)
         return piece
 

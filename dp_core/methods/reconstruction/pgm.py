@@ -31,6 +31,7 @@ from dp_core.methods.reconstruction.reconstructor import (
 )
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.methods.reconstruction.sampling.series import Owed
+from dp_core.methods.reconstruction.sampling.told_progress import Progress, silent, step_of
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -47,6 +48,8 @@ from dp_core.wall.statistics.interactions import Interaction
 _LOG = logging.getLogger(__name__)
 _MBI_ROUNDS = 40
 _MOST_EVENED = 100  # columns; with more, computing all pairs takes longer than the draw
+# Parts of the drawing after each of its steps, for the progress; the last two after the first.
+_TABLES_MADE, _DRAWN, _COMPARED = 0.05, 0.05, 0.15
 _RECORDS_A_CELL = 8  # of larger cliques than pairs, on average, to adjust records to their tables
 
 
@@ -79,10 +82,22 @@ class GraphicalModel(FittedTables):
         return [GraphicalSeries(self, tables) for _ in range(number)]
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return self.drawn(rows, self.held_to(rows), sweeps=self.evened, rng=rng)
+        return self.sample_telling(rows, rng=rng, progress=silent)
+
+    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
+        tables = self.held_to(rows)
+        progress(_TABLES_MADE)
+        told = step_of(progress, _TABLES_MADE, 1.0)
+        return self.drawn(rows, tables, sweeps=self.evened, rng=rng, progress=told)
 
     def drawn(
-        self, rows: int, tables: Sequence[Table], *, sweeps: int, rng: np.random.Generator
+        self,
+        rows: int,
+        tables: Sequence[Table],
+        *,
+        sweeps: int,
+        rng: np.random.Generator,
+        progress: Progress,
     ) -> Dataset:
         """Return records drawn from the model and adjusted to some tables.
 
@@ -91,12 +106,16 @@ class GraphicalModel(FittedTables):
             tables: Tables to match; single values are changed until no change reduces the error.
             sweeps: Largest number of times every record is visited for these changes.
             rng: Generator; same state, same records.
+            progress: Called with the part that is done.
         """
         from dp_core.methods.reconstruction.kernels.descent import Gaps, descend
 
         data = records(self.domain, self.tables, rows, rng=rng)
         if rows and tables:
-            descend(data, Gaps.of(data, tables), sweeps=sweeps, rng=rng)
+            progress(_DRAWN)
+            gaps = Gaps.of(data, tables)
+            told = step_of(progress, _COMPARED, 1.0)
+            descend(data, gaps, sweeps=sweeps, rng=rng, progress=told)
         return self.zeros.repair(data, rng=rng)
 
     def held_to(self, rows: int) -> tuple[Table, ...]:
@@ -138,7 +157,12 @@ class GraphicalSeries:
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return the next `rows` records of the set."""
-        piece = self._model.drawn(rows, self._owed.of(rows), sweeps=1, rng=rng)
+        return self.sample_telling(rows, rng=rng, progress=silent)
+
+    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
+        """Return the next `rows` records of the set, and tell how far the drawing is."""
+        tables = self._owed.of(rows)
+        piece = self._model.drawn(rows, tables, sweeps=1, rng=rng, progress=progress)
         self._owed.add(piece)
         return piece
 

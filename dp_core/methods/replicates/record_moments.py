@@ -19,6 +19,12 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dp_core.methods.reconstruction.reconstructor import DrawnInSeries, Model
+from dp_core.methods.reconstruction.sampling.told_progress import (
+    Heard,
+    Progress,
+    silent,
+    step_of,
+)
 from dp_core.methods.replicates.dual_newton import Floats, with_sums
 from dp_core.methods.replicates.kept_moments import (
     Points,
@@ -40,6 +46,7 @@ _ENOUGH = 0.5
 """Smallest effective sample size (Kish) of weighted records, as a part of their number. To match
 sums with much noise exactly, a few records would get extreme weights and be repeated many times."""
 _LEAST_MISS = 1e-4  # smallest slack, in records squared, for sums with little noise
+_DRAWN = 0.5  # part of the work after the records are drawn, for the progress
 _LARGEST = 20.0  # largest logarithm of a weight; with larger ones sums would overflow
 
 
@@ -86,7 +93,11 @@ class ModelWithMoments:
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return `rows` calibrated records; none is impossible, as for the model."""
-        drawn = self.model.sample(rows, rng=rng)
+        return self.sample_telling(rows, rng=rng, progress=silent)
+
+    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
+        """Return the records that `sample` returns, and tell how far the drawing is."""
+        drawn = Heard(self.model, step_of(progress, 0.0, _DRAWN)).sample(rows, rng=rng)
         return with_moments(drawn, self.settled, self.points, rng=rng)
 
 

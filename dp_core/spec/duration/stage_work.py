@@ -8,6 +8,7 @@ its import, belong to the stage that uses it first.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class Size:
         values: Values of the file.
         text: Whether the file is text, such as CSV, or a database table.
         pairs: Pairs of columns.
-        cells: Cells of all pairs together.
+        cells: Cells of all pairs together, without pairs that are too large to be measured.
         tables: Noisy tables that the plan knows, or that the selection is expected to choose.
         noisy_cells: Cells of these tables.
         models: Fitted models.
@@ -93,7 +94,9 @@ def size_of(plan: Plan) -> Size:
         raise ValueError("Without rows_about the work of a release is unknown.")
     columns = len(domain)
     pairs = math.comb(columns, 2)
-    cells = (sum(domain.sizes) ** 2 - sum(size**2 for size in domain.sizes)) // 2
+    most = getattr(spec.selector, "max_cells", MOST_CELLS)
+    every = (one * two for one, two in itertools.combinations(domain.sizes, 2))
+    cells = sum(number for number in every if number <= most)
     known = [table for table in plan.tables if table.stage == "measure"]
     part = CHOSEN
     if _name(spec.selector) in A_TABLE_A_COLUMN:
@@ -117,6 +120,8 @@ def size_of(plan: Plan) -> Size:
     )
 
 
+MOST_CELLS = 1 << 20
+"""Largest number of cells of a pair that is measured, if the selection does not say it."""
 CHOSEN = 0.8
 """Part of the pairs that a selection is expected to choose."""
 A_TABLE_A_COLUMN = frozenset({"mst", "privbayes", "aim", "mwem_pgm"})

@@ -95,7 +95,9 @@ def plan(console: Console, plan: PlanAnswer) -> None:
             )
     for text in _remarks(plan):
         sentence(console, text)
-    if plan.memory_bytes is not None:
+    if plan.memory_bound_mb is not None:
+        console.print(f"Memory: at most {plan.memory_bound_mb:,} MB, without Prefect's server.")
+    elif plan.memory_bytes is not None:
         console.print(f"Memory for reconstruction and synthesis: about {_size(plan.memory_bytes)}.")
     sentence(console, _time(plan))
     console.print(f"Plan {plan.plan_hash}")

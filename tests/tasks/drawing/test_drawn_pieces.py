@@ -1,9 +1,11 @@
 """Sets do not depend on where their pieces are drawn, nor on workers that are lost meanwhile."""
 
+import itertools
 import os
 import pickletools
 import signal
 from fractions import Fraction
+from threading import get_ident
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from tasks.drawing import cluster_lanes
+from tasks.drawing import drawn_pieces as drawing
 from tasks.drawing.cluster_lanes import _begin, _draw
 from tasks.drawing.drawn_pieces import ahead, drawn_pieces
 from tasks.support.dask_cluster import dask_client
@@ -86,8 +89,8 @@ class Killed(WorkerPlugin):
         procedure.Lane.draw = self.draw
 
 
-def drawn(plan, models, client=None, numbers=(1, 2)):
-    with drawn_pieces(plan, models, numbers, client) as pieces:
+def drawn(plan, models, client=None, numbers=(1, 2), **options):
+    with drawn_pieces(plan, models, numbers, client, **options) as pieces:
         return list(pieces)
 
 
@@ -98,6 +101,51 @@ def same(found, expected):
     )
 
 
+def rises_to_the_end(told):
+    return told[-1] == 1 and all(one <= other for one, other in itertools.pairwise(told))
+
+
+@pytest.mark.parametrize("method", ["privsyn", "pgm", "average"])
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("pieces", [False, True])
+def test_progress_rises_while_a_piece_is_drawn_and_changes_no_record(
+    monkeypatch, method, threads, pieces
+):
+    options = {} if method == "privsyn" else {"reconstruct": {"method": method}}
+    codes = np.random.default_rng(0).integers(0, 2, (3, 900)).astype(np.uint16)
+    plan = trial_plan(
+        DOMAIN, "privsyn", Fraction(5), Fraction(1, 10**6), sets=2, rows=ROWS, **options
+    )
+    outcome = carry_out(plan, MemoryCounter(Dataset(DOMAIN, codes)))
+    monkeypatch.setattr(drawing, "threads", lambda: threads)
+    if pieces:
+        monkeypatch.setattr(reconstructor, "_PIECE_VALUES", len(DOMAIN) * OF_A_PIECE)
+    expected = drawn(outcome.plan, outcome.models)
+    told, by = [], set()
+
+    def listen(done):
+        told.append(done)
+        by.add(get_ident())
+
+    assert same(drawn(outcome.plan, outcome.models, progress=listen), expected)
+    assert rises_to_the_end(told)
+    assert len(told) >= 8 * len(expected)
+    assert by == {get_ident()}  # the run's listener is not made for other threads
+
+
+def test_a_failure_while_a_piece_is_drawn_ends_the_wait(made, monkeypatch):
+    def fail(lane, position):
+        del position
+        lane.sampler.progress(0.5)
+        raise StageFailed("lost")
+
+    monkeypatch.setattr(procedure.Lane, "draw", fail)
+    told = []
+    with pytest.raises(StageFailed, match="lost"):
+        drawn(*made, progress=told.append)
+    assert told
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.usefixtures("in_pieces")
@@ -105,7 +153,10 @@ def test_large_sets_are_the_same_on_a_cluster_even_if_a_worker_dies(made, client
     plan, models = made
     expected = drawn(plan, models)
     assert len(expected) == 2 * len(piece_sizes(plan, models, 1)) > 2 * LANES
-    assert same(drawn(plan, models, client), expected)
+    told = []
+    assert same(drawn(plan, models, client, progress=told.append), expected)
+    assert len(told) == len(expected)
+    assert rises_to_the_end(told)
     # The lane of this piece has drawn one before, which has to be drawn again.
     client.register_plugin(Killed(tmp_path / "dead", at=LANES + 1))
     assert same(drawn(plan, models, client), expected)

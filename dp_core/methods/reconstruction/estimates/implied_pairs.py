@@ -19,6 +19,8 @@ from dp_core.methods.reconstruction.estimates.raking import rake
 from dp_core.methods.reconstruction.estimates.residual_belief import believed, shrink_residual
 from dp_core.methods.reconstruction.estimates.shared_factors import Deviation, common_part, enough
 from dp_core.methods.reconstruction.estimates.table_parts import beyond, interaction_part
+from dp_core.methods.reconstruction.sampling.told_progress import Progress, silent
+from dp_core.metrics.marginal_error import Tally
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Table
@@ -30,6 +32,7 @@ _MOST_COUNTED = 2 * 10**9  # records times pairs; with more the benefit is not w
 _CHANCE = 3.0  # variance of a count over its expectation; above 1 because GUM copies records
 _LEAST_EXPECTED = 0.05  # records
 _RAKING_ROUNDS = 20
+_COUNTED = 0.4  # part of the work after the pairs are counted, for the progress
 
 
 def unmeasured(domain: Domain, held: Sequence[Clique]) -> tuple[Clique, ...]:
@@ -43,7 +46,11 @@ def unmeasured(domain: Domain, held: Sequence[Clique]) -> tuple[Clique, ...]:
 
 
 def implied_tables(
-    data: Dataset, pairs: Sequence[Clique], columns: Sequence[Table]
+    data: Dataset,
+    pairs: Sequence[Clique],
+    columns: Sequence[Table],
+    *,
+    progress: Progress = silent,
 ) -> tuple[Table, ...]:
     """Return a nonnegative table for each pair that agrees with its columns' tables.
 
@@ -53,6 +60,7 @@ def implied_tables(
         data: Records that nearly match all tables, at least one.
         pairs: Pairs of columns, in the order of the domain.
         columns: One-way tables of all columns, in the order of the domain.
+        progress: Called with the part that is done; does nothing by default.
     """
     domain, rows = data.domain, data.rows
     if rows * len(pairs) > _MOST_COUNTED:
@@ -61,17 +69,20 @@ def implied_tables(
         table.clique[0]: table.values * (rows / max(float(table.values.sum()), 1e-9))
         for table in columns
     }
+    held = Tally(domain, pairs).add(data)  # counts groups of pairs in one pass over the records
     found: dict[Clique, Deviation] = {}
-    for one, two in pairs:
+    for at, (one, two) in enumerate(pairs):
+        progress(_COUNTED * at / len(pairs))
         expected = np.multiply.outer(ones[one], ones[two]) / rows
         variance = _CHANCE * np.maximum(expected, _LEAST_EXPECTED)
-        seen = counted(data, (one, two))
+        seen = held.count((one, two))
         found[one, two] = Deviation(beyond(seen - expected), expected, variance)
     common: dict[Clique, NDArray[np.float64]] = {}
     if enough(domain, len(found)):
         common = common_part(domain, found, float(rows))
     tables = []
-    for clique, deviation in found.items():
+    for at, (clique, deviation) in enumerate(found.items()):
+        progress(_COUNTED + (1 - _COUNTED) * at / len(pairs))
         project = domain.project(clique)
         noise = deviation.variance * interaction_part(project)
         shared = np.zeros_like(deviation.residual)

@@ -27,6 +27,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from dp_core.methods.reconstruction.sampling.told_progress import Progress, silent, step_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.tables.dataset import Dataset
 from dp_core.wall.released import Table
@@ -138,7 +139,13 @@ class Gaps:
 
 
 def descend(
-    data: Dataset, gaps: Gaps, *, sweeps: int, rng: np.random.Generator, enough: float = 0.001
+    data: Dataset,
+    gaps: Gaps,
+    *,
+    sweeps: int,
+    rng: np.random.Generator,
+    enough: float = 0.001,
+    progress: Progress = silent,
 ) -> int:
     """Change values in place until the sweeps are done or a sweep gains little.
 
@@ -149,6 +156,7 @@ def descend(
         rng: Generator of the order of the records.
         enough: The work ends after a sweep that reduces the error by no more than this part of the
             error that a random sample would have.
+        progress: Called with the part that is done; does nothing by default.
 
     Returns:
         Number of changed values.
@@ -157,10 +165,15 @@ def descend(
     codes = np.ascontiguousarray(data.codes[:, order])
     changed = 0
     with ThreadPoolExecutor(_threads()) as pool:
-        for _ in range(sweeps):
+        columns = len(data.domain)
+        for sweep in range(sweeps):
             gained = 0.0
             for column, size in enumerate(data.domain.sizes):
-                now, gain = _visit(codes, gaps, column, size, pool)
+                before = sweep * columns + column
+                told = step_of(
+                    progress, before / (sweeps * columns), (before + 1) / (sweeps * columns)
+                )
+                now, gain = _visit(codes, gaps, column, size, pool, told)
                 changed += now
                 gained += gain
             if gained <= enough * gaps.expected:
@@ -182,6 +195,7 @@ def _visit(
     column: int,
     size: int,
     pool: ThreadPoolExecutor,
+    progress: Progress,
 ) -> tuple[int, float]:
     """Change a column's values in place; return the number of changes and what they gain."""
     low, high = gaps.first_copy[column], gaps.first_copy[column + 1]
@@ -197,6 +211,7 @@ def _visit(
     gained = 0.0
     for start in range(0, rows, lot):
         end = min(start + lot, rows)
+        progress(start / rows)
         if size > _MOST_COMPARED:
             most = max(1, 8 * _CANDIDATES // max(8, high - low))
             lists = _with_missing(own[2], width, size, most, gaps.cost)

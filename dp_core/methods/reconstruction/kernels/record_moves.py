@@ -1,7 +1,8 @@
-"""The loops of GUM, compiled. One call changes records for all tables and rounds."""
+"""The loops of GUM, compiled. One call changes records for all tables once."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.reconstruction.sampling.told_progress import Progress, silent
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Table
 
@@ -98,6 +100,7 @@ def update(
     copies: float,
     tolerance: float,
     seed: int,
+    progress: Progress = silent,
 ) -> NDArray[np.float64]:
     """Change records in place; return the summed error before each round, in records.
 
@@ -111,22 +114,38 @@ def update(
         tolerance: Smallest relative gain over the best round so far; after three rounds without
             such a gain the work ends.
         seed: Seed of the random choices among records.
+        progress: Called with the part of the rounds that is done; does nothing by default.
     """
-    errors: NDArray[np.float64] = _update(
-        codes,
-        targets.axes,
-        targets.sizes,
-        targets.first_axis,
-        targets.wanted,
-        targets.first_cell,
-        rounds,
-        step,
-        decay,
-        copies,
-        tolerance,
-        np.uint64(seed),
-    )
-    return errors
+    state = _seeded(np.uint64(seed))
+    order = np.arange(targets.first_axis.size - 1)
+    permutation = np.arange(codes.shape[1], dtype=np.int32)
+    errors: list[float] = []
+    best, idle = math.inf, 0
+    for turn in range(rounds):
+        error = _round(
+            codes,
+            targets.axes,
+            targets.sizes,
+            targets.first_axis,
+            targets.wanted,
+            targets.first_cell,
+            turn % 2 == 1,
+            step,
+            copies,
+            order,
+            permutation,
+            state,
+        )
+        errors.append(error)
+        progress((turn + 1) / rounds)
+        if error < best * (1.0 - tolerance):
+            best, idle = error, 0
+        else:
+            idle += 1
+        if error == 0.0 or idle == _PATIENCE:
+            break
+        step *= decay
+    return np.array(errors)
 
 
 @numba.njit(inline="always")
@@ -141,77 +160,71 @@ def _random(state):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def _update(  # type: ignore[no-untyped-def]
+def _seeded(seed):  # type: ignore[no-untyped-def]
+    """Return the state of `_random` for a seed."""
+    state = np.empty(1, dtype=np.uint64)
+    state[0] = seed * np.uint64(2) + np.uint64(1)
+    for _ in range(8):
+        _random(state)
+    return state
+
+
+@numba.njit(nogil=True, cache=True)
+def _round(  # type: ignore[no-untyped-def]
     codes,
     axes,
     sizes,
     first_axis,
     wanted,
     first_cell,
-    rounds,
+    reverse,
     step,
-    decay,
     copies,
-    tolerance,
-    seed,
+    order,
+    permutation,
+    state,
 ):
+    """Visit every table once; return the summed error beforehand, in records.
+
+    The order of the tables, the permutation and the state are changed, for the next round.
+    """
     rows = codes.shape[1]
-    tables = first_axis.size - 1
-    state = np.empty(1, dtype=np.uint64)
-    state[0] = seed * np.uint64(2) + np.uint64(1)
-    for _ in range(8):
-        _random(state)
+    tables = order.size
     largest = 0
     for table in range(tables):
         largest = max(largest, first_cell[table + 1] - first_cell[table])
     cell_of = np.empty(rows, dtype=np.int32)
     work = np.zeros((5, largest), dtype=np.int32)
     drawn = np.empty(rows + largest + 1, dtype=np.int32)
-    order = np.arange(tables)
-    errors = np.empty(rounds)
-    done = idle = 0
-    best = np.inf
     shuffled = np.empty(rows, dtype=codes.dtype)
-    permutation = np.arange(rows).astype(np.int32)
-    for turn in range(rounds):
-        # Tables take records in order; a new order separates records that were moved together.
-        for place in range(rows - 1, 0, -1):
-            other = int(_random(state) * (place + 1))
-            permutation[place], permutation[other] = permutation[other], permutation[place]
-        for column in range(codes.shape[0]):
-            for row in range(rows):
-                shuffled[row] = codes[column, permutation[row]]
-            for row in range(rows):  # assigning an array to a slice takes long to compile
-                codes[column, row] = shuffled[row]
-        for place in range(tables - 1, 0, -1):
-            other = int(_random(state) * (place + 1))
-            order[place], order[other] = order[other], order[place]
-        error = 0.0
-        for table in order:
-            error += _visit(
-                codes,
-                axes[first_axis[table] : first_axis[table + 1]],
-                sizes[first_axis[table] : first_axis[table + 1]],
-                wanted[first_cell[table] : first_cell[table + 1]],
-                turn % 2 == 1,
-                step,
-                copies,
-                cell_of,
-                work,
-                drawn,
-                state,
-            )
-        errors[turn] = error
-        done = turn + 1
-        if error < best * (1.0 - tolerance):
-            best = error
-            idle = 0
-        else:
-            idle += 1
-        if error == 0.0 or idle == _PATIENCE:
-            break
-        step *= decay
-    return errors[:done]
+    # Tables take records in order; a new order separates records that were moved together.
+    for place in range(rows - 1, 0, -1):
+        other = int(_random(state) * (place + 1))
+        permutation[place], permutation[other] = permutation[other], permutation[place]
+    for column in range(codes.shape[0]):
+        for row in range(rows):
+            shuffled[row] = codes[column, permutation[row]]
+        for row in range(rows):  # assigning an array to a slice takes long to compile
+            codes[column, row] = shuffled[row]
+    for place in range(tables - 1, 0, -1):
+        other = int(_random(state) * (place + 1))
+        order[place], order[other] = order[other], order[place]
+    error = 0.0
+    for table in order:
+        error += _visit(
+            codes,
+            axes[first_axis[table] : first_axis[table + 1]],
+            sizes[first_axis[table] : first_axis[table + 1]],
+            wanted[first_cell[table] : first_cell[table + 1]],
+            reverse,
+            step,
+            copies,
+            cell_of,
+            work,
+            drawn,
+            state,
+        )
+    return error
 
 
 @numba.njit(nogil=True, cache=True)

@@ -67,6 +67,15 @@ def test_sizes_count_pairs_and_cells():
     assert (size.values, size.set_values) == (28, 140)
 
 
+def test_pairs_that_are_too_large_to_be_measured_take_no_time():
+    levels = Domain(("a", "b", "c"), (10_000, 10_000, 3))
+    assert size_of(plan_of(domain=levels)).cells == 2 * 30_000
+    method = {"method": "auto", "mode": "shared", "sets": 1}
+    size = size_of(plan_of(domain=levels, **method))
+    assert size.cells == 2 * 30_000
+    assert sum(forecast(plan_of(20_000, domain=levels, **method), REFERENCE).values()) < 20
+
+
 def test_more_sets_columns_and_rows_never_take_less_time():
     least = sum(forecast(plan_of(), REFERENCE).values())
     wide = Domain((*DOMAIN.columns, "e"), (*DOMAIN.sizes, 6))

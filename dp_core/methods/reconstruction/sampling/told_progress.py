@@ -1,0 +1,74 @@
+"""How far the drawing of records is, for samplers whose drawing takes long.
+
+A listener never changes what is drawn. It is called by the thread that draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from dp_core.tables.dataset import Dataset
+
+Progress: TypeAlias = Callable[[float], None]
+"""Called with the part of some work that is done, 0 to 1; the parts never fall."""
+
+
+def silent(_done: float) -> None:
+    """Tell nobody."""
+
+
+def step_of(progress: Progress, start: float, end: float) -> Progress:
+    """Return a listener of a step of some work.
+
+    Args:
+        progress: Listener of the whole work.
+        start: Part of the work before the step.
+        end: Part of the work after the step.
+
+    >>> told = []
+    >>> step_of(told.append, 0.5, 1.0)(0.5)
+    >>> told
+    [0.75]
+    """
+    return lambda done: progress(start + (end - start) * done)
+
+
+class Drawing(Protocol):
+    """Draws records, as `dp_core.methods.reconstruction.reconstructor.Sampler`."""
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        """Return `rows` synthetic records."""
+
+
+@runtime_checkable
+class TellingSampler(Protocol):
+    """A sampler that tells how far it is."""
+
+    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
+        """Return the records that `sample` returns, and tell how far the drawing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A sampler whose progress somebody listens to.
+
+    Attributes:
+        sampler: Draws the records; one that tells nothing is heard at its end only.
+        progress: The listener.
+    """
+
+    sampler: Drawing
+    progress: Progress
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        """Return `rows` synthetic records, the same as without the listener."""
+        if isinstance(self.sampler, TellingSampler):
+            drawn = self.sampler.sample_telling(rows, rng=rng, progress=self.progress)
+        else:
+            drawn = self.sampler.sample(rows, rng=rng)
+        self.progress(1.0)
+        return drawn

@@ -1,0 +1,61 @@
+"""The bound of the memory is a function of the plan and of the processors, and of nothing else."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from dp_core.methods.reconstruction.reconstructor import piece_rows
+from dp_core.spec.duration.memory_bound import BASE_MB, SAFETY, held_by, memory_bound
+from dp_core.spec.presets import PRESETS
+from dp_core.spec.procedure import LANES
+from dp_core.spec.trial import trial_plan
+from dp_core.tables.domain import Domain
+
+DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 5))
+
+
+def plan_of(about: int | None = 1000, method: str = "privsyn", *, domain: Domain = DOMAIN, **more):
+    options = {"sets": 5, "mode": "posterior", **more}
+    plan = trial_plan(domain, method, Fraction(1), Fraction("1e-9"), **options)
+    schema = replace(plan.spec.schema, rows_about=about)
+    return replace(plan, spec=replace(plan.spec, schema=schema))
+
+
+def test_without_rows_about_there_is_no_bound():
+    assert memory_bound(plan_of(None), 2) is None
+    with pytest.raises(ValueError, match="rows_about"):
+        held_by(plan_of(None), 2)
+
+
+@pytest.mark.parametrize("method", sorted({*PRESETS} - {"average"}))
+def test_every_method_has_a_bound_above_what_the_program_takes(method):
+    domain = Domain(("a", "b", "c", "d"), (2, 2, 2, 2))
+    stated = {"select": {"cliques": (("a", "b"), ("c",))}} if method == "fixed" else {}
+    plan = plan_of(method=method, domain=domain, sets=2, mode="shared", **stated)
+    assert memory_bound(plan, 1) > SAFETY * BASE_MB
+
+
+def test_more_rows_sets_columns_and_levels_never_need_less():
+    wide = Domain((*DOMAIN.columns, "e"), (*DOMAIN.sizes, 6))
+    fine = Domain(DOMAIN.columns, (2, 3, 4, 500))
+    least = memory_bound(plan_of(), 2)
+    for more in (plan_of(2000), plan_of(sets=6), plan_of(domain=wide), plan_of(domain=fine)):
+        assert memory_bound(more, 2) >= least
+    assert memory_bound(plan_of(10**6), 2) > least
+
+
+def test_only_the_pieces_that_are_drawn_at_a_time_are_held():
+    piece = piece_rows(DOMAIN)
+    one, more = held_by(plan_of(20 * piece), 1), held_by(plan_of(200 * piece), 1)
+    assert one.values == more.values == 2 * piece * len(DOMAIN)
+    assert more.codes == 10 * one.codes
+    most = held_by(plan_of(20 * piece), 64).values
+    assert most == held_by(plan_of(20 * piece), LANES).values == (LANES + 1) * piece * len(DOMAIN)
+
+
+def test_tables_that_are_never_made_are_not_counted():
+    levels = Domain(("a", "b", "c"), (10_000, 10_000, 3))
+    held = held_by(plan_of(domain=levels), 2)
+    assert held.cells == 2 * 30_000
+    assert held.compared == 2 * 30_000
