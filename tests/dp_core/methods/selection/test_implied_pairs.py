@@ -43,7 +43,7 @@ def factor():
     return np.where(rng.random(own.shape) < 0.35, hidden, own).astype(np.uint16)
 
 
-def selected(codes, *, method, epsilon="1", zeros=None):
+def selected(codes, *, method, epsilon="0.4", zeros=None):
     currency = Currency("zcdp", largest_limit("zcdp", Fraction(epsilon), DELTA))
     session = MemorySession(currency, "add-remove")
     curator = Curator(DOMAIN, MemoryCounter(Dataset(DOMAIN, codes)), session)
