@@ -99,7 +99,8 @@ class Auto(Selector):
             given what the workload's measurements tell. With 1, nothing else is measured.
         workload: The spec's `tables`; empty by default.
         implying: Largest number of cells of a graphical model that implies unmeasured pairs when
-            records are made; 0 (the default) if there is no such model.
+            records are made; 0 (the default) if there is no such model. Not compared, because it
+            is of the sets and not of what was measured.
     """
 
     for_inference: ClassVar[Mapping[str, object]] = {"basis": "tables"}
@@ -111,7 +112,7 @@ class Auto(Selector):
     max_triple_cells: int = 2**12
     tables_share: Fraction = Fraction(1, 2)
     workload: tuple[WantedTable, ...] = field(default=(), metadata=NO_OPTION)
-    implying: int = field(default=0, metadata=NO_OPTION)
+    implying: int = field(default=0, compare=False, metadata=NO_OPTION)
 
     @property
     def adaptive(self) -> bool:
