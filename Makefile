@@ -43,7 +43,7 @@ demo: $(READY)  ## make a whole release of the built-in survey
 test: $(READY)  ## run the tests: all kinds, a few of each long row of cases
 	$(PYTEST)
 
-test-all: $(READY)  ## run every test at full size; if all pass, note the trusted core as audited
+test-all: $(READY)  ## run every test at full size; if all pass, note what was tested in tests/audited.txt
 	@audited=$$($(BIN)/python -m tests.trusted_core --digest) && set -x && \
 	$(PYTEST) --full && echo $$audited > tests/audited.txt
 

@@ -2,7 +2,7 @@
 
     python -m tests.trusted_core             prints them, with their lines
     python -m tests.trusted_core --page      the same as docs/trusted-core.md
-    python -m tests.trusted_core --digest    one hash of all of them
+    python -m tests.trusted_core --digest    one hash of all of them, and of `AUDITED_TOO`
 
 A file belongs to the trusted core if it
 
@@ -76,6 +76,16 @@ RECORDS = ("tasks.support.run_folder", "flows.releases.start_check")
 result, it is drawn again, or its budget is returned."""
 GUARDS = ("dp_core.errors", "tasks.stages.stage_task", "flows.engine.engine_failures")
 """Modules that replace an error that may hold data, or decide what an error may carry."""
+AUDITED_TOO = (
+    "requirements.lock",
+    "deployments/*.py",
+    "deployments/*.yaml",
+    "flows/*.py",
+    "flows/engine/*.py",
+    "tasks/drawing/*.py",
+)
+"""What else changes how flows, servers and clusters run: many tests of these are in
+`make test-all` only, so a change of these files asks for it as well."""
 BELOW = ("dp_core.documents", "dp_core.tables", "dp_core.metrics", "dp_core.schema")
 """Rooms below the wall."""
 CORE = ("dp_core.wall", "dp_core.confidential", "tasks.ledger", "tasks.counting")
@@ -191,11 +201,13 @@ def lines(module: str) -> int:
 
 
 def digest() -> str:
-    """Return one hash of the names and contents of all files of the trusted core."""
+    """Return one hash of the names and contents of the trusted core and of `AUDITED_TOO`."""
+    core = {modules()[module] for module in trusted()}
+    around = {path for pattern in AUDITED_TOO for path in ROOT.glob(pattern) if path.is_file()}
     whole = hashlib.sha256()
-    for module in sorted(trusted()):
-        whole.update(f"{module}\n".encode())
-        whole.update(modules()[module].read_bytes())
+    for path in sorted(core | around):
+        whole.update(f"{path.relative_to(ROOT)}\n".encode())
+        whole.update(path.read_bytes())
     return whole.hexdigest()
 
 
