@@ -239,7 +239,7 @@ def test_a_release_on_a_grid_states_no_densities(made, tmp_path, stated):
 STAGES = ("domain", "measure", "publish")
 
 
-@pytest.mark.parametrize("after", some([False, True], lambda after: after), ids=["before", "after"])
+@pytest.mark.parametrize("after", some([False, True], lambda after: after), ids=str)
 def test_a_release_goes_on_with_the_same_choice(project, after):
     """One release fails in each of these stages in turn."""
     measured = {}

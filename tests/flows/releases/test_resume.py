@@ -92,7 +92,7 @@ def assert_complete(project):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", some([False, True], lambda after: after), ids=["before", "after"])
+@pytest.mark.parametrize("after", some([False, True], lambda after: after), ids=str)
 def test_a_release_goes_on_from_whatever_stage_failed(project, work_done, after):
     """One release fails in each stage in turn, and every time goes on from there."""
     measured, kinds = {}, project.kinds()
