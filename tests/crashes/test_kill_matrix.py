@@ -18,7 +18,7 @@ from tests.crashes.matrix import (
     on_postgres,
 )
 from tests.crashes.points import Point
-from tests.full import EXHAUSTIVE, at_full_size, exhaustive, some
+from tests.full import EXHAUSTIVE, at_full_size, exhaustive
 from tests.postgres import PostgresServer
 
 FULL = at_full_size()
@@ -91,7 +91,8 @@ def test_a_release_that_is_killed_at_a_point_goes_on(matrix, points):
     assert_nothing_wrong(killed, number)
 
 
-@pytest.mark.parametrize("kind", some(WITH_A_GATE, lambda kind: kind == "published"))
+@pytest.mark.full
+@pytest.mark.parametrize("kind", WITH_A_GATE)
 def test_a_release_that_waits_or_ends_is_killed_there_and_goes_on(server, tmp_path, kind):
     """In the hold, the look and the decision, and between an entry and the files it is about."""
     outcomes = list(
@@ -119,11 +120,12 @@ def test_a_release_that_the_data_refuse_is_one_attempt_wherever_it_is_killed(ser
     assert_nothing_wrong(outcomes, len(outcomes))
 
 
+@pytest.mark.full
 def test_a_release_that_uses_paid_tables_is_killed_and_goes_on(server, tmp_path):
     """Nothing is paid for it and the data are gone, wherever it is killed."""
     matrix = Matrix(server, tmp_path, kind="reused")
     points = matrix.points()
-    number = len(points) if EXHAUSTIVE else 20 if FULL else 2
+    number = len(points) if EXHAUSTIVE else 20
     killed = kill_at_points(matrix, None if EXHAUSTIVE else number, points=points)
     assert_nothing_wrong(killed, number)
 
