@@ -21,12 +21,7 @@ from dp_core.schema.variables import Variable, Variables
 from dp_core.spec.method_options import plain_options
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.presets import PRESETS
-from dp_core.spec.reading.method_reader import (
-    check_mode,
-    check_pair,
-    for_posterior,
-    knowing_records,
-)
+from dp_core.spec.reading.method_reader import check_mode, check_pair, for_posterior
 from dp_core.spec.reading.share_reader import resolve_shares
 from dp_core.spec.release_spec import Mode, ReleaseSpec
 from dp_core.tables.domain import Domain
@@ -119,7 +114,6 @@ def trial_plan(
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
     resolved = resolve_shares(shares or {}, usable)
     check_mode(mode, sets, selector, selector_name, reconstructor, reconstructor_name)
-    selector = knowing_records(selector, reconstructor, mode, sets)
     if mode == "noise-aware":
         selector, reconstructor = unshrunk(selector), unshrunk(reconstructor)
     elif mode == "posterior":

@@ -27,14 +27,12 @@ from dp_core.methods.selection.budget.certain_parts import CertainParts, togethe
 from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
-from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected, objective
+from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
 from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
 from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.methods.selection.candidates.forest_reach import reach
-from dp_core.methods.selection.candidates.implied_pairs import Implied
 from dp_core.methods.selection.candidates.pairs import (
-    Look,
     dependences,
     look,
     one_way_tables,
@@ -72,9 +70,6 @@ _MOST_TRIPLES = 700
 _MOST_LISTED = 60_000  # triples that are compared with each other
 _MOST_SCORED = 2000  # pairs whose dependence is asked at once; in wider files noise would hide it
 _DENSE = 0.05  # relative reduction of the error by measuring usual pairs for which all are scored
-# Largest forecast of a forest that implies the other pairs, relative to that of the best division.
-# Above 1, because on generated files the forecasts of forests were a tenth to a third too large.
-_IMPLIED_WITHIN = 1.1
 _SPREAD = -np.log(1 - (np.arange(20) + 0.5) / 20)  # quantiles of an exponential variable of mean 1
 _TOTAL_UNKNOWN = 0.1  # part of the records; with a larger error columns also tell the total
 
@@ -98,9 +93,6 @@ class Auto(Selector):
             measured with it does not depend on the data. The rest is divided as without a workload,
             given what the workload's measurements tell. With 1, nothing else is measured.
         workload: The spec's `tables`; empty by default.
-        implying: Largest number of cells of a graphical model that implies unmeasured pairs when
-            records are made; 0 (the default) if there is no such model. Not compared, because it
-            is of the sets and not of what was measured.
     """
 
     for_inference: ClassVar[Mapping[str, object]] = {"basis": "tables"}
@@ -112,7 +104,6 @@ class Auto(Selector):
     max_triple_cells: int = 2**12
     tables_share: Fraction = Fraction(1, 2)
     workload: tuple[WantedTable, ...] = field(default=(), metadata=NO_OPTION)
-    implying: int = field(default=0, compare=False, metadata=NO_OPTION)
 
     @property
     def adaptive(self) -> bool:
@@ -188,7 +179,7 @@ class Auto(Selector):
         domain: Domain,
         cost: Fraction,
         measure_cost: Fraction,
-        zeros: StructuralZeros,
+        zeros: StructuralZeros,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
         replicate: int = 0,  # noqa: ARG002
     ) -> Selection:
@@ -226,14 +217,6 @@ class Auto(Selector):
             domain, steadied, noise, found.dependence, costs, found.typical, wanted, found.forest
         )
         shares = balance(parts)
-        other = None
-        if certain is None and not zeros.cliques:
-            other = self._by_implied(domain, steadied, noise, found, costs, rows)
-        if other is not None:
-            its = balance(other[0])
-            edges = its[len(domain) :].any()
-            if edges and objective(other[0], its) < _IMPLIED_WITHIN * objective(parts, shares):
-                (parts, cliques, alone), shares = other, its
         left = expected(parts, shares)
         chosen = Selection(
             cliques=tuple(
@@ -260,41 +243,6 @@ class Auto(Selector):
             "expected_error": {"two_way": left.two, "three_way": left.three},
         }
         return dataclasses.replace(together(certain, chosen), note=note, dependences=found.asked)
-
-    def _by_implied(
-        self,
-        domain: Domain,
-        columns: Sequence[NDArray[np.float64]],
-        known: NDArray[np.float64],
-        found: Look,
-        costs: Costs,
-        rows: float,
-    ) -> tuple[Parts, tuple[Clique, ...], frozenset[Clique]] | None:
-        """Return what may be measured if a forest of pairs is to imply the others; see `parts`.
-
-        Returns:
-            None if no graphical model makes the records, if the look was not at all pairs, or if a
-            forest would not explain the others.
-        """
-        if not self.implying or found.forest or not found.dependence:
-            return None
-        chance = Chance.of(domain, columns, rows)
-        implied = Implied.of(_own(found.dependence, chance), rows)
-        cells = sum(domain.size(edge) for edge in implied.forest)
-        if cells > self.implying or not implied.explains(rows):
-            return None
-        edges = {pair: found.dependence[pair] for pair in implied.forest}
-        # A triple would close a circle of pairs, and the graphical model would not be a forest.
-        return dataclasses.replace(self, order=2).parts(
-            domain,
-            columns,
-            known,
-            edges,
-            costs,
-            implied.others,
-            forest=implied.forest,
-            unexplained=implied.left,
-        )
 
     def _many_depend(
         self,
@@ -375,7 +323,6 @@ class Auto(Selector):
         typical: float | None = None,
         wanted: CertainParts | None = None,
         forest: Sequence[Clique] = (),
-        unexplained: Mapping[Clique, float] | None = None,
     ) -> tuple[Parts, tuple[Clique, ...], frozenset[Clique]]:
         """Return what may be measured: parts, their cliques, and which cliques are interactions.
 
@@ -390,13 +337,15 @@ class Auto(Selector):
             wanted: What the workload's measurements tell; None without a workload.
             forest: Those of the pairs that form a forest, whose edges tell about the pairs between
                 them; empty by default.
-            unexplained: Distances of other pairs from what the forest implies, in records; None if
-                they are as far from independence as typical ones.
         """
         rows = max(float(columns[0].sum()), 1.0)
         typical = usual(rows) if typical is None else typical
         chance = Chance.of(domain, columns, rows)
-        dependence = _own(dependence, chance)
+        # Sampling alone makes columns of the file look dependent; that part is subtracted.
+        dependence = {
+            pair: math.sqrt(max(value**2 - chance.pair(pair) ** 2, (_LEAST_PART * value) ** 2))
+            for pair, value in dependence.items()
+        }
         served = dict.fromkeys(dependence, 1.0) | reach(
             {pair: dependence[pair] for pair in forest}, rows
         )
@@ -404,11 +353,6 @@ class Auto(Selector):
         others = math.comb(len(domain), 2) - len(dependence)
         apart = max(typical - implied / max(others, 1), 0.0)
         unlisted_pairs = others * math.hypot(apart, chance.mean_pair)
-        if unexplained is not None:
-            far = (typical, chance.mean_pair)  # pairs of too many cells
-            unlisted_pairs = (others - len(unexplained)) * math.hypot(*far) + sum(
-                chance.with_dependence(pair, own) for pair, own in unexplained.items()
-            )
         triples, unlisted = self._triples(domain, dependence, chance, typical)
         cliques = (*((name,) for name in domain.columns), *dependence, *triples)
         # Interactions say nothing about the number of records.
@@ -473,14 +417,6 @@ class Auto(Selector):
         best = sorted(found, key=lambda clique: domain.size(clique) / seen[clique])
         kept = {clique: found[clique] for clique in best[:_MOST_TRIPLES]}
         return kept, sum(seen.values()) - sum(seen[clique] for clique in kept)
-
-
-def _own(dependence: Mapping[Clique, float], chance: Chance) -> dict[Clique, float]:
-    """Return dependences without the part by which sampling alone makes columns look dependent."""
-    return {
-        pair: math.sqrt(max(value**2 - chance.pair(pair) ** 2, (_LEAST_PART * value) ** 2))
-        for pair, value in dependence.items()
-    }
 
 
 def _steadied(table: NDArray[np.float64], variance: float, rows: float) -> NDArray[np.float64]:

@@ -17,7 +17,6 @@ from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.replicates.noise_aware import unshrunk
 from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
-from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.selector import Selector
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import POSITIONS, on_grid, variables
@@ -274,30 +273,6 @@ def for_posterior(section: Node, reconstructor: Reconstructor) -> Gum:
                 " remove it, or choose another synthesize.mode."
             )
     return dataclasses.replace(drawing, implied=False)
-
-
-def knowing_records(
-    selector: Selector, reconstructor: Reconstructor, mode: Mode, sets: int
-) -> Selector:
-    """Return the selection, told whether a graphical model may imply what it does not measure.
-
-    Posterior and noise-aware sets show an unmeasured pair as unknown or wrongly as certain. And
-    without sets, only the measured tables are published.
-
-    Args:
-        selector: The selection of the spec.
-        reconstructor: The reconstruction of the spec.
-        mode: Mode of the sets.
-        sets: Number of sets.
-    """
-    if (
-        isinstance(selector, Auto)
-        and isinstance(reconstructor, AutoReconstruction)
-        and mode in ("shared", "split")
-        and sets
-    ):
-        return dataclasses.replace(selector, implying=reconstructor.most_cells)
-    return selector
 
 
 def _check_given(

@@ -51,7 +51,6 @@ from dp_core.spec.reading.method_reader import (
     for_noise_aware,
     for_posterior,
     in_place,
-    knowing_records,
     makes_posterior,
     read_parametric,
     read_stages,
@@ -229,7 +228,6 @@ def read_spec(
         *(mode_place, check_mode, mode, sets),
         *(selector, selector_name, reconstructor, reconstructor_name),
     )
-    selector = knowing_records(selector, reconstructor, mode, sets)
     if mode == "noise-aware":
         if earlier is None:
             selector = for_noise_aware(sections["select"], selector)

@@ -129,11 +129,6 @@ def expected(parts: Parts, shares: NDArray[np.float64]) -> Expected:
     return Expected(min(two / rows, 1.0), min(three / rows, 1.0))
 
 
-def objective(parts: Parts, shares: NDArray[np.float64]) -> float:
-    """Return what `balance` minimises: both errors together, in records."""
-    return _error(parts).value(shares)
-
-
 @lru_cache(maxsize=1)
 def _error(parts: Parts) -> _Error:
     """Return the error function of these parts, cached because balancing uses it again."""

@@ -7,10 +7,8 @@ between them does. So an edge that is measured also serves the pairs whose path 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.tables.domain import Clique
 
@@ -29,53 +27,14 @@ def reach(forest: Mapping[Clique, float], rows: float) -> dict[Clique, float]:
     >>> reach({("a", "b"): 50, ("b", "c"): 80}, 100)
     {('a', 'b'): 1.4, ('b', 'c'): 1.25}
     """
-    paths = along_paths(forest, rows)
-    length = paths.length
-    part = np.divide(paths.together, length, out=np.zeros_like(length), where=length > 0)
-    found = []
-    for one, two in paths.edges.values():
-        # Columns of another group are equally far from both ends, by 0.
-        nearer = length[one] - length[two]
-        sides = part[np.ix_(nearer < 0, nearer > 0)]
-        found.append(float(sides.sum()))
-    strength = _strengths(forest, rows)
-    times = np.maximum(np.array(found) / np.maximum(strength, 1e-12), 1.0)
-    return dict(zip(forest, times.tolist(), strict=True))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Paths:
-    """The paths of a forest of pairs.
-
-    Attributes:
-        place: Position of each column of the forest in the arrays.
-        edges: Positions of the ends of each edge.
-        together: Product of the dependences along the path between two columns, relative to the
-            number of records; 0 if there is no path, 1 for a column itself.
-        length: Number of edges of the path; 0 if there is none.
-    """
-
-    place: Mapping[str, int]
-    edges: Mapping[Clique, tuple[int, int]]
-    together: NDArray[np.float64]
-    length: NDArray[np.float64]
-
-    def of(self, pair: Clique) -> float:
-        """Return the product of the dependences along the path between two columns."""
-        one, two = pair
-        if one not in self.place or two not in self.place:
-            return 0.0
-        return float(self.together[self.place[one], self.place[two]])
-
-
-def along_paths(forest: Mapping[Clique, float], rows: float) -> Paths:
-    """Return the paths of a forest; the arguments are those of `reach`."""
     columns = sorted({column for edge in forest for column in edge})
     place = {column: at for at, column in enumerate(columns)}
     ends = [(place[one], place[two]) for one, two in forest]
+    dependence = np.array([*forest.values()], dtype=np.float64)
+    strength = np.minimum(dependence / rows, 1.0)
     together, length = np.eye(len(columns)), np.zeros((len(columns), len(columns)))
     group = {at: [at] for at in range(len(columns))}
-    for (one, two), own in zip(ends, _strengths(forest, rows).tolist(), strict=True):
+    for (one, two), own in zip(ends, strength.tolist(), strict=True):
         left, right = group[one], group[two]
         product = own * np.multiply.outer(together[left, one], together[two, right])
         steps = 1 + np.add.outer(length[left, one], length[two, right])
@@ -83,9 +42,12 @@ def along_paths(forest: Mapping[Clique, float], rows: float) -> Paths:
             table[np.ix_(left, right)] = found
             table[np.ix_(right, left)] = found.T
         group.update(dict.fromkeys(left + right, left + right))
-    return Paths(place, dict(zip(forest, ends, strict=True)), together, length)
-
-
-def _strengths(forest: Mapping[Clique, float], rows: float) -> NDArray[np.float64]:
-    """Return the dependence of each edge, relative to the number of records, at most 1."""
-    return np.minimum(np.array([*forest.values()], dtype=np.float64) / rows, 1.0)
+    part = np.divide(together, length, out=np.zeros_like(together), where=length > 0)
+    found = []
+    for one, two in ends:
+        # Columns of another group are equally far from both ends, by 0.
+        nearer = length[one] - length[two]
+        sides = part[np.ix_(nearer < 0, nearer > 0)]
+        found.append(float(sides.sum()))
+    times = np.maximum(np.array(found) / np.maximum(strength, 1e-12), 1.0)
+    return dict(zip(forest, times.tolist(), strict=True))
