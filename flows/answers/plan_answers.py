@@ -225,10 +225,10 @@ class PlanAnswer(Answer):
         levels: Number of levels and bins of all columns together.
         expected_error: Error of a set; None without `rows_about`, without sets, or for a method
             whose error cannot be forecast.
-        memory_bytes: Approximate memory for reconstruction and synthesis; None without sets.
+        expected_by_rows: `expected_error` for several numbers of rows, if the schema has no
+            `rows_about`.
         memory_bound_mb: Bound of the memory of the whole release, in MB (a million bytes), without
             Prefect's server; None without `rows_about`.
-        expected_by_rows: The same for several numbers of rows, if the schema has no `rows_about`.
         measurements: The release whose noisy tables it would use at no cost; None if it measures.
     """
 
@@ -264,7 +264,6 @@ class PlanAnswer(Answer):
     expected_error: ExpectedError | None
     expected_by_rows: tuple[ExpectedError, ...] | None = field(default=None, metadata=OMITTED)
     threshold: Threshold | None
-    memory_bytes: int | None
     memory_bound_mb: int | None
     time: PlannedTime | None
     room: AccountRoom = field(metadata=INLINE)
@@ -344,7 +343,6 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
         expected_error=_expected_error(plan, rows) if rows else None,
         expected_by_rows=None if rows else _expected_by_rows(plan),
         threshold=threshold,
-        memory_bytes=plan.memory,
         memory_bound_mb=_memory(plan, machine),
         time=_time(plan, machine),
         room=_account_room(plan, ledger),

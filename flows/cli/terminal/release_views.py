@@ -95,13 +95,17 @@ def plan(console: Console, plan: PlanAnswer) -> None:
             )
     for text in _remarks(plan):
         sentence(console, text)
-    if plan.memory_bound_mb is not None:
-        console.print(f"Memory: at most {plan.memory_bound_mb:,} MB, without Prefect's server.")
-    elif plan.memory_bytes is not None:
-        console.print(f"Memory for reconstruction and synthesis: about {_size(plan.memory_bytes)}.")
+    sentence(console, _memory(plan))
     sentence(console, _time(plan))
     console.print(f"Plan {plan.plan_hash}")
     _account(console, plan)
+
+
+def _memory(plan: PlanAnswer) -> str:
+    """Return the bound of the memory of the release."""
+    if plan.memory_bound_mb is None:
+        return "Memory: not forecast, because the schema has no rows_about."
+    return f"Memory: at most about {plan.memory_bound_mb:,} MB, plus Prefect's server."
 
 
 def _time(plan: PlanAnswer) -> str:
