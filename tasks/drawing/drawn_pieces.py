@@ -16,7 +16,12 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from dp_core.methods.reconstruction.sampling.told_progress import Heard, Progress, silent, step_of
+from dp_core.methods.reconstruction.sampling.drawing_progress import (
+    Progress,
+    WithListener,
+    silent,
+    step_of,
+)
 from dp_core.spec.procedure import LANES, SetDrawing, decoded, piece_sizes
 from dp_core.tables.dataset import Dataset
 from tasks.support.processors import threads
@@ -34,7 +39,7 @@ Drawn: TypeAlias = "tuple[Dataset, pa.Table]"
 """A piece of a set: its codes, and its values in the schema's labels and units."""
 
 _DRAWN = 0.95  # part of a piece after which its values are decoded
-_STEP = 0.005  # of a piece; smaller ones are not told
+_STEP = 0.005  # smallest progress of a piece that is reported
 
 
 @contextmanager
@@ -53,8 +58,8 @@ def drawn_pieces(
         models: Models by number of the set; 0 is the shared one.
         numbers: Numbers of the sets, from 1.
         client: Client of a Dask cluster; None (the default) for threads of this process.
-        progress: Called with the part of all pieces that is drawn, by the thread that takes them;
-            does nothing by default. A cluster tells nothing of a piece before its end.
+        progress: Called with the part of all pieces that is drawn, in the thread that consumes the
+            pieces; does nothing by default. On a cluster it is called when a piece is complete.
 
     Yields:
         The pieces of all sets, in the order of the sets and of their positions.
@@ -78,37 +83,42 @@ def drawn_pieces(
             drawing = SetDrawing(plan, models, number)
             yield from ((drawing, number, position) for position in range(len(drawing.sizes)))
 
-    heard = _Heard(pieces, progress)
+    summed = _SummedProgress(pieces, progress)
 
-    def draw(part: tuple[SetDrawing, int, int], told: Progress) -> Drawn:
+    def draw(part: tuple[SetDrawing, int, int], listener: Progress) -> Drawn:
         drawing, number, position = part
         lane = drawing.lanes[position % len(drawing.lanes)]
-        sampler = Heard(lane.sampler, step_of(told, 0.0, _DRAWN))
+        sampler = WithListener(lane.sampler, step_of(listener, 0.0, _DRAWN))
         piece = replace(lane, sampler=sampler).draw(position)
         drawn = piece, decoded(plan, piece, number, position)
-        told(1.0)
+        listener(1.0)
         return drawn
 
     def start(part: tuple[SetDrawing, int, int]) -> Callable[[], Drawn]:
-        future = pool.submit(draw, part, heard.listener())
-        future.add_done_callback(heard.wake)
-        return partial(heard.until, future)
+        future = pool.submit(draw, part, summed.listener())
+        future.add_done_callback(summed.wake)
+        return partial(summed.until, future)
 
     at_once = min(threads(), LANES)
     # The compiled loops release the interpreter lock, so threads help. Each piece has its own
     # generator, so the result does not depend on the order of the threads.
     with ThreadPoolExecutor(max_workers=at_once) as pool:
-        yield ahead(start, parts(), most=min(at_once + 1, LANES))
+        try:
+            yield ahead(start, parts(), most=min(at_once + 1, LANES))
+        except BaseException:
+            # After an interrupt, wait for the pieces that are being drawn but for no others.
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
-class _Heard:
-    """Adds up how far all pieces are; the thread that waits for a piece tells the sum."""
+class _SummedProgress:
+    """Adds up the progress of all pieces; the thread that waits for a piece reports the sum."""
 
     def __init__(self, pieces: int, progress: Progress) -> None:
         self._progress = progress
         self._done = [0.0] * pieces
         self._begun = 0
-        self._said: SimpleQueue[tuple[int, float] | None] = SimpleQueue()
+        self._reports: SimpleQueue[tuple[int, float] | None] = SimpleQueue()
 
     def listener(self) -> Progress:
         """Return the listener of the next piece; its thread may call it."""
@@ -119,34 +129,34 @@ class _Heard:
             nonlocal last
             if done - last >= _STEP or done >= 1.0:
                 last = done
-                self._said.put((piece, done))
+                self._reports.put((piece, done))
 
         return hear
 
     def wake(self, _future: object) -> None:
         """Wake the thread that waits, because a piece is finished or has failed."""
-        self._said.put(None)
+        self._reports.put(None)
 
     def until(self, future: Future[Drawn]) -> Drawn:
-        """Wait for a piece, and tell the progress of all pieces meanwhile."""
+        """Wait for a piece, and report the progress of all pieces meanwhile."""
         while not future.done():
-            self._tell(self._said.get())
-        # What the finished piece said last may still be unheard.
+            self._pass_on(self._reports.get())
+        # Pass on what the finished piece reported last.
         try:
             while True:
-                self._tell(self._said.get_nowait())
+                self._pass_on(self._reports.get_nowait())
         except Empty:
             return future.result()
 
-    def _tell(self, said: tuple[int, float] | None) -> None:
-        if said is not None:
-            piece, done = said
+    def _pass_on(self, report: tuple[int, float] | None) -> None:
+        if report is not None:
+            piece, done = report
             self._done[piece] = done
             self._progress(sum(self._done) / len(self._done))
 
 
 def _counted(drawn: Iterable[Drawn], pieces: int, progress: Progress) -> Iterator[Drawn]:
-    """Yield pieces, and tell the progress after each."""
+    """Yield pieces, and report the progress after each."""
     for done, piece in enumerate(drawn, start=1):
         progress(done / pieces)
         yield piece

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dp_core.methods.reconstruction.sampling.told_progress import step_of
+from dp_core.methods.reconstruction.sampling.drawing_progress import step_of
 from dp_core.spec.procedure import decoded, piece_sizes
 from dp_core.tables.dataset import Dataset
 from tasks.drawing.drawn_pieces import Drawn, drawn_pieces

@@ -22,9 +22,9 @@ from dp_core.methods.reconstruction.reconstructor import (
     in_series,
     piece_rows,
 )
-from dp_core.methods.reconstruction.sampling.told_progress import (
-    Heard,
+from dp_core.methods.reconstruction.sampling.drawing_progress import (
     Progress,
+    WithListener,
     silent,
     step_of,
 )
@@ -76,10 +76,12 @@ class AverageModel:
         return np.asarray(sum(tables))
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return self.sample_telling(rows, rng=rng, progress=silent)
+        return self.sample_reporting(rows, rng=rng, progress=silent)
 
-    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
-        models = _heard(self.models, self.weights, self.by, progress)
+    def sample_reporting(
+        self, rows: int, *, rng: np.random.Generator, progress: Progress
+    ) -> Dataset:
+        models = _with_listener(self.models, self.weights, self.by, progress)
         return averaging.draw(models, self.weights, rows, by=self.by, rng=rng)
 
 
@@ -97,23 +99,25 @@ class AverageSeries:
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return the next `rows` records of the set."""
-        return self.sample_telling(rows, rng=rng, progress=silent)
+        return self.sample_reporting(rows, rng=rng, progress=silent)
 
-    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
+    def sample_reporting(
+        self, rows: int, *, rng: np.random.Generator, progress: Progress
+    ) -> Dataset:
         """Return the next `rows` records of the set, and tell how far the drawing is."""
-        chains = _heard(self.chains, self.weights, "record", progress)
+        chains = _with_listener(self.chains, self.weights, "record", progress)
         return averaging.draw(chains, self.weights, rows, by="record", rng=rng)
 
 
-def _heard(
+def _with_listener(
     samplers: Sequence[Sampler], weights: Sequence[Fraction], by: By, progress: Progress
-) -> list[Heard]:
-    """Return the samplers, each of which tells how far the common drawing is."""
+) -> list[WithListener]:
+    """Return samplers that report the progress of the combined drawing."""
     if by == "set":  # one of them draws everything
-        return [Heard(sampler, progress) for sampler in samplers]
+        return [WithListener(sampler, progress) for sampler in samplers]
     ends = [0.0, *map(float, itertools.accumulate(weights))]
     return [
-        Heard(sampler, step_of(progress, start, end))
+        WithListener(sampler, step_of(progress, start, end))
         for sampler, (start, end) in zip(samplers, itertools.pairwise(ends), strict=True)
     ]
 

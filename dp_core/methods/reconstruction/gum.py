@@ -31,8 +31,8 @@ from dp_core.methods.reconstruction.reconstructor import (
     FittedTables,
     piece_rows,
 )
+from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.methods.reconstruction.sampling.series import Owed
-from dp_core.methods.reconstruction.sampling.told_progress import Progress, silent, step_of
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -75,9 +75,11 @@ class GumModel(FittedTables):
         return [GumSeries(self) for _ in range(number)]
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return self.sample_telling(rows, rng=rng, progress=silent)
+        return self.sample_reporting(rows, rng=rng, progress=silent)
 
-    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
+    def sample_reporting(
+        self, rows: int, *, rng: np.random.Generator, progress: Progress
+    ) -> Dataset:
         from dp_core.methods.reconstruction.kernels.record_moves import start
 
         data = Dataset(self.domain, start(self.tables[: len(self.domain)], rows, rng=rng))
@@ -174,12 +176,14 @@ class GumSeries:
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return the next `rows` records of the set."""
-        return self.sample_telling(rows, rng=rng, progress=silent)
+        return self.sample_reporting(rows, rng=rng, progress=silent)
 
-    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
+    def sample_reporting(
+        self, rows: int, *, rng: np.random.Generator, progress: Progress
+    ) -> Dataset:
         """Return the next `rows` records of the set, and tell how far the drawing is."""
         model = replace(self._model, tables=self._owed.of(rows))
-        piece = model.sample_telling(rows, rng=rng, progress=progress)
+        piece = model.sample_reporting(rows, rng=rng, progress=progress)
         self._owed.add(piece)
         return piece
 

@@ -30,8 +30,8 @@ from dp_core.methods.reconstruction.reconstructor import (
     piece_rows,
 )
 from dp_core.methods.reconstruction.sampling.drawing import records
+from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.methods.reconstruction.sampling.series import Owed
-from dp_core.methods.reconstruction.sampling.told_progress import Progress, silent, step_of
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -48,7 +48,8 @@ from dp_core.wall.statistics.interactions import Interaction
 _LOG = logging.getLogger(__name__)
 _MBI_ROUNDS = 40
 _MOST_EVENED = 100  # columns; with more, computing all pairs takes longer than the draw
-# Parts of the drawing after each of its steps, for the progress; the last two after the first.
+# Parts of the drawing after each step, for the progress. `_DRAWN` and `_COMPARED` are parts of what
+# follows `_TABLES_MADE`.
 _TABLES_MADE, _DRAWN, _COMPARED = 0.05, 0.05, 0.15
 _RECORDS_A_CELL = 8  # of larger cliques than pairs, on average, to adjust records to their tables
 
@@ -82,9 +83,11 @@ class GraphicalModel(FittedTables):
         return [GraphicalSeries(self, tables) for _ in range(number)]
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return self.sample_telling(rows, rng=rng, progress=silent)
+        return self.sample_reporting(rows, rng=rng, progress=silent)
 
-    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
+    def sample_reporting(
+        self, rows: int, *, rng: np.random.Generator, progress: Progress
+    ) -> Dataset:
         tables = self.held_to(rows)
         progress(_TABLES_MADE)
         told = step_of(progress, _TABLES_MADE, 1.0)
@@ -157,9 +160,11 @@ class GraphicalSeries:
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return the next `rows` records of the set."""
-        return self.sample_telling(rows, rng=rng, progress=silent)
+        return self.sample_reporting(rows, rng=rng, progress=silent)
 
-    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
+    def sample_reporting(
+        self, rows: int, *, rng: np.random.Generator, progress: Progress
+    ) -> Dataset:
         """Return the next `rows` records of the set, and tell how far the drawing is."""
         tables = self._owed.of(rows)
         piece = self._model.drawn(rows, tables, sweeps=1, rng=rng, progress=progress)

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from dp_core.methods.reconstruction.reconstructor import DrawnInSeries, Model
-from dp_core.methods.reconstruction.sampling.told_progress import (
-    Heard,
+from dp_core.methods.reconstruction.sampling.drawing_progress import (
     Progress,
+    WithListener,
     silent,
     step_of,
 )
@@ -93,11 +93,13 @@ class ModelWithMoments:
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return `rows` calibrated records; none is impossible, as for the model."""
-        return self.sample_telling(rows, rng=rng, progress=silent)
+        return self.sample_reporting(rows, rng=rng, progress=silent)
 
-    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
+    def sample_reporting(
+        self, rows: int, *, rng: np.random.Generator, progress: Progress
+    ) -> Dataset:
         """Return the records that `sample` returns, and tell how far the drawing is."""
-        drawn = Heard(self.model, step_of(progress, 0.0, _DRAWN)).sample(rows, rng=rng)
+        drawn = WithListener(self.model, step_of(progress, 0.0, _DRAWN)).sample(rows, rng=rng)
         return with_moments(drawn, self.settled, self.points, rng=rng)
 
 

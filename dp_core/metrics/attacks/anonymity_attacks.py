@@ -28,7 +28,7 @@ SINGLED_BY = 3
 _MOST_TRIES = 200
 """Predicates that are tried for each one that is wanted."""
 _MOST_REPEATS = 2_000
-"""Predicates in a row that were tried before; there are then few others, or none."""
+"""Largest number of consecutive draws of predicates already tried; few or none are then left."""
 
 
 @dataclass(frozen=True, slots=True)

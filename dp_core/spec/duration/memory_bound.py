@@ -1,9 +1,10 @@
 """A bound of the memory that a release takes, from public numbers of its plan only.
 
-The largest resident set of the process that makes the release, without Prefect's own. The unit
-costs were fitted to generated files by `benchmarks/memory_forecast.py`; the bound is `SAFETY` times
-the fitted value. A file is read, counted and drawn in pieces, so more rows than a piece has take no
-more memory, except for the codes of the file, which may be read from the disk again.
+It bounds the largest resident set of the process that makes the release, without Prefect's server.
+The unit costs were fitted to generated files by `benchmarks/memory_forecast.py`; the bound is
+`SAFETY` times the fitted value. A file is read, counted and drawn in pieces, so more rows than a
+piece has take no more memory, except for the file's codes. These are mapped from disk, and the
+system can drop them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SAFETY = 1.25
 BASE_MB = 415.0
 """Memory of the program and its libraries, once all stages have run."""
 A_VALUE = 12.0
-"""Bytes for each value of the pieces that are drawn and decoded at the same time."""
+"""Bytes for each value of the pieces that are held at the same time."""
 A_CODE = 1.0
 """Bytes for each value of the whole file, in codes."""
 A_PAIR = 4_500.0
@@ -48,7 +49,7 @@ class Held:
     """What a release holds in memory. Public.
 
     Attributes:
-        values: Values of the pieces that are drawn at the same time.
+        values: Values of the pieces that are held at the same time.
         codes: Values of the whole file.
         pairs: Pairs of columns.
         cells: Cells of the tables of pairs that may be measured.
@@ -70,10 +71,11 @@ def held_by(plan: Plan, processors: int) -> Held:
         processors: Processors that the release may use.
 
     Raises:
-        ValueError: if it has none.
+        ValueError: if the schema has no `rows_about`.
     """
     size, domain = size_of(plan), plan.spec.schema.domain
-    pieces = (min(processors, LANES) + 1) * piece_rows(domain)
+    # One more is drawn than there are processors, and the one before is still being written.
+    pieces = (min(processors + 1, LANES) + 1) * piece_rows(domain)
     rows = max(min(max(size.sets, 1) * size.drawn, pieces), min(size.rows, piece_rows(domain)))
     pairs = [one * two for one, two in itertools.combinations(domain.sizes, 2)]
     return Held(
@@ -81,15 +83,15 @@ def held_by(plan: Plan, processors: int) -> Held:
         codes=size.values,
         pairs=size.pairs,
         cells=size.cells,
-        compared=_compared(domain, sum(cells for cells in pairs if cells <= CELL_LIMIT)),
+        compared=_compared(domain, [cells for cells in pairs if cells <= CELL_LIMIT]),
     )
 
 
-def _compared(domain: Domain, pairs: int) -> int:
-    """Return the cells of tables compared at a time, at most; `pairs` are those of all pairs."""
+def _compared(domain: Domain, pairs: list[int]) -> int:
+    """Return the largest number of cells compared at a time, from those of each pair's table."""
     triples, _ = within_limit(domain, small_cliques(domain, 3, most=TRIPLES))
     cells = [domain.size(clique) for clique in triples]
-    return min(max(pairs, sum(cells)), max(MOST_COMPARED, *cells, 0))
+    return min(max(sum(pairs), sum(cells)), max(MOST_COMPARED, *cells, *pairs))
 
 
 def memory_bound(plan: Plan, processors: int) -> float | None:
@@ -105,18 +107,12 @@ def memory_bound(plan: Plan, processors: int) -> float | None:
     if plan.spec.schema.rows_about is None:
         return None
     held = held_by(plan, processors)
-    needed = A_VALUE * held.values + A_CODE * held.codes + A_PAIR * held.pairs
-    needed += A_CELL * held.cells
+    # Larger tables than pairs, and sets that are not drawn in pieces, are in the plan's own number.
+    drawn = max(A_VALUE * held.values + A_CELL * held.cells, plan.memory or 0)
+    needed = drawn + A_CODE * held.codes + A_PAIR * held.pairs
     if plan.spec.sets:
         needed += A_COMPARED * held.compared
-    if _name(plan.spec.reconstructor) not in ("auto", "gum"):
-        needed += plan.memory or 0
     fitted = BASE_MB + needed / 1e6
     if plan.spec.mode == "noise-aware":
         fitted += EQUATIONS_MB
     return SAFETY * fitted
-
-
-def _name(method: object) -> str:
-    """Return the name of a method: that of its module."""
-    return type(method).__module__.rpartition(".")[2]

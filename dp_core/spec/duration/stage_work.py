@@ -86,7 +86,7 @@ def size_of(plan: Plan) -> Size:
         plan: Plan of a release whose schema has `rows_about`.
 
     Raises:
-        ValueError: if it has none.
+        ValueError: if the schema has no `rows_about`.
     """
     spec, domain = plan.spec, plan.spec.schema.domain
     rows = spec.schema.rows_about
@@ -121,7 +121,7 @@ def size_of(plan: Plan) -> Size:
 
 
 MOST_CELLS = 1 << 20
-"""Largest number of cells of a pair that is measured, if the selection does not say it."""
+"""Largest number of cells of a measured pair, for selections without `max_cells`."""
 CHOSEN = 0.8
 """Part of the pairs that a selection is expected to choose."""
 A_TABLE_A_COLUMN = frozenset({"mst", "privbayes", "aim", "mwem_pgm"})

@@ -19,7 +19,7 @@ from dp_core.methods.reconstruction.estimates.raking import rake
 from dp_core.methods.reconstruction.estimates.residual_belief import believed, shrink_residual
 from dp_core.methods.reconstruction.estimates.shared_factors import Deviation, common_part, enough
 from dp_core.methods.reconstruction.estimates.table_parts import beyond, interaction_part
-from dp_core.methods.reconstruction.sampling.told_progress import Progress, silent
+from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent
 from dp_core.metrics.marginal_error import Tally
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
@@ -77,6 +77,7 @@ def implied_tables(
         variance = _CHANCE * np.maximum(expected, _LEAST_EXPECTED)
         seen = held.count((one, two))
         found[one, two] = Deviation(beyond(seen - expected), expected, variance)
+    del held  # the counts of all pairs, as large as the tables that follow
     common: dict[Clique, NDArray[np.float64]] = {}
     if enough(domain, len(found)):
         common = common_part(domain, found, float(rows))

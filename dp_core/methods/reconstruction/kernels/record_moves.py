@@ -10,7 +10,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.reconstruction.sampling.told_progress import Progress, silent
+from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Table
 
@@ -184,9 +184,9 @@ def _round(  # type: ignore[no-untyped-def]
     permutation,
     state,
 ):
-    """Visit every table once; return the summed error beforehand, in records.
+    """Visit every table once; return the total error before the visit, in records.
 
-    The order of the tables, the permutation and the state are changed, for the next round.
+    Changes `order`, `permutation` and `state` in place, for the next round.
     """
     rows = codes.shape[1]
     tables = order.size

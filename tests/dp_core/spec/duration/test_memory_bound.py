@@ -7,6 +7,7 @@ import pytest
 
 from dp_core.methods.reconstruction.reconstructor import piece_rows
 from dp_core.spec.duration.memory_bound import BASE_MB, SAFETY, held_by, memory_bound
+from dp_core.spec.plan import make_plan
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.procedure import LANES
 from dp_core.spec.trial import trial_plan
@@ -19,7 +20,7 @@ def plan_of(about: int | None = 1000, method: str = "privsyn", *, domain: Domain
     options = {"sets": 5, "mode": "posterior", **more}
     plan = trial_plan(domain, method, Fraction(1), Fraction("1e-9"), **options)
     schema = replace(plan.spec.schema, rows_about=about)
-    return replace(plan, spec=replace(plan.spec, schema=schema))
+    return make_plan(replace(plan.spec, schema=schema))
 
 
 def test_without_rows_about_there_is_no_bound():
@@ -48,7 +49,7 @@ def test_more_rows_sets_columns_and_levels_never_need_less():
 def test_only_the_pieces_that_are_drawn_at_a_time_are_held():
     piece = piece_rows(DOMAIN)
     one, more = held_by(plan_of(20 * piece), 1), held_by(plan_of(200 * piece), 1)
-    assert one.values == more.values == 2 * piece * len(DOMAIN)
+    assert one.values == more.values == 3 * piece * len(DOMAIN)
     assert more.codes == 10 * one.codes
     most = held_by(plan_of(20 * piece), 64).values
     assert most == held_by(plan_of(20 * piece), LANES).values == (LANES + 1) * piece * len(DOMAIN)
@@ -59,3 +60,17 @@ def test_tables_that_are_never_made_are_not_counted():
     held = held_by(plan_of(domain=levels), 2)
     assert held.cells == 2 * 30_000
     assert held.compared == 2 * 30_000
+
+
+@pytest.mark.parametrize("mode", ["shared", "noise-aware"])
+def test_large_tables_and_sets_that_are_drawn_whole_are_in_the_bound(mode):
+    domain = Domain(("a", "b", "c", "d"), (200, 200, 200, 5))
+    large = {"select": {"cliques": (("a", "b", "c"), ("d",))}, "sets": 2, "mode": mode}
+    plan = plan_of(20_000, "fixed", domain=domain, **large)
+    assert plan.memory > 10**9
+    assert memory_bound(plan, 2) > SAFETY * (BASE_MB + plan.memory / 1e6)
+
+
+def test_a_large_pair_is_compared_by_itself():
+    held = held_by(plan_of(domain=Domain(("a", "b", "c"), (2_200, 2_200, 3))), 2)
+    assert held.compared == 2_200 * 2_200

@@ -1,4 +1,4 @@
-"""How far the drawing of records is, for samplers whose drawing takes long.
+"""The progress of drawing records, for samplers whose drawing takes long.
 
 A listener never changes what is drawn. It is called by the thread that draws.
 """
@@ -14,11 +14,11 @@ import numpy as np
 from dp_core.tables.dataset import Dataset
 
 Progress: TypeAlias = Callable[[float], None]
-"""Called with the part of some work that is done, 0 to 1; the parts never fall."""
+"""Called with the part of some work that is done, 0 to 1; it never decreases."""
 
 
 def silent(_done: float) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 def step_of(progress: Progress, start: float, end: float) -> Progress:
@@ -45,19 +45,21 @@ class Drawing(Protocol):
 
 
 @runtime_checkable
-class TellingSampler(Protocol):
-    """A sampler that tells how far it is."""
+class ReportingSampler(Protocol):
+    """A sampler that reports its progress."""
 
-    def sample_telling(self, rows: int, *, rng: np.random.Generator, progress: Progress) -> Dataset:
-        """Return the records that `sample` returns, and tell how far the drawing is."""
+    def sample_reporting(
+        self, rows: int, *, rng: np.random.Generator, progress: Progress
+    ) -> Dataset:
+        """Return the records that `sample` returns, and report the progress."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """A sampler whose progress somebody listens to.
+class WithListener:
+    """A sampler with a listener for its progress.
 
     Attributes:
-        sampler: Draws the records; one that tells nothing is heard at its end only.
+        sampler: Draws the records; one that reports nothing counts as done when it returns.
         progress: The listener.
     """
 
@@ -66,8 +68,8 @@ class Heard:
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return `rows` synthetic records, the same as without the listener."""
-        if isinstance(self.sampler, TellingSampler):
-            drawn = self.sampler.sample_telling(rows, rng=rng, progress=self.progress)
+        if isinstance(self.sampler, ReportingSampler):
+            drawn = self.sampler.sample_reporting(rows, rng=rng, progress=self.progress)
         else:
             drawn = self.sampler.sample(rows, rng=rng)
         self.progress(1.0)
