@@ -41,7 +41,7 @@ demo: $(READY)  ## make a whole release of the built-in survey
 	$(BIN)/dp-release demo
 
 test: $(READY)  ## run the tests: all kinds, a few of each long row of cases
-	$(PYTEST)
+	$(PYTEST) --unless-audited
 
 test-all: $(READY)  ## run every test at full size; if all pass, note what was tested in tests/audited.txt
 	@audited=$$($(BIN)/python -m tests.trusted_core --digest) && set -x && \

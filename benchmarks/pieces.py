@@ -22,9 +22,8 @@ import numpy as np
 
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.pgm import Pgm
-from dp_core.methods.reconstruction.reconstructor import Model, in_series
+from dp_core.methods.reconstruction.reconstructor import LANES, Model, in_series
 from dp_core.metrics.marginal_error import Tally
-from dp_core.spec.procedure import LANES
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros

@@ -34,9 +34,13 @@ from tests.kept_forecasts import forecasts_are_kept
 from tests.migrations import migrations_of_fresh_ledgers
 from tests.postgres import ledger_url, postgres_cluster, postgres_server, postgres_url
 from tests.prefect_tables import with_prefects_tables
+from tests.trusted_core import TESTS as CORE_TESTS
+from tests.trusted_core import audited
 from tests.unsynced import nothing_is_synced
 
 ROOT = Path(__file__).parents[1]
+LEFT_OUT = pytest.StashKey[tuple[Path, ...]]()
+"""Folders whose tests are left out."""
 
 if TYPE_CHECKING:
     from tests.crashes.harness import ForkServer
@@ -138,6 +142,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run the tests marked `full` as well, and the others at their full size",
     )
+    parser.addoption(
+        "--unless-audited",
+        action="store_true",
+        help="leave out the tests of the trusted core if they passed for what it is now",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -146,6 +155,24 @@ def pytest_configure(config: pytest.Config) -> None:
     number = 50 if at_full_size() else 20
     settings.register_profile("ci", derandomize=True, deadline=None, max_examples=number)
     settings.load_profile("ci")
+    config.stash[LEFT_OUT] = ()
+    if config.getoption("--unless-audited") and audited():
+        config.stash[LEFT_OUT] = tuple(ROOT / folder for folder in CORE_TESTS)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say that tests are left out."""
+    if not config.stash[LEFT_OUT]:
+        return None
+    return (
+        "The trusted core is unchanged since `make test-all` passed (tests/audited.txt): its own"
+        f" tests are left out ({', '.join(CORE_TESTS)})."
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the tests of a trusted core that is unchanged."""
+    return collection_path in config.stash[LEFT_OUT] or None
 
 
 @pytest.hookimpl(optionalhook=True)

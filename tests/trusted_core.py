@@ -76,6 +76,14 @@ RECORDS = ("tasks.support.run_folder", "flows.releases.start_check")
 result, it is drawn again, or its budget is returned."""
 GUARDS = ("dp_core.errors", "tasks.stages.stage_task", "flows.engine.engine_failures")
 """Modules that replace an error that may hold data, or decide what an error may carry."""
+TESTS = (
+    "tests/crashes",
+    "tests/distributions",
+    "tests/dp_core/audit",
+    "tests/dp_core/wall",
+    "tests/tasks/ledger",
+)
+"""Tests of the trusted core alone; `make test` leaves them out once they passed for this digest."""
 AUDITED_TOO = (
     "requirements.lock",
     "deployments/*.py",
@@ -83,9 +91,10 @@ AUDITED_TOO = (
     "flows/*.py",
     "flows/engine/*.py",
     "tasks/drawing/*.py",
+    *(f"{folder}/**/*.py" for folder in TESTS),
 )
-"""What else changes how flows, servers and clusters run: many tests of these are in
-`make test-all` only, so a change of these files asks for it as well."""
+"""Files whose change asks for `make test-all` as well: the tests of the trusted core, and what
+changes how flows, servers and clusters run, of which many tests are in `make test-all` only."""
 BELOW = ("dp_core.documents", "dp_core.tables", "dp_core.metrics", "dp_core.schema")
 """Rooms below the wall."""
 CORE = ("dp_core.wall", "dp_core.confidential", "tasks.ledger", "tasks.counting")
@@ -201,14 +210,20 @@ def lines(module: str) -> int:
 
 
 def digest() -> str:
-    """Return one hash of the names and contents of the trusted core and of `AUDITED_TOO`."""
+    """Return one hash of the trusted core, of `AUDITED_TOO`, and of the version of Python."""
     core = {modules()[module] for module in trusted()}
     around = {path for pattern in AUDITED_TOO for path in ROOT.glob(pattern) if path.is_file()}
-    whole = hashlib.sha256()
+    whole = hashlib.sha256("Python {}.{}\n".format(*sys.version_info).encode())
     for path in sorted(core | around):
         whole.update(f"{path.relative_to(ROOT)}\n".encode())
         whole.update(path.read_bytes())
     return whole.hexdigest()
+
+
+def audited() -> bool:
+    """Return whether `make test-all` passed for this digest; `make test-all` notes it."""
+    note = ROOT / "tests/audited.txt"
+    return note.is_file() and note.read_text(encoding="ascii").strip() == digest()
 
 
 def about(number: int) -> str:

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core.methods.private_domain.questions import ask
-from dp_core.methods.reconstruction.reconstructor import Model, Sampler, in_series, piece_rows
+from dp_core.methods.reconstruction.reconstructor import (
+    LANES,
+    Model,
+    Sampler,
+    in_series,
+    piece_rows,
+)
 from dp_core.methods.replicates.kept_moments import (
     has_numbers,
     keep_moments,
@@ -41,9 +47,6 @@ from dp_core.wall.released import Measurement, Records, Released, Table, Totals,
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-LANES = 4
-"""Pieces of a large set that may be drawn in parallel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,14 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from dp_core.methods.reconstruction.reconstructor import LANES
 from dp_core.methods.reconstruction.sampling.drawing_progress import (
     Progress,
     WithListener,
     silent,
     step_of,
 )
-from dp_core.spec.procedure import LANES, SetDrawing, decoded, piece_sizes
+from dp_core.spec.procedure import SetDrawing, decoded, piece_sizes
 from dp_core.tables.dataset import Dataset
 from tasks.support.processors import threads
 

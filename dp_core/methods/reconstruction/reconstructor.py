@@ -55,6 +55,10 @@ class Model(Sampler, Protocol):
         """
 
 
+LANES = 4
+"""Pieces of a large set that may be drawn in parallel."""
+
+
 def piece_rows(domain: Domain) -> int:
     """Return the number of rows per piece of a set, for a model with `streams`.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from dp_core.methods.reconstruction.reconstructor import piece_rows
+from dp_core.methods.reconstruction.reconstructor import LANES, piece_rows
 from dp_core.metrics.marginal_error import (
     CELL_LIMIT,
     TRIPLES,
@@ -21,7 +21,6 @@ from dp_core.metrics.marginal_error import (
 )
 from dp_core.spec.duration.stage_work import size_of
 from dp_core.spec.plan import Plan
-from dp_core.spec.procedure import LANES
 from dp_core.tables.domain import Domain
 
 SAFETY = 1.25

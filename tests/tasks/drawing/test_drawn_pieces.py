@@ -15,8 +15,9 @@ from distributed.protocol import pickle as wire
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import StageFailed
 from dp_core.methods.reconstruction import reconstructor
+from dp_core.methods.reconstruction.reconstructor import LANES
 from dp_core.spec import procedure
-from dp_core.spec.procedure import LANES, SetDrawing, carry_out, piece_sizes
+from dp_core.spec.procedure import SetDrawing, carry_out, piece_sizes
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain

@@ -5,11 +5,10 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.methods.reconstruction.reconstructor import piece_rows
+from dp_core.methods.reconstruction.reconstructor import LANES, piece_rows
 from dp_core.spec.duration.memory_bound import BASE_MB, SAFETY, held_by, memory_bound
 from dp_core.spec.plan import make_plan
 from dp_core.spec.presets import PRESETS
-from dp_core.spec.procedure import LANES
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.domain import Domain
 
