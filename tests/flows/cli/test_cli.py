@@ -148,7 +148,6 @@ def test_plan_answers_people_and_machines_without_opening_the_data(project, comm
         "delta",
         "stages",
         "tables",
-        "memory_bytes",
         "more_such_releases",
         "plan_hash",
         "spec",

@@ -4,8 +4,9 @@ import itertools
 import os
 import pickletools
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from threading import get_ident
+from threading import Event, get_ident
 
 import numpy as np
 import pytest
@@ -132,6 +133,34 @@ def test_progress_rises_while_a_piece_is_drawn_and_changes_no_record(
     assert rises_to_the_end(told)
     assert len(told) >= 8 * len(expected)
     assert by == {get_ident()}  # the run's listener is not made for other threads
+
+
+def test_an_interrupt_while_a_piece_is_drawn_begins_no_other_piece(made, monkeypatch):
+    drawn_at, heard = [], Event()
+    draw = procedure.Lane.draw
+
+    def slow(lane, position):
+        drawn_at.append(position)
+        lane.sampler.progress(0.5)
+        assert heard.wait(60)
+        return draw(lane, position)
+
+    def interrupt(done):
+        del done
+        raise KeyboardInterrupt
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait=True, *, cancel_futures=False):
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            heard.set()
+            super().shutdown(wait=wait)
+
+    monkeypatch.setattr(drawing, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(drawing, "threads", lambda: 1)
+    monkeypatch.setattr(procedure.Lane, "draw", slow)
+    with pytest.raises(KeyboardInterrupt):
+        drawn(*made, progress=interrupt)
+    assert drawn_at == [0]
 
 
 def test_a_failure_while_a_piece_is_drawn_ends_the_wait(made, monkeypatch):
