@@ -21,7 +21,7 @@ TRIPLES = 300
 """Largest number of three-way tables; of more, a sample with a fixed seed is used."""
 CELL_LIMIT = 5_000_000
 """Largest number of cells of a table; a larger one is left out and counted as such."""
-_BATCH_CELLS = 4_000_000
+BATCH_CELLS = 4_000_000
 _CHUNK_ROWS = 1 << 18
 _COMPILED_VISITS = 1 << 22
 """Least rows times tables of a piece that justify loading the compiled counting."""
@@ -195,7 +195,7 @@ def batches(domain: Domain, cliques: Sequence[Clique]) -> Iterator[tuple[Clique,
     cells = 0
     for clique in cliques:
         size = domain.size(clique)
-        if group and cells + size > _BATCH_CELLS:
+        if group and cells + size > BATCH_CELLS:
             yield tuple(group)
             group, cells = [], 0
         group.append(clique)

@@ -93,17 +93,6 @@ def restored_models(run: Run) -> dict[int, Model]:
     }
 
 
-def generator(run: Run, purpose: str, number: int) -> np.random.Generator:
-    """Return the random generator of one post-processing step, derived from the plan's seed.
-
-    Args:
-        run: The run.
-        purpose: Name of the step; each name gives another generator.
-        number: Number of the set; 0 for the shared model.
-    """
-    return procedure.generator(run.spec.seed, purpose, number)
-
-
 def model_file(run: Run, number: int) -> Path:
     """Return the path of a fitted model; number 0 is the model that all sets share."""
     return run.folder.public / "models" / f"{number}.npz"

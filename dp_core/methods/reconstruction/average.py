@@ -104,7 +104,7 @@ class AverageSeries:
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
-        """Return the next `rows` records of the set, and tell how far the drawing is."""
+        """Return the next `rows` records of the set, and report the progress."""
         chains = _with_listener(self.chains, self.weights, "record", progress)
         return averaging.draw(chains, self.weights, rows, by="record", rng=rng)
 

@@ -181,7 +181,7 @@ class GumSeries:
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
-        """Return the next `rows` records of the set, and tell how far the drawing is."""
+        """Return the next `rows` records of the set, and report the progress."""
         model = replace(self._model, tables=self._owed.of(rows))
         piece = model.sample_reporting(rows, rng=rng, progress=progress)
         self._owed.add(piece)

@@ -165,7 +165,7 @@ class GraphicalSeries:
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
-        """Return the next `rows` records of the set, and tell how far the drawing is."""
+        """Return the next `rows` records of the set, and report the progress."""
         tables = self._owed.of(rows)
         piece = self._model.drawn(rows, tables, sweeps=1, rng=rng, progress=progress)
         self._owed.add(piece)

@@ -15,6 +15,8 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, ReleasedKind, Table, tables_of
 
+LANES = 4
+"""Pieces of a large set that may be drawn in parallel."""
 _PIECE_ROWS = 500_000
 _PIECE_VALUES = 10**7
 
@@ -53,10 +55,6 @@ class Model(Sampler, Protocol):
         Raises:
             KeyError: for another clique, if the model cannot give its table without sampling.
         """
-
-
-LANES = 4
-"""Pieces of a large set that may be drawn in parallel."""
 
 
 def piece_rows(domain: Domain) -> int:

@@ -98,7 +98,7 @@ class ModelWithMoments:
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
-        """Return the records that `sample` returns, and tell how far the drawing is."""
+        """Return the records that `sample` returns, and report the progress."""
         drawn = WithListener(self.model, step_of(progress, 0.0, _DRAWN)).sample(rows, rng=rng)
         return with_moments(drawn, self.settled, self.points, rng=rng)
 

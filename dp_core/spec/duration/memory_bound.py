@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from dp_core.methods.reconstruction.reconstructor import LANES, piece_rows
 from dp_core.metrics.marginal_error import (
+    BATCH_CELLS,
     CELL_LIMIT,
     TRIPLES,
     small_cliques,
@@ -37,8 +38,6 @@ A_CELL = 110.0
 """Bytes for each cell of the tables of pairs that records are made to match."""
 A_COMPARED = 65.0
 """Bytes for each cell of the tables that the stage `check` compares at a time."""
-MOST_COMPARED = 4_000_000
-"""Cells of the tables that are compared at a time; a larger table is compared by itself."""
 EQUATIONS_MB = 400.0
 """Memory for the equations of noise-aware sets."""
 
@@ -90,7 +89,7 @@ def _compared(domain: Domain, pairs: list[int]) -> int:
     """Return the largest number of cells compared at a time, from those of each pair's table."""
     triples, _ = within_limit(domain, small_cliques(domain, 3, most=TRIPLES))
     cells = [domain.size(clique) for clique in triples]
-    return min(max(sum(pairs), sum(cells)), max(MOST_COMPARED, *cells, *pairs))
+    return min(max(sum(pairs), sum(cells)), max(BATCH_CELLS, *cells, *pairs))
 
 
 def memory_bound(plan: Plan, processors: int) -> float | None:

@@ -482,12 +482,3 @@ def withdrawn(console: Console, answer: answers.EndedRelease) -> None:
         f" stays used, and {left}. Its sets are deleted; its internal report remains and can be"
         " read with `dp-release look`.",
     )
-
-
-def _size(memory: int) -> str:
-    size = float(memory)
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
-            break
-        size /= 1000
-    return f"{size:.3g} {unit}"
