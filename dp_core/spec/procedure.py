@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dp_core.methods.private_domain.questions import ask
+from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
 from dp_core.methods.reconstruction.reconstructor import (
     LANES,
     Model,
@@ -393,8 +394,15 @@ def restore(
 
 
 def _as_drawn(plan: Plan, model: Model, fitted_to: Sequence[Released]) -> Model:
-    """Return the model, adjusted in mode `noise-aware` so that records have the tables' moments."""
-    points = points_of(plan.spec.schema)
+    """Return the model that draws a release's sets.
+
+    Of linked tables it draws households with their members. In mode `noise-aware` it is adjusted so
+    that records have the tables' moments.
+    """
+    schema = plan.spec.schema
+    if schema.domain.linked is not None:
+        return HouseholdModel(model.domain, model.tables, model.rows, schema.zeros)
+    points = points_of(schema)
     if plan.spec.mode != "noise-aware" or not has_numbers(fitted_to, points):
         return model
     return ModelWithMoments(model, tables_of(fitted_to), points)
