@@ -16,6 +16,7 @@ from typing import Literal
 from dp_core.schema.bin_pieces import BinPieces, Pieces
 from dp_core.schema.code_list import CodeList, Grouping
 from dp_core.schema.expectations.offered import Expectation
+from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.privacy import UnitWord
 from dp_core.schema.publication import UNSTATED, Publication
 from dp_core.schema.rules.column_rules import ColumnRule
@@ -336,6 +337,7 @@ class Schema:
         survey: What is stated about the sample design, besides the roles of columns.
         stored_zeros: `zeros` in the codes of `stored`; None if they are the same.
         rules: Rules between columns, which are judged by values, not by codes.
+        linked: The two tables of which `columns` are the wide domain; None for a single table.
         domain: Names of `columns` and numbers of codes.
     """
 
@@ -356,6 +358,7 @@ class Schema:
     survey: Survey = NO_SURVEY
     stored_zeros: StructuralZeros | None = None
     rules: tuple[ColumnRule, ...] = ()
+    linked: LinkedTables | None = None
     domain: Domain = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
