@@ -9,8 +9,8 @@ from typing import Literal, get_args
 Neighbours = Literal["add-remove", "replace-one"]
 """Which pairs of files are neighbours: one unit more or less, or one unit different."""
 
-UnitWord = Literal["row", "person"]
-"""Who is protected: a row, or all rows of a person."""
+UnitWord = Literal["row", "person", "household"]
+"""Who is protected: a row, all rows of a person, or a household with its members."""
 
 MOST_ROWS = 1000
 """Most rows of a person; the slack of `dp_core.wall.accounting.curves` covers no more."""

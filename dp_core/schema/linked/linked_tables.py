@@ -1,0 +1,151 @@
+"""What links a table of households to a table of persons, and what a pair row weighs.
+
+The *wide domain* has the household columns, `members` (the number of persons of the household), the
+person columns (one member) and a column `other.x` for each person column `x` (another member of
+the same household). A household with s >= 2 members has s(s - 1) pair rows, one for each ordered
+pair of different members. A household with one member has one pair row, whose `other.` columns have
+the code for no other member.
+
+A pair row of a household with s members weighs S / (s(s - 1)) shares, and S shares if s is 0 or 1.
+S is the least common multiple of s(s - 1) over all s from 2 to `max_members`, so that every weight
+is a whole number and every household has exactly S shares.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Larger = Literal["reject", "clip"]
+"""What happens to a household with more than `max_members` members."""
+
+MEMBERS = "members"
+"""Name of the column with the number of members of a household."""
+
+NO_OTHER = "(no other member)"
+"""Label of the last level of a column of another member."""
+
+OTHER = "other."
+"""What the name of a column of another member begins with."""
+
+MOST_MEMBERS = 20
+"""Largest `max_members`; its households have 232,792,560 shares each."""
+
+
+def other(name: str) -> str:
+    """Return the name of a person column for another member of the same household.
+
+    >>> other("age")
+    'other.age'
+    """
+    return OTHER + name
+
+
+def pair_rows(members: int) -> int:
+    """Return the number of pair rows of a household.
+
+    >>> [pair_rows(members) for members in range(5)]
+    [1, 1, 2, 6, 12]
+    """
+    return max(1, members * (members - 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkedTables:
+    """A table of households and a table of persons that belong to them. Public.
+
+    Attributes:
+        households: Name of the table of households.
+        persons: Name of the table of persons.
+        key: Column of the household table that identifies a household.
+        link: Column of the person table that holds the household's key.
+        person_key: Column of the person table that identifies a person within the household.
+        min_members: Fewest members of a household, 1 or 0.
+        max_members: Most members of a household that is counted, 1 to `MOST_MEMBERS`.
+        larger: Whether a household with more members is refused, or only its first `max_members`
+            members by person key are kept.
+        household_columns: Names of the released household columns, in the schema's order, without
+            `members`.
+        person_columns: Names of the released person columns, in the schema's order.
+        household_ignore: Columns of the household table that are neither read nor released.
+        person_ignore: Columns of the person table that are neither read nor released.
+    """
+
+    households: str
+    persons: str
+    key: str
+    link: str
+    person_key: str
+    min_members: int = 1
+    max_members: int
+    larger: Larger = "reject"
+    household_columns: tuple[str, ...]
+    person_columns: tuple[str, ...]
+    household_ignore: tuple[str, ...] = ()
+    person_ignore: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.min_members not in (0, 1):
+            raise ValueError(f"A household has at least 0 or 1 members, not {self.min_members!r}.")
+        if type(self.max_members) is not int or not 1 <= self.max_members <= MOST_MEMBERS:
+            raise ValueError(
+                f"A household has at most 1 to {MOST_MEMBERS} members, not {self.max_members!r}."
+            )
+        names = (*self.household_columns, MEMBERS, *self.person_columns, *self.others)
+        if len(set(names)) != len(names):
+            raise ValueError("A column of linked tables is repeated.")
+
+    @property
+    def shares(self) -> int:
+        """The number S of shares of every household.
+
+        As s and s - 1 have no common factor, it is the least common multiple of 1 to `max_members`.
+        """
+        return math.lcm(*(pair_rows(members) for members in self.sizes))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of members that each code of `members` stands for."""
+        return tuple(range(self.min_members, self.max_members + 1))
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """Shares of one pair row, for each code of `members`; all at least 1.
+
+        A household of s members has `pair_rows(s)` pair rows, so that `pair_rows(s)` times this
+        weight is `shares` for every s.
+        """
+        return tuple(self.shares // pair_rows(members) for members in self.sizes)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Names of the columns of another member, in the order of the person columns."""
+        return tuple(other(name) for name in self.person_columns)
+
+    @property
+    def household_reads(self) -> tuple[str, ...]:
+        """Columns of the household table that are read: its key, then the released ones."""
+        return (self.key, *self.household_columns)
+
+    @property
+    def person_reads(self) -> tuple[str, ...]:
+        """Columns of the person table that are read: its two keys, then the released ones."""
+        return (self.link, self.person_key, *self.person_columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all columns of the wide domain, in its order."""
+        return (*self.household_columns, MEMBERS, *self.person_columns, *self.others)
+
+    def members_of(self, code: int) -> int:
+        """Return the number of members that a code of `members` stands for."""
+        return self.sizes[code]
+
+    def code_of(self, members: int) -> int:
+        """Return the code of `members` for a number of members.
+
+        Raises:
+            ValueError: if households of this size are not in the domain.
+        """
+        return self.sizes.index(members)
