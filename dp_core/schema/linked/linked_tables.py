@@ -17,17 +17,13 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns
+
 Larger = Literal["reject", "clip"]
 """What happens to a household with more than `max_members` members."""
 
-MEMBERS = "members"
-"""Name of the column with the number of members of a household."""
-
 NO_OTHER = "(no other member)"
 """Label of the last level of a column of another member."""
-
-OTHER = "other."
-"""What the name of a column of another member begins with."""
 
 MOST_MEMBERS = 20
 """Largest `max_members`; its households have 232,792,560 shares each."""
@@ -95,6 +91,11 @@ class LinkedTables:
         names = (*self.household_columns, MEMBERS, *self.person_columns, *self.others)
         if len(set(names)) != len(names):
             raise ValueError("A column of linked tables is repeated.")
+
+    @property
+    def wide(self) -> LinkedColumns:
+        """The columns of pair rows."""
+        return LinkedColumns(self.household_columns, self.person_columns, self.max_members)
 
     @property
     def shares(self) -> int:
