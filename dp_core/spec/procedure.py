@@ -133,7 +133,9 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
     """
     if session is None:
         privacy = plan.spec.privacy
-        session = MemorySession(plan.currency, privacy.neighbours, max_rows=privacy.max_rows)
+        session = MemorySession(
+            plan.currency, privacy.neighbours, max_rows=privacy.max_rows, shares=privacy.shares
+        )
     answered = ask_all(plan, counter, session)
     plan, released = answered.plan, answered.released
     models = dict(fits(plan, released, answered.selections, rows=answered.rows))

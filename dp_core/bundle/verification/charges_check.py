@@ -29,7 +29,7 @@ from dp_core.wall.accounting.events import (
     PolyaUrnEvent,
     StabilityEvent,
 )
-from dp_core.wall.accounting.sensitivity import count_bounds
+from dp_core.wall.accounting.sensitivity import count_bounds, in_shares
 from dp_core.wall.ledger.receipts import result_hash
 from dp_core.wall.ledger.session import (
     DRAWN_CELLS,
@@ -162,8 +162,11 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
         if charge.asks.get("rows", claims.records) != claims.records:
             return None
         name = charge.asks["name"]
+        # privacy: a threshold and virtual records are proven for counts of records, not of shares.
+        if relation.shares > 1 and name in (SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS):
+            return None
         if charge.asks == TABLE or name == SPARSE_TABLE:
-            change, l1, l2_squared = count_bounds(relation)
+            change, l1, l2_squared = in_shares(relation, count_bounds(relation))
         elif name == DRAWN_RECORDS:
             change = l1 = l2_squared = differing_draws(charge.asks, relation)
         elif name == DRAWN_CELLS:
