@@ -141,6 +141,16 @@ class Privacy:
         return self.max_members if self.unit == "household" else self.max_rows
 
     @property
+    def stated_limit(self) -> dict[str, int]:
+        """The limit of a unit as documents state it beside `unit`.
+
+        `max_rows` of a person, `max_members` of a household; empty if a row is the unit.
+        """
+        if self.unit == "row":
+            return {}
+        return {"max_members" if self.unit == "household" else "max_rows": self.most}
+
+    @property
     def relation(self) -> Relation:
         """The relation of every sensitivity of the release."""
         return Relation(self.neighbours, self.max_rows, self.shares)

@@ -115,7 +115,7 @@ def statement(
         "guarantee": {
             "neighbours": privacy.neighbours,
             "unit": privacy.unit,
-            **({"max_rows": privacy.max_rows} if privacy.unit != "row" else {}),
+            **privacy.stated_limit,
             **guaranteed_json(
                 privacy.relation,
                 privacy.unit,

@@ -54,7 +54,7 @@ def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[
             "delta": str(spec.privacy.delta),
             "neighbours": spec.privacy.neighbours,
             "unit": spec.privacy.unit,
-            **({"max_rows": spec.privacy.max_rows} if spec.privacy.unit != "row" else {}),
+            **spec.privacy.stated_limit,
         },
         "method": spec.method,
         **({"tables": [table.to_json() for table in wanted]} if wanted else {}),

@@ -369,6 +369,7 @@ def _read_privacy(node: Node, unit: Unit) -> Privacy:
         neighbours=one_of(keys.get("neighbours"), _NEIGHBOURS),
         unit=unit.word,
         max_rows=unit.max_rows,
+        max_members=unit.max_members or 1,
     )
 
 
