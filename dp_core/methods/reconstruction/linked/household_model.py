@@ -77,9 +77,7 @@ class HouseholdModel(FittedTables):
         persons = self._persons(households, sizes, linked, rng=rng, progress=told)
         return with_pair_rows(self.domain, households, persons, sizes)
 
-    def _households(
-        self, rows: int, linked: LinkedColumns, *, rng: np.random.Generator
-    ) -> Dataset:
+    def _households(self, rows: int, linked: LinkedColumns, *, rng: np.random.Generator) -> Dataset:
         """Return the households, in the order of the household columns and `members`."""
         names = (*linked.household, MEMBERS)
         within = [table for table in self.tables if set(table.clique) <= set(names)]
@@ -229,5 +227,3 @@ def _places(names: Sequence[str], clique: Clique) -> tuple[int, ...]:
 def _fields(listed: object) -> tuple[NDArray[np.int64], ...]:
     """Return the arrays of a listing, for the compiled loops."""
     return tuple(getattr(listed, name) for name in listed.__dataclass_fields__)  # type: ignore[attr-defined]
-
-
