@@ -14,6 +14,11 @@ _SET = re.compile(r"set ([1-9][0-9]{0,5}): ")
 _PREFIXES = ("set ", "round ", _INTERACTION, "'", '"')
 
 
+def is_name(text: str) -> bool:
+    """Return whether a text is safe as the name of a folder or file."""
+    return len(text) <= MAX_NAME and _NAME.fullmatch(text) is not None
+
+
 def check_name(text: str, *, what: str) -> str:
     """Return the name if it is valid.
 
@@ -27,7 +32,7 @@ def check_name(text: str, *, what: str) -> str:
     >>> check_name("rand-2026q4", what="release")
     'rand-2026q4'
     """
-    if len(text) > MAX_NAME or not _NAME.fullmatch(text):
+    if not is_name(text):
         article = "an" if what[0] in "aeiou" else "a"
         raise BadInput(
             f"{text[:40]!r} is not a valid name of {article} {what}; use at most {MAX_NAME}"

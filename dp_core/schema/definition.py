@@ -11,7 +11,7 @@ import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from dp_core.schema.bin_pieces import BinPieces, Pieces
 from dp_core.schema.code_list import CodeList, Grouping
@@ -267,16 +267,26 @@ class Unit:
             is the unit.
         max_rows: Most rows of a person, 1 by default; further rows are dropped before counting.
         missing_values: Texts that are not identifiers; by default the empty text.
+        max_members: Most members of a household, if a household with its members is the unit;
+            otherwise None.
     """
 
     column: str | None = None
     max_rows: int = 1
     missing_values: tuple[str, ...] = ("",)
+    max_members: int | None = None
 
     @property
     def word(self) -> UnitWord:
         """The word for the unit in receipts and statements."""
+        if self.max_members is not None:
+            return "household"
         return "row" if self.column is None else "person"
+
+    @property
+    def most(self) -> int:
+        """Most rows of a person, or most members of a household."""
+        return self.max_rows if self.max_members is None else self.max_members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -452,6 +462,75 @@ class Schema:
     def private(self) -> tuple[Column, ...]:
         """Columns with privately chosen bins or levels, as in the schema as written."""
         return tuple(c for c in (self.coarse or self).columns if c.choice is not None)
+
+    @property
+    def household_schema(self) -> Schema:
+        """The schema of the table of households by itself, of a schema of linked tables.
+
+        It has the household columns without `members`, and the rules over these columns alone. Its
+        columns have the codes of the wide domain. The key is under `ignore`.
+
+        Raises:
+            ValueError: if the schema is of a single table.
+        """
+        of = self._linked_tables
+        ignore = (of.key, *of.household_ignore)
+        return self._one_table(of.households, of.household_columns, ignore, self.rows_about)
+
+    @property
+    def person_schema(self) -> Schema:
+        """The schema of the table of persons by itself, of a schema of linked tables.
+
+        It has the person columns, and the rules over these columns alone. Its columns have the
+        codes of the wide domain. The link and the person's key are under `ignore`.
+
+        Raises:
+            ValueError: if the schema is of a single table.
+        """
+        of = self._linked_tables
+        ignore = (of.link, of.person_key, *of.person_ignore)
+        return self._one_table(of.persons, of.person_columns, ignore, None)
+
+    @property
+    def _linked_tables(self) -> LinkedTables:
+        if self.linked is None:
+            raise ValueError("The schema is of a single table.")
+        return self.linked
+
+    def _one_table(
+        self, table: str, names: Clique, ignore: tuple[str, ...], rows_about: int | None
+    ) -> Schema:
+        rules = tuple(rule for rule in self.rules if set(rule.columns) <= set(names))
+        texts = {rule.text for rule in rules}
+        written: Any = dict(self.document)
+        definitions = written.pop("tables")[table]["columns"]
+        stated = [text for text in written.pop("rules", ()) if text in texts]
+        about = written.pop("rows_about", None)
+        document = written | {
+            "unit": "row",
+            **({} if rows_about is None else {"rows_about": about}),
+            "columns": definitions,
+            "ignore": list(ignore),
+            "impossible": [
+                rule
+                for rule in written["impossible"]
+                if {name for condition in rule for name in condition} <= set(names)
+            ],
+            **({"rules": stated} if stated else {}),
+        }
+        zeros = tuple(rule for rule in self.zeros.rules if set(rule.columns) <= set(names))
+        return dataclasses.replace(
+            self,
+            columns=tuple(self.column(name) for name in names),
+            rows_about=rows_about,
+            ignore=ignore,
+            zeros=StructuralZeros(zeros),
+            document=document,
+            unit=Unit(),
+            order=names,
+            rules=rules,
+            linked=None,
+        )
 
     def column(self, name: str) -> Column:
         """Return the column of that name.

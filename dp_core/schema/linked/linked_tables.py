@@ -1,14 +1,14 @@
 """What links a table of households to a table of persons, and what a pair row weighs.
 
 The *wide domain* has the household columns, `members` (the number of persons of the household), the
-person columns (one member) and a column `other.x` for each person column `x` (another member of the
-same household). A household with s >= 2 members has s(s - 1) pair rows, one for each ordered pair of
-different members. A household with one member has one pair row, whose `other.` columns have the code
-for no other member.
+person columns (one member) and a column `other.x` for each person column `x` (another member of
+the same household). A household with s >= 2 members has s(s - 1) pair rows, one for each ordered
+pair of different members. A household with one member has one pair row, whose `other.` columns have
+the code for no other member.
 
 A pair row of a household with s members weighs S / (s(s - 1)) shares, and S shares if s is 0 or 1.
-S is the least common multiple of s(s - 1) over all s from 2 to `max_members`, so that every weight is
-a whole number and every household has exactly S shares.
+S is the least common multiple of s(s - 1) over all s from 2 to `max_members`, so that every weight
+is a whole number and every household has exactly S shares.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ Larger = Literal["reject", "clip"]
 
 MEMBERS = "members"
 """Name of the column with the number of members of a household."""
+
+NO_OTHER = "(no other member)"
+"""Label of the last level of a column of another member."""
 
 OTHER = "other."
 """What the name of a column of another member begins with."""
@@ -65,6 +68,8 @@ class LinkedTables:
         household_columns: Names of the released household columns, in the schema's order, without
             `members`.
         person_columns: Names of the released person columns, in the schema's order.
+        household_ignore: Columns of the household table that are neither read nor released.
+        person_ignore: Columns of the person table that are neither read nor released.
     """
 
     households: str
@@ -77,6 +82,8 @@ class LinkedTables:
     larger: Larger = "reject"
     household_columns: tuple[str, ...]
     person_columns: tuple[str, ...]
+    household_ignore: tuple[str, ...] = ()
+    person_ignore: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.min_members not in (0, 1):
@@ -115,6 +122,16 @@ class LinkedTables:
     def others(self) -> tuple[str, ...]:
         """Names of the columns of another member, in the order of the person columns."""
         return tuple(other(name) for name in self.person_columns)
+
+    @property
+    def household_reads(self) -> tuple[str, ...]:
+        """Columns of the household table that are read: its key, then the released ones."""
+        return (self.key, *self.household_columns)
+
+    @property
+    def person_reads(self) -> tuple[str, ...]:
+        """Columns of the person table that are read: its two keys, then the released ones."""
+        return (self.link, self.person_key, *self.person_columns)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ from dp_core.schema.reading.column_rule_reader import read_column_rules
 from dp_core.schema.reading.dependency_reader import follows, in_order, read_dependent, without_rule
 from dp_core.schema.reading.expectation_reader import EXAMPLE as EXPECTATION_EXAMPLE
 from dp_core.schema.reading.expectation_reader import read_expectations
+from dp_core.schema.reading.linked_reader import is_linked, read_tables
 from dp_core.schema.reading.rule_reader import read_rules
 from dp_core.schema.reading.schema_document import VERSION, schema_document
 from dp_core.schema.reading.survey_reader import check_roles, read_survey
@@ -146,6 +147,23 @@ def parse_schema(
 def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
     """Return the schema of a top value; `each` is whether to collect all its faults."""
     faults = Faults(root.source, each=each)
+    if not is_linked(root) or _SPEC_KEYS & set(root.entries()):
+        return _read_flat(root, folder, faults)
+    tables = read_tables(root, faults)
+    return tables.widened(_read_flat(tables.flat, folder, faults, tables.faulty))
+
+
+def _read_flat(
+    root: Node, folder: Path | None, faults: Faults, faulty: Collection[str] = ()
+) -> Schema:
+    """Return the schema of a top value with the columns of one table.
+
+    Args:
+        root: The top value.
+        folder: Folder of the schema file; None for a plain mapping.
+        faults: Notes the faults.
+        faulty: Columns that are left out because their fault was noted; none by default.
+    """
     keys = _top_keys(root, faults)
     of = faults.of
     missing_values: tuple[str, ...] = ("",)
@@ -189,7 +207,7 @@ def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
         *(name for name in identifiers if name != unit.column),
     )
     # Faulty columns: nothing that names them is judged.
-    bad = {name for name, role in roles.items() if role is None}
+    bad = {*faulty, *(name for name, role in roles.items() if role is None)}
     bad |= {name for name, column in read.items() if column is None}
     dependents = _read_dependents(
         following, columns, missing_values, out_of_range, folder, faults, bad

@@ -1,0 +1,91 @@
+"""The schema of the wide domain, from the columns and rules of the two tables. Public."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from dp_core.schema.definition import Column, Level, Schema, Unit
+from dp_core.schema.linked.linked_tables import NO_OTHER, LinkedTables, other
+from dp_core.schema.rules.column_rules import AtMost, ColumnRule
+from dp_core.schema.rules.excluded_boxes import MOST_CELLS
+from dp_core.schema.rules.unit_bounds import unit_bounds, units_by_column
+from dp_core.tables.structural_zeros import StructuralZeros
+
+
+def widened(flat: Schema, linked: LinkedTables, missing_values: tuple[str, ...]) -> Schema:
+    """Return the schema of the wide domain.
+
+    Args:
+        flat: Schema of the household columns, `members` and the person columns, in this order, with
+            its rules. Its document is kept.
+        linked: The two tables.
+        missing_values: Texts of the files that are no key.
+
+    Returns:
+        The same schema with the columns of another member. A structural zero that is about person
+        columns holds for another member, too; rules between columns are unchanged.
+    """
+    persons = set(linked.person_columns)
+    others = tuple(other_column(flat.column(name)) for name in linked.person_columns)
+    also = tuple(
+        replace(rule, columns=tuple(other(n) if n in persons else n for n in rule.columns))
+        for rule in flat.zeros.rules
+        if persons & {*rule.columns}
+    )
+    return replace(
+        flat,
+        columns=(*flat.columns, *others),
+        zeros=StructuralZeros((*flat.zeros.rules, *also)),
+        unit=Unit(missing_values=missing_values, max_members=linked.max_members),
+        order=linked.columns,
+        linked=linked,
+    )
+
+
+def other_column(column: Column) -> Column:
+    """Return a person column for another member of the same household.
+
+    Its codes are those of the column, also the code of missing, and last the one for no other
+    member.
+    """
+    labels = column.code_labels()
+    texts = [level.text for level in column.levels] or list(labels)
+    texts += labels[len(texts) :]
+    levels = [Level(text, label) for text, label in zip(texts, labels, strict=True)]
+    return Column(
+        name=other(column.name),
+        kind="category" if column.kind == "category" else "ordinal",
+        levels=(*levels, Level(NO_OTHER, NO_OTHER)),
+        missing_values=(),
+        description=f"{column.name} of another member of the household",
+    )
+
+
+def decided_by_codes(rule: ColumnRule, schema: Schema) -> bool:
+    """Return whether the codes of a row decide whether it breaks a rule, whatever its values.
+
+    If so, the structural zeros that follow from the rule are all that the rule says.
+    """
+    bounds = {
+        name: unit_bounds(schema.column(name), units)
+        for name, units in units_by_column(rule.units).items()
+    }
+
+    def decided(condition: object) -> bool:
+        if not isinstance(condition, AtMost):
+            return True
+        names = [name for name, _ in condition.terms]
+        bins = {name: schema.column(name).bins for name in names}
+        if len(names) > 1:
+            single = all(
+                (bounds[name].low[: bins[name]] == bounds[name].high[: bins[name]]).all()
+                for name in names
+            )
+            return single and prod(bins.values()) <= MOST_CELLS
+        ((name, factor),) = condition.terms
+        ends = [each[: bins[name]] * factor for each in (bounds[name].low, bounds[name].high)]
+        held = [end <= condition.bound for end in ends]
+        return bool((held[0] == held[1]).all())
+
+    return all(decided(each) for clause in rule.clauses for each in clause)
