@@ -77,7 +77,8 @@ def no_account(known: Sequence[str], name: str) -> str:
 
 _OTHER_UNIT = {
     "row": "name an account that was opened with `--unit {unit}`.",
-    "person": "write `unit: {{column: ..., max_rows: ...}}` in the schema, or name another account.",
+    "person": "write `unit: {{column: ..., max_rows: ...}}` in the schema, or name another"
+    " account.",
     "household": "state `tables` with households and persons in the schema, or name another"
     " account.",
 }
