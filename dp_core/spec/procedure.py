@@ -49,6 +49,8 @@ from dp_core.wall.released import Measurement, Records, Released, Table, Totals,
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dp_core.schema.linked.linked_decoding import TwoTables
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -233,6 +235,24 @@ def decoded(plan: Plan, piece: Dataset, number: int, position: int) -> pa.Table:
 
     rng = generator(plan.spec.seed, f"decode {position}", number)
     return decode(plan.spec.schema, piece, rng=rng)
+
+
+def decoded_tables(plan: Plan, pieces: Sequence[Dataset], number: int) -> TwoTables:
+    """Return a set of linked tables in the schema's labels and units; repeated calls give the same.
+
+    Args:
+        plan: Plan of the release.
+        pieces: Pair rows of the set, in order.
+        number: Number of the set, from 1.
+    """
+    from dp_core.schema.linked.household_rows import from_pair_rows
+    from dp_core.schema.linked.linked_decoding import decode_tables
+
+    schema = plan.spec.schema
+    assert schema.linked is not None
+    codes = np.concatenate([piece.codes for piece in pieces], axis=1)
+    rows = from_pair_rows(schema.linked, Dataset(schema.domain, codes))
+    return decode_tables(schema, rows, rng=generator(plan.spec.seed, "decode 0", number))
 
 
 def replicates(plan: Plan) -> Sequence[int]:
