@@ -9,7 +9,6 @@ from dp_core.analysis.regression.frames import levels_of
 from dp_core.bundle.reading import Bundle
 from dp_core.display.page import Fact, Page, Sentence
 from dp_core.display.printed import Printed
-
 from dp_core.schema.definition import Schema
 
 if TYPE_CHECKING:
