@@ -46,8 +46,9 @@ class QueryAnswer(Printed, Answer):
     Attributes:
         question: The question as it was understood.
         measure: `count`, `share`, `mean`, `total` or `ratio`; of a difference, that of its groups.
-        unit: Unit of the numbers: `records` (of linked tables `households` or `persons`), `share` (1 is all), `ratio`, `date` (with margins in
-            days), `days` or the name of a column, whose unit it is.
+        unit: Unit of the numbers: `records` (of linked tables `households` or `persons`), `share`
+            (1 is all), `ratio`, `date` (with margins in days), `days` or the name of a column,
+            whose unit it is.
         covers: What the intervals cover: `noise` or `noise and sampling`; for a mean or total over
             bins of several values, `noise and bins` or `noise, sampling and bins`.
         determined: Whether the published tables determine the answer.
