@@ -73,7 +73,7 @@ class HouseholdCounter:
 
     def count(self, cliques: Sequence[Clique]) -> Mapping[Clique, Marginal]:
         """Return the exact marginal of each clique, in shares."""
-        wide = {clique: _with_members(clique) for clique in cliques}
+        wide = {clique: with_members(clique) for clique in cliques}
         counts = self._counter.count(list(dict.fromkeys(wide.values())))
         return {clique: self._weighted(counts[wide[clique]], clique) for clique in wide}
 
@@ -91,7 +91,7 @@ class HouseholdCounter:
 
     def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
         """Return the cells of a clique that hold a share, and the number of shares in each."""
-        wide = _with_members(clique)
+        wide = with_members(clique)
         cells, counts = self._counter.observed(wide)
         shares = counts * self._weights[cells[:, wide.index(MEMBERS)]]
         if MEMBERS in clique or not len(cells):
@@ -103,5 +103,6 @@ class HouseholdCounter:
         return np.ascontiguousarray(cells[starts]), np.add.reduceat(shares, starts)
 
 
-def _with_members(clique: Clique) -> Clique:
+def with_members(clique: Clique) -> Clique:
+    """Return a clique with the column `members`, as it is counted on pair rows."""
     return clique if MEMBERS in clique else (*clique, MEMBERS)

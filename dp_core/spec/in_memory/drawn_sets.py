@@ -50,8 +50,8 @@ def drawn_set(plan: Plan, models: Mapping[int, Model], number: int) -> DrawnSet:
     schema = plan.spec.schema
     drawing = SetDrawing(plan, models, number)
     if schema.linked is not None:
-        pieces = [drawing.draw(position) for position in range(len(drawing.sizes))]
-        return DrawnSet(decoded_tables(plan, pieces, number), None)
+        # Households are drawn in one piece.
+        return DrawnSet(decoded_tables(plan, drawing.draw(0), number, 0), None)
     tables = [
         decoded(plan, drawing.draw(position), number, position)
         for position in range(len(drawing.sizes))
