@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
-from dp_core.bundle.files.linked_sets import LinkedSet, joined, linked_set, read_linked_set
+from dp_core.bundle.files.linked_sets import LinkedSet, linked_set, read_linked_set
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.statement.release_json import STATEMENT, origin_of
 from dp_core.bundle.verification.claims import read_claims
@@ -103,12 +103,11 @@ class Bundle:
         return tuple(found.get("formulas", ()))
 
     def read_set(self, number: int, columns: Sequence[str]) -> pa.Table:
-        """Return columns of a synthetic set.
+        """Return columns of a synthetic set; `read_tables` reads one of linked tables.
 
         Args:
             number: Number of the set, from 1.
-            columns: Names of the columns. Of linked tables they are those of
-                `dp_core.bundle.files.linked_sets.joined`, with a row for each person.
+            columns: Names of the columns.
 
         Raises:
             BadInput: if its file cannot be read.
@@ -116,8 +115,6 @@ class Bundle:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        if self.claims.schema.linked is not None:
-            return joined(self.claims.schema, self.read_tables(number)).select(list(columns))
         if self.in_memory is not None:
             return cast("pa.Table", self.in_memory[number - 1]).select(list(columns))
         assert self.folder is not None
