@@ -198,6 +198,7 @@ def picture(
     origin: tuple[str, NDArray[np.intp]] | None = None,
     pooled: Pooled | None = None,
     shares: int = 1,
+    counted: str = "records",
 ) -> Picture:
     """Return the picture of one column.
 
@@ -210,6 +211,7 @@ def picture(
             source the code of the dependent column.
         pooled: All measurements combined, if interactions were measured; None otherwise.
         shares: Shares of a unit, on which noise was drawn; 1 (the default) for records.
+        counted: What is counted; `records` by default.
     """
     name, becomes = origin or (column.name, np.arange(column.size))
     shares = np.array(
@@ -246,6 +248,7 @@ def picture(
         [mark.synthetic for mark in marks] if tallies else noisy[: column.bins].tolist(),
         noisy.tolist() if found else None,
         half,
+        counted,
     )
     return Picture(
         column=column.name,
