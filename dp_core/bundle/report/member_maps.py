@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.schema.definition import Schema
@@ -20,8 +21,10 @@ MOST_MAPS = 6
 """Most pictures in the page."""
 MOST_CODES = 30
 """Most codes of a column that is drawn."""
-_SIDE = 18
-"""Width of a square, CSS pixels."""
+_SQUARES = 260.0
+"""Width of all squares of a picture, if it has few; CSS pixels."""
+_WIDEST, _NARROWEST = 44.0, 14.0
+"""Largest and smallest width of a square, CSS pixels."""
 _LETTER = 7.2
 """Width of a letter, CSS pixels."""
 _LONGEST = 18
@@ -33,10 +36,12 @@ class MemberMap:
     """The table of a column of one member by the same column of another.
 
     Attributes:
+        name: The column.
         svg: The picture.
         words: What it shows, in a sentence or two.
     """
 
+    name: str
     svg: str
     words: str
 
@@ -82,7 +87,7 @@ def in_words(page: str, linked: LinkedTables) -> str:
     return "".join(parts)
 
 
-def _drawn(schema: Schema, name: str, counts: np.ndarray, half_width: float) -> MemberMap:
+def _drawn(schema: Schema, name: str, counts: NDArray[np.float64], half_width: float) -> MemberMap:
     labels = schema.column(name).code_labels()
     shares = np.maximum(counts, 0.0)
     total = float(shares.sum())
@@ -90,7 +95,8 @@ def _drawn(schema: Schema, name: str, counts: np.ndarray, half_width: float) -> 
     most = max(float(percent.max(initial=0.0)), 1e-9)
     shown = [text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…" for text in labels]
     left = 8 + _LETTER * max(map(len, shown))
-    side, size = _SIDE, len(labels)
+    size = len(labels)
+    side = round(min(max(_SQUARES / size, _NARROWEST), _WIDEST))
     width, height = left + side * size, side * size + left
     parts = [
         f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}"'
@@ -99,10 +105,10 @@ def _drawn(schema: Schema, name: str, counts: np.ndarray, half_width: float) -> 
     for row, label in enumerate(shown):
         y = side * row
         parts.append(
-            f'<text x="{left - 6:.0f}" y="{y + 13}" text-anchor="end" font-size="12"'
+            f'<text x="{left - 6:.0f}" y="{y + side / 2 + 4:.0f}" text-anchor="end" font-size="12"'
             f' fill="currentColor">{escape(label)}</text>'
         )
-        x = left + side * row + 13
+        x = left + side * (row + 0.5) - 4
         y_below = side * size + 6
         parts.append(
             f'<text transform="translate({x:.0f} {y_below}) rotate(90)" font-size="12"'
@@ -117,14 +123,14 @@ def _drawn(schema: Schema, name: str, counts: np.ndarray, half_width: float) -> 
             )
     parts.append("</svg>")
     noise = 100 * half_width / total if total > 0 else 0.0
-    words = f"{_words(labels, name, percent)} The noise of a square is within ± {noise:.1f} %."
-    return MemberMap("".join(parts), words)
+    words = f"{_words(labels, name, percent)} The noise of a square is at most ± {noise:.1f} %."
+    return MemberMap(name, "".join(parts), words)
 
 
-def _words(labels: tuple[str, ...], name: str, percent: np.ndarray) -> str:
+def _words(labels: tuple[str, ...], name: str, percent: NDArray[np.float64]) -> str:
     row, column = np.unravel_index(int(np.argmax(percent)), percent.shape)
     alike = float(np.trace(percent))
     return (
-        f"{name} of two members of a household: the most frequent pair is {labels[row]} and"
-        f" {labels[column]}; both have the same code in {alike:.0f} % of pairs."
+        f"The most frequent pair is {labels[row]} and {labels[column]}. Both members have the same"
+        f" {name} code in {alike:.0f} % of the pairs."
     )
