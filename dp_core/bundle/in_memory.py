@@ -138,7 +138,7 @@ def _statement(
             "delta": exact(privacy.delta),
             "neighbours": privacy.neighbours,
             "unit": privacy.unit,
-            **({"max_rows": privacy.max_rows} if privacy.unit != "row" else {}),
+            **privacy.stated_limit,
         },
         "method": {"plan": plain(made.plan), "schema": plain(made.schema.document)},
         "software": dict(sorted(software_versions().items())),

@@ -374,7 +374,8 @@ class Schema:
     def __post_init__(self) -> None:
         names = tuple(column.name for column in self.columns)
         sizes = tuple(column.size for column in self.columns)
-        object.__setattr__(self, "domain", Domain(names, sizes))
+        linked = None if self.linked is None else self.linked.wide
+        object.__setattr__(self, "domain", Domain(names, sizes, linked))
 
     def __repr__(self) -> str:
         return f"Schema({self.title!r}: {', '.join(self.names)})"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
+
+from dp_core.tables.linked_columns import LinkedColumns
 
 Clique: TypeAlias = tuple[str, ...]
 """Columns of one marginal, in the order of its axes."""
@@ -19,10 +22,13 @@ class Domain:
     Attributes:
         columns: Names of the columns, without repetition.
         sizes: Codes of column `i` run from 0 to `sizes[i] - 1`.
+        linked: If records are pair rows of households, their columns; None (the default) otherwise,
+            and of every part of the domain.
     """
 
     columns: tuple[str, ...]
     sizes: tuple[int, ...]
+    linked: LinkedColumns | None = None
 
     def __post_init__(self) -> None:
         if len(self.columns) != len(self.sizes):
@@ -36,6 +42,35 @@ class Domain:
         """Return the domain of `clique`, its columns in the clique's own order."""
         clique = tuple(clique)
         return Domain(clique, tuple(self.sizes[axis] for axis in self.axes(clique)))
+
+    def cliques(self, order: int) -> Iterator[Clique]:
+        """Yield the cliques of so many columns that a method may choose among.
+
+        Of pair rows, the tables of the other member alone repeat those of the member, and a pair of
+        the two members is the same in either order. So cliques with the other member are pairs of a
+        member's column and the same or a later column of the other member.
+
+        >>> list(Domain(("a", "b", "c"), (2, 2, 2)).cliques(2))
+        [('a', 'b'), ('a', 'c'), ('b', 'c')]
+        """
+        if self.linked is None:
+            yield from itertools.combinations(self.columns, order)
+            return
+        others = self.linked.others
+        own = [name for name in self.columns if name not in others]
+        yield from itertools.combinations(own, order)
+        if order == 2:
+            person = self.linked.person
+            for place, name in enumerate(person):
+                yield from ((name, other) for other in others[place:])
+
+    def number_of_cliques(self, order: int) -> int:
+        """Return the number of `cliques(order)`."""
+        if self.linked is None:
+            return math.comb(len(self), order)
+        person = len(self.linked.person)
+        of_both = person * (person + 1) // 2 if order == 2 else 0
+        return math.comb(len(self) - person, order) + of_both
 
     def axes(self, clique: Iterable[str]) -> tuple[int, ...]:
         """Return the axis of each column of `clique`.

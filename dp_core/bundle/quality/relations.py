@@ -75,7 +75,7 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
         mode: How the sets were made.
     """
     tables, _ = measured_cliques(released)
-    groups = list(combinations(schema.domain.columns, 2))
+    groups = list(schema.domain.cliques(2))
     missing = unmeasured(groups, tables)
     posterior = missing and mode == "posterior"
     limited = {*undrawn_pairs(schema.domain, released)} if posterior else set()

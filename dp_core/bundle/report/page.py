@@ -115,7 +115,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         published=published,
         stated=stated,
         sharper=(decimal(best.epsilon), best.delta) != (decimal(enforced.epsilon), enforced.delta),
-        unit=unit_words(published.privacy.unit, published.privacy.max_rows),
+        unit=unit_words(published.privacy.unit, published.privacy.most),
         lines=lines,
         shown=_TABLES_SHOWN,
         tables=len(fits),

@@ -29,7 +29,7 @@ _SHOWN = 5
 """Rows that the internal detail of an error names."""
 
 
-def keys_of(table: str, name: str, values: pa.ChunkedArray, missing: Collection[str]) -> pa.Array:
+def key_texts(table: str, name: str, values: pa.ChunkedArray, missing: Collection[str]) -> pa.Array:
     """Return a column of keys as texts without null.
 
     Args:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import BrokenRule, Encoder, settle_zeros
-from dp_core.confidential.linked.key_links import keys_of, linked_members
+from dp_core.confidential.linked.key_links import Links, key_texts, linked_members
 from dp_core.confidential.raw_values import Array, Reader
 from dp_core.errors import BadInput, SchemaViolation, nearest
 from dp_core.schema.definition import Schema
@@ -69,22 +69,49 @@ def household_codes(schema: Schema, households: pa.Table, persons: pa.Table) -> 
     missing = schema.unit.missing_values
     links = linked_members(
         linked,
-        keys_of(linked.households, linked.key, households.column(linked.key), missing),
-        keys_of(linked.persons, linked.link, persons.column(linked.link), missing),
-        keys_of(linked.persons, linked.person_key, persons.column(linked.person_key), missing),
+        key_texts(linked.households, linked.key, households.column(linked.key), missing),
+        key_texts(linked.persons, linked.link, persons.column(linked.link), missing),
+        key_texts(linked.persons, linked.person_key, persons.column(linked.person_key), missing),
     )
-    homes = encoded_columns(schema, linked.households, linked.household_columns, households)
-    each = encoded_columns(schema, linked.persons, linked.person_columns, persons)
-    each = {name: codes[links.persons] for name, codes in each.items()}
+    return linked_codes(
+        schema,
+        links,
+        encoded_columns(schema, linked.households, linked.household_columns, households),
+        encoded_columns(schema, linked.persons, linked.person_columns, persons),
+        compared_units(schema, linked.household_columns, households),
+        compared_units(schema, linked.person_columns, persons),
+    )
+
+
+def linked_codes(
+    schema: Schema,
+    links: Links,
+    homes: Mapping[str, NDArray[np.uint16]],
+    persons: Mapping[str, NDArray[np.uint16]],
+    home_units: Mapping[str, NDArray[np.int64]],
+    person_units: Mapping[str, NDArray[np.int64]],
+) -> HouseholdRows:
+    """Return the codes of two tables household by household, after their rules are settled.
+
+    Args:
+        schema: The schema of linked tables.
+        links: The members of each household.
+        homes: Codes of the household columns, each of shape (households,); changed in place.
+        persons: Codes of the person columns, each of shape (rows of the table of persons,).
+        home_units: Values of household columns that rules compare (`compared_units`).
+        person_units: Values of person columns that rules compare.
+
+    Raises:
+        SchemaViolation: if rows break a rule and no policy settles them.
+    """
+    linked = _linked(schema)
+    each = {name: codes[links.persons] for name, codes in persons.items()}
     settle_rules(
         schema,
-        homes | {MEMBERS: (links.sizes - linked.min_members).astype(np.uint16)},
+        {**homes, MEMBERS: (links.sizes - linked.min_members).astype(np.uint16)},
         each,
-        compared_units(schema, linked.household_columns, households) | {MEMBERS: links.sizes},
-        {
-            name: units[links.persons]
-            for name, units in compared_units(schema, linked.person_columns, persons).items()
-        },
+        {**home_units, MEMBERS: links.sizes},
+        {name: units[links.persons] for name, units in person_units.items()},
         links.sizes,
     )
     return HouseholdRows(

@@ -144,7 +144,7 @@ class Auto(Selector):
         """Return whether a forest of pairs may be chosen instead of scoring all pairs."""
         if not self.adaptive or self.candidates != "auto":
             return self.adaptive and self.candidates == "forest"
-        return math.comb(len(domain), 2) > _MOST_SCORED
+        return domain.number_of_cliques(2) > _MOST_SCORED
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return pairs_up_to(domain, self.max_cells) if self.adaptive else ()
@@ -350,7 +350,7 @@ class Auto(Selector):
             {pair: dependence[pair] for pair in forest}, rows
         )
         implied = sum((served[pair] - 1) * dependence[pair] for pair in forest)
-        others = math.comb(len(domain), 2) - len(dependence)
+        others = domain.number_of_cliques(2) - len(dependence)
         apart = max(typical - implied / max(others, 1), 0.0)
         unlisted_pairs = others * math.hypot(apart, chance.mean_pair)
         triples, unlisted = self._triples(domain, dependence, chance, typical)
@@ -401,14 +401,14 @@ class Auto(Selector):
         self, domain: Domain, dependence: dict[Clique, float], chance: Chance, typical: float
     ) -> tuple[dict[Clique, float], float]:
         """Return the deviation of each triple to consider, and the sum over the other triples."""
-        number = math.comb(len(domain), 3)
+        number = domain.number_of_cliques(3)
         if self.order < 3 or self.basis == "tables" or number > _MOST_LISTED:
-            others = math.comb(len(domain), 2) - len(dependence)
+            others = domain.number_of_cliques(2) - len(dependence)
             mean = (sum(dependence.values()) + others * typical) / max(len(dependence) + others, 1)
             return {}, number * math.hypot(_TRIPLE_PART * mean, chance.mean_triple)
         found: dict[Clique, float] = {}
         seen: dict[Clique, float] = {}
-        for clique in itertools.combinations(domain.columns, 3):
+        for clique in domain.cliques(3):
             pairs = [dependence.get(pair, typical) for pair in itertools.combinations(clique, 2)]
             deviation = _TRIPLE_PART * sum(pairs) / 3
             seen[clique] = math.hypot(deviation, chance.triple(clique))

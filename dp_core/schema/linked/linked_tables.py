@@ -13,24 +13,17 @@ is a whole number and every household has exactly S shares.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
+
+from dp_core.schema.privacy import MOST_MEMBERS, household_shares
+from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns
 
 Larger = Literal["reject", "clip"]
 """What happens to a household with more than `max_members` members."""
 
-MEMBERS = "members"
-"""Name of the column with the number of members of a household."""
-
 NO_OTHER = "(no other member)"
 """Label of the last level of a column of another member."""
-
-OTHER = "other."
-"""What the name of a column of another member begins with."""
-
-MOST_MEMBERS = 20
-"""Largest `max_members`; its households have 232,792,560 shares each."""
 
 
 def other(name: str) -> str:
@@ -97,12 +90,14 @@ class LinkedTables:
             raise ValueError("A column of linked tables is repeated.")
 
     @property
-    def shares(self) -> int:
-        """The number S of shares of every household.
+    def wide(self) -> LinkedColumns:
+        """The columns of pair rows."""
+        return LinkedColumns(self.household_columns, self.person_columns, self.max_members)
 
-        As s and s - 1 have no common factor, it is the least common multiple of 1 to `max_members`.
-        """
-        return math.lcm(*(pair_rows(members) for members in self.sizes))
+    @property
+    def shares(self) -> int:
+        """The number S of shares of every household."""
+        return household_shares(self.max_members)
 
     @property
     def sizes(self) -> tuple[int, ...]:

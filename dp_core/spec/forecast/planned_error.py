@@ -73,7 +73,7 @@ def planned_error(
             if not table.interaction:
                 own *= math.prod(1 - 1 / size for size in domain.project(pair).sizes if size > 1)
             of_pair[pair] = of_pair.get(pair, 0.0) + 1 / own
-    others = [pair for pair in itertools.combinations(domain.columns, 2) if pair not in of_pair]
+    others = [pair for pair in domain.cliques(2) if pair not in of_pair]
     triples = math.comb(len(domain), 3) * math.hypot(_TRIPLE_PART * typical, chance.mean_triple)
     cliques = [*((name,) for name in domain.columns), *of_pair]
     parts = Parts(

@@ -48,7 +48,7 @@ def chance_of(domain: Domain, rows: int) -> Expected:
         rows: Number of records drawn.
     """
     chance = Chance.of(domain, typical_columns(domain.sizes, rows), rows)
-    pairs = list(itertools.combinations(domain.columns, 2))
+    pairs = list(domain.cliques(2))
     two = sum(chance.pair(pair) for pair in pairs) / len(pairs)
     return Expected(two / (2 * rows), math.hypot(two, chance.mean_triple) / (2 * rows))
 

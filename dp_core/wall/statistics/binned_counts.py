@@ -35,6 +35,7 @@ class BinnedCounts(Sum):
     """
 
     NAME: ClassVar[str] = "binned-counts"
+    PROPORTIONAL: ClassVar[bool] = True
 
     columns: tuple[str, ...]
     sizes: tuple[int, ...]

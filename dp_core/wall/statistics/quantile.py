@@ -36,6 +36,7 @@ class Quantile(TableStatistic):
     """
 
     NAME: ClassVar[str] = "quantile"
+    PROPORTIONAL: ClassVar[bool] = True
 
     column: str
     low: int

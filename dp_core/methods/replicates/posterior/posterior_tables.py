@@ -18,7 +18,6 @@ variance.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -258,7 +257,7 @@ def drawn_pairs(domain: Domain, measured: Sequence[Clique]) -> tuple[Clique, ...
         domain: All columns.
         measured: Measured pairs, and possibly other cliques, which are ignored.
     """
-    every: list[Clique] = list(itertools.combinations(domain.columns, 2))
+    every = list(domain.cliques(2))
     kept: set[Clique] = {pair for pair in measured if len(pair) == 2}
     room = MOST_CELLS - sum(domain.size(pair) for pair in kept)
     # Of pairs of equal size the first in the domain, in every process: sets have no order.
@@ -277,11 +276,11 @@ def undrawn_pairs(domain: Domain, released: Sequence[Released]) -> tuple[Clique,
         domain: All columns.
         released: Noisy tables and interactions of one measurement.
     """
-    every = itertools.combinations(domain.columns, 2)
+    every = domain.cliques(2)
     drawn = {*drawn_pairs(domain, _observed_pairs(domain, pool(domain, released)))}
     return tuple(pair for pair in every if pair not in drawn)
 
 
 def _observed_pairs(domain: Domain, pooled: Pooled) -> list[Clique]:
     """Return the pairs about whose dependence some measurement says something."""
-    return [pair for pair in itertools.combinations(domain.columns, 2) if pooled.precision(pair)]
+    return [pair for pair in domain.cliques(2) if pooled.precision(pair)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,7 +29,7 @@ DISTANCES = "distances"
 def pairs_up_to(domain: Domain, max_cells: int) -> tuple[Clique, ...]:
     """Return all pairs of columns with at most `max_cells` cells."""
     sizes = dict(zip(domain.columns, domain.sizes, strict=True))
-    pairs = itertools.combinations(domain.columns, 2)
+    pairs = domain.cliques(2)
     return tuple((one, two) for one, two in pairs if sizes[one] * sizes[two] <= max_cells)
 
 

@@ -37,6 +37,7 @@ class FScore(TableStatistic):
     """
 
     NAME: ClassVar[str] = "f-score"
+    INSTEAD: ClassVar[str] = "Use the R score (`r-score`)."
 
     candidates: tuple[Candidate, ...]
 

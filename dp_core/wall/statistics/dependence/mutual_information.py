@@ -52,6 +52,7 @@ class MutualInformation(TableStatistic):
     """
 
     NAME: ClassVar[str] = "mutual-information"
+    INSTEAD: ClassVar[str] = "Use the R score (`r-score`) or InDif (`indif`)."
 
     candidates: tuple[Candidate, ...]
     rows: int

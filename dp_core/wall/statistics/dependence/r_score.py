@@ -36,6 +36,7 @@ class RScore(TableStatistic):
     """
 
     NAME: ClassVar[str] = "r-score"
+    PROPORTIONAL: ClassVar[bool] = True
 
     candidates: tuple[Candidate, ...]
 

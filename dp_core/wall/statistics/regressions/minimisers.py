@@ -42,6 +42,7 @@ class ClassMinimiser(Sum):
     """
 
     NAME: ClassVar[str] = "class-minimiser"
+    INSTEAD: ClassVar[str] = "Use gradients at public coefficients (`class-gradient`)."
 
     column: str
     classes: int

@@ -1,0 +1,188 @@
+"""Changes one value of one member at a time until the households add up to the tables, compiled.
+
+The error is the sum of `(held - wanted)^2 / (wanted + spare)` over the cells of all tables, as in
+`kernels.descent`. A member of a household of s counts 1 / s in the tables of a member, and each
+ordered pair of two members 1 / (s (s - 1)) in the tables of two members. A member's value is taken
+out of all tables, and the value that adds least to the error is put in.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+_BROKEN = 1e12  # cost of a value that a rule forbids
+
+
+@numba.njit(inline="always")
+def _rest(entry, first, columns, strides, households, household, persons, member, before):  # type: ignore[no-untyped-def]
+    """Return the part of a cell's index that the member's other values decide."""
+    index = 0
+    for place in range(first[entry], first[entry + 1]):
+        column = columns[place]
+        if column < before:
+            index += strides[place] * households[column, household]
+        else:
+            index += strides[place] * persons[column - before, member]
+    return index
+
+
+@numba.njit(nogil=True, cache=True)
+def add_members(  # type: ignore[no-untyped-def]
+    households, persons, household_of, start, sizes, own, pairs, gap
+):
+    """Add all members to the counts of all tables.
+
+    Args:
+        households: Codes of the household columns and `members`, shape (columns, households).
+        persons: Codes of the person columns, shape (columns, persons), household by household.
+        household_of: Household of each person.
+        start: First person of each household.
+        sizes: Number of persons of each household.
+        own: Fields of `Listed`: tables of one member.
+        pairs: Fields of `ListedPairs`: tables of two members.
+        gap: Counts of all cells; changed.
+    """
+    of_column, base, stride, first, columns, strides = own
+    pair_of, pair_base, pair_other, pair_stride, pair_other_stride, nobody = pairs
+    before = households.shape[0]
+    for member in range(persons.shape[1]):
+        household = household_of[member]
+        size = sizes[household]
+        for column in range(persons.shape[0]):
+            value = persons[column, member]
+            for entry in range(of_column[column], of_column[column + 1]):
+                # Each table is met once for each of its person columns; count it for the first.
+                earlier = False
+                for place in range(first[entry], first[entry + 1]):
+                    if before <= columns[place] < before + column:
+                        earlier = True
+                if not earlier:
+                    rest = _rest(
+                        entry, first, columns, strides,
+                        households, household, persons, member, before,
+                    )  # fmt: skip
+                    gap[base[entry] + rest + stride[entry] * value] += 1.0 / size
+            for entry in range(pair_of[column], pair_of[column + 1]):
+                if nobody[entry] < 0:
+                    continue
+                cell = pair_base[entry] + pair_stride[entry] * value
+                if size == 1:
+                    gap[cell + pair_other_stride[entry] * nobody[entry]] += 1.0
+                    continue
+                for other in range(start[household], start[household] + size):
+                    if other != member:
+                        code = persons[pair_other[entry], other]
+                        gap[cell + pair_other_stride[entry] * code] += 1.0 / (size * (size - 1))
+
+
+@numba.njit(nogil=True, cache=True)
+def move_members(  # type: ignore[no-untyped-def]
+    households, persons, household_of, start, sizes, order, width, own, pairs, rules, forbidden,
+    gap, worth,
+):  # fmt: skip
+    """Visit every value of the members once and change it if that reduces the error.
+
+    Args:
+        households: Codes of the household columns and `members`, shape (columns, households).
+        persons: Codes of the person columns, shape (columns, persons); changed.
+        household_of: Household of each person.
+        start: First person of each household.
+        sizes: Number of persons of each household.
+        order: Persons in the order in which they are visited.
+        width: Number of codes of each person column.
+        own: Fields of `Listed`: tables of one member.
+        pairs: Fields of `ListedPairs`: tables of two members.
+        rules: Fields of `Listed`: masks of one member.
+        forbidden: Whether each cell of the masks cannot occur.
+        gap: Held minus wanted counts of all cells; changed.
+        worth: Weight of the squared error of each cell.
+
+    Returns:
+        The reduction of the error, and whether a value is left that a rule forbids.
+    """
+    of_column, base, stride, first, columns, strides = own
+    pair_of, pair_base, pair_other, pair_stride, pair_other_stride, nobody = pairs
+    rule_of, rule_base, rule_stride, rule_first, rule_columns, rule_strides = rules
+    before = households.shape[0]
+    cost = np.empty(width.max() if width.size else 1)
+    gained, broken = 0.0, False
+    for turn in range(order.size):
+        member = order[turn]
+        household = household_of[member]
+        size = sizes[household]
+        single = 1.0 / size
+        double = 1.0 / (size * (size - 1)) if size > 1 else 1.0
+        for column in range(persons.shape[0]):
+            old, many = persons[column, member], width[column]
+            for value in range(many):
+                cost[value] = 0.0
+            for entry in range(rule_of[column], rule_of[column + 1]):
+                cell = rule_base[entry] + _rest(
+                    entry, rule_first, rule_columns, rule_strides,
+                    households, household, persons, member, before,
+                )  # fmt: skip
+                for value in range(many):
+                    if forbidden[cell + rule_stride[entry] * value]:
+                        cost[value] += _BROKEN
+            # Take the old value out, then add up what each value would cost.
+            for entry in range(of_column[column], of_column[column + 1]):
+                cell = base[entry] + _rest(
+                    entry, first, columns, strides,
+                    households, household, persons, member, before,
+                )  # fmt: skip
+                step = stride[entry]
+                gap[cell + step * old] -= single
+                for value in range(many):
+                    at = cell + step * value
+                    cost[value] += (2.0 * gap[at] + single) * single * worth[at]
+            # Several others may have the same code, so all are taken out before costs are added.
+            for entry in range(pair_of[column], pair_of[column + 1]):
+                cell, step = pair_base[entry], pair_stride[entry]
+                if size == 1:
+                    if nobody[entry] >= 0:
+                        gap[cell + pair_other_stride[entry] * nobody[entry] + step * old] -= double
+                    continue
+                for other in range(start[household], start[household] + size):
+                    if other != member:
+                        code = persons[pair_other[entry], other]
+                        gap[cell + pair_other_stride[entry] * code + step * old] -= double
+            for entry in range(pair_of[column], pair_of[column + 1]):
+                cell, step = pair_base[entry], pair_stride[entry]
+                if size == 1:
+                    if nobody[entry] >= 0:
+                        begin = cell + pair_other_stride[entry] * nobody[entry]
+                        for value in range(many):
+                            at = begin + step * value
+                            cost[value] += (2.0 * gap[at] + double) * double * worth[at]
+                    continue
+                for other in range(start[household], start[household] + size):
+                    if other != member:
+                        begin = cell + pair_other_stride[entry] * persons[pair_other[entry], other]
+                        for value in range(many):
+                            at = begin + step * value
+                            cost[value] += (2.0 * gap[at] + double) * double * worth[at]
+            new = old
+            for value in range(many):
+                if cost[value] < cost[new] - 1e-9:
+                    new = value
+            gained += cost[old] - cost[new]
+            broken = broken or cost[new] >= _BROKEN
+            persons[column, member] = new
+            for entry in range(of_column[column], of_column[column + 1]):
+                cell = base[entry] + _rest(
+                    entry, first, columns, strides,
+                    households, household, persons, member, before,
+                )  # fmt: skip
+                gap[cell + stride[entry] * new] += single
+            for entry in range(pair_of[column], pair_of[column + 1]):
+                cell, step = pair_base[entry], pair_stride[entry]
+                if size == 1:
+                    if nobody[entry] >= 0:
+                        gap[cell + pair_other_stride[entry] * nobody[entry] + step * new] += double
+                    continue
+                for other in range(start[household], start[household] + size):
+                    if other != member:
+                        code = persons[pair_other[entry], other]
+                        gap[cell + pair_other_stride[entry] * code + step * new] += double
+    return gained, broken

@@ -1,0 +1,229 @@
+"""Draws households, then their members, so that both agree with the fitted tables of pair rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods import registry
+from dp_core.methods.reconstruction.estimates.raking import rake
+from dp_core.methods.reconstruction.linked.member_targets import MemberTargets
+from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstructor
+from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.linked_columns import MEMBERS, LinkedColumns, pair_rows
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Table
+
+SWEEPS = 30
+"""Most visits of every value of the members."""
+
+_ENOUGH = 0.001  # part of a random sample's error below which a sweep gains little
+_SPARE = 1.0  # records added to the wanted count of a cell, so that empty cells cost something
+_MOST_IMPLIED = 1 << 16  # cells of a table of a pair by the number of members
+_RAKING_ROUNDS = 30
+_HOUSEHOLDS = 0.2  # part of the drawing after the households are drawn, for the progress
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HouseholdModel(FittedTables):
+    """Consistent tables of pair rows; the households and persons that are drawn match them.
+
+    `rows` is the estimated number of households.
+    """
+
+    @property
+    def streams(self) -> bool:
+        """Whether a large set may be drawn in pieces; households are drawn all at once."""
+        return False
+
+    def project(self, clique: Clique) -> NDArray[np.float64]:
+        """Return the fitted table of a clique that some table contains.
+
+        Raises:
+            KeyError: if no table contains it.
+        """
+        holders = [table for table in self.tables if set(clique) <= set(table.clique)]
+        if not holders:
+            raise KeyError(f"No table holds {list(clique)} together.")
+        held = min(holders, key=lambda holder: holder.values.size)
+        summed = tuple(at for at, name in enumerate(held.clique) if name not in clique)
+        kept = [name for name in held.clique if name in clique]
+        return held.values.sum(axis=summed).transpose([kept.index(name) for name in clique])
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        """Return the pair rows of `rows` synthetic households, household by household."""
+        return self.sample_reporting(rows, rng=rng, progress=silent)
+
+    def sample_reporting(
+        self, rows: int, *, rng: np.random.Generator, progress: Progress
+    ) -> Dataset:
+        """Return the pair rows of `rows` synthetic households, and report the progress.
+
+        Raises:
+            BadInput: if no member of some household obeys the rules.
+        """
+        linked = self.domain.linked
+        assert linked is not None
+        households = self._households(rows, linked, rng=rng)
+        progress(_HOUSEHOLDS)
+        sizes = households.column(MEMBERS).astype(np.int64) + 1
+        told = step_of(progress, _HOUSEHOLDS, 1.0)
+        persons = self._persons(households, sizes, linked, rng=rng, progress=told)
+        return with_pair_rows(self.domain, households, persons, sizes)
+
+    def _households(self, rows: int, linked: LinkedColumns, *, rng: np.random.Generator) -> Dataset:
+        """Return the households, in the order of the household columns and `members`."""
+        names = (*linked.household, MEMBERS)
+        within = [table for table in self.tables if set(table.clique) <= set(names)]
+        # The reconstruction expects the tables of all columns first, in the domain's order.
+        within.sort(key=lambda table: (len(table.clique) > 1, _places(names, table.clique)))
+        zeros = StructuralZeros(
+            tuple(rule for rule in self.zeros.rules if set(rule.columns) <= set(names))
+        )
+        gum: Reconstructor = registry.find("reconstruction", "gum")()
+        model = gum.restore(self.domain.project(names), within, rows=rows, zeros=zeros)
+        return model.sample(rows, rng=rng)
+
+    def _persons(
+        self,
+        households: Dataset,
+        sizes: NDArray[np.int64],
+        linked: LinkedColumns,
+        *,
+        rng: np.random.Generator,
+        progress: Progress,
+    ) -> NDArray[np.uint16]:
+        """Return the codes of all persons, household by household, shape (columns, persons)."""
+        from dp_core.methods.reconstruction.kernels.member_moves import add_members, move_members
+
+        tables = (*self.tables, *implied_by_size(self.domain, self.tables))
+        targets = MemberTargets.of(self.domain, tables, self.zeros, households.rows)
+        household_of = np.repeat(np.arange(sizes.size), sizes)
+        start = np.cumsum(sizes) - sizes
+        codes = households.codes.astype(np.int64)
+        persons = np.stack(
+            [self._first_values(name, sizes[household_of], rng=rng) for name in linked.person]
+        )
+        width = np.array(self.domain.project(linked.person).sizes, dtype=np.int64)
+        own, pairs, rules = (_fields(each) for each in (targets.own, targets.pairs, targets.rules))
+        gap = -targets.wanted
+        add_members(codes, persons, household_of, start, sizes, own, pairs, gap)
+        worth = 1.0 / (targets.wanted + _SPARE)
+        # A random sample has an error of about 1 in each cell that is not empty.
+        enough = _ENOUGH * float((targets.wanted * worth).sum())
+        broken = False
+        for sweep in range(SWEEPS):
+            gained, broken = move_members(
+                codes, persons, household_of, start, sizes, rng.permutation(household_of.size),
+                width, own, pairs, rules, targets.forbidden, gap, worth,
+            )  # fmt: skip
+            progress((sweep + 1) / SWEEPS)
+            if gained <= enough and not broken:
+                break
+        if broken:
+            raise BadInput(
+                "Some synthetic households have no member that obeys every rule; relax the rules"
+                " between columns of the two tables under `impossible`."
+            )
+        return persons.astype(np.uint16)
+
+    def _first_values(
+        self, name: str, members: NDArray[np.int64], *, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Return a column's first values, drawn given the number of members if that was measured.
+
+        Args:
+            name: The person column.
+            members: Number of members of each person's household.
+            rng: Generator for post-processing.
+        """
+        size = self.domain.project((name,)).sizes[0]
+        try:
+            given = self.project((MEMBERS, name))
+        except KeyError:
+            given = np.broadcast_to(self.project((name,)), (int(members.max(initial=1)), size))
+        found = np.empty(members.size, dtype=np.int64)
+        for number in np.unique(members):
+            mine = np.flatnonzero(members == number)
+            shares = np.maximum(given[number - 1], 0.0)
+            shares = shares / shares.sum() if shares.sum() > 0 else np.full(size, 1 / size)
+            edges = np.floor(np.cumsum(shares) * mine.size + rng.random()).astype(np.int64)
+            values = np.searchsorted(edges, np.arange(mine.size), side="right")
+            found[rng.permutation(mine)] = np.minimum(values, size - 1)
+        return found
+
+
+def implied_by_size(domain: Domain, tables: Sequence[Table]) -> tuple[Table, ...]:
+    """Return what pairs imply about their dependence in households of each size.
+
+    Tables of pair rows count a member of a household of s as 1 / s. The number of persons in a cell
+    depends on the size of their households as well: it needs the joint table with `members`. If
+    that was not measured, it is the one of maximum entropy, given the three pairs.
+
+    Args:
+        domain: Domain of pair rows.
+        tables: Fitted tables.
+    """
+    linked = domain.linked
+    assert linked is not None
+    fitted = {table.clique: table for table in tables}
+    found = []
+    for pair in fitted:
+        about = any(name in linked.person for name in pair) and not set(pair) & set(linked.others)
+        if len(pair) != 2 or MEMBERS in pair or not about:
+            continue
+        clique = tuple(name for name in domain.columns if name in (*pair, MEMBERS))
+        smaller = [tuple(n for n in clique if n in (MEMBERS, name)) for name in pair]
+        known = [each for each in (pair, *smaller) if each in fitted]
+        if clique in fitted or len(known) < 3 or domain.size(clique) > _MOST_IMPLIED:
+            continue
+        margins = [(each, fitted[each].values) for each in known]
+        even = np.ones(domain.project(clique).sizes)
+        table = rake(even, clique, margins, rounds=_RAKING_ROUNDS)
+        found.append(Table(domain.project(clique), table))
+    return tuple(found)
+
+
+def with_pair_rows(
+    domain: Domain,
+    households: Dataset,
+    persons: NDArray[np.uint16],
+    sizes: NDArray[np.int64],
+) -> Dataset:
+    """Return the pair rows of households and their members.
+
+    Args:
+        domain: Domain of pair rows.
+        households: Codes of the household columns and `members`.
+        persons: Codes of the person columns, shape (columns, persons), household by household.
+        sizes: Number of members of each household.
+    """
+    linked = domain.linked
+    assert linked is not None
+    household, member, other = pair_rows(sizes)
+    codes = np.empty((len(domain), household.size), dtype=np.uint16)
+    nobody = other < 0
+    for row, name in zip(codes, domain.columns, strict=True):
+        if name in linked.others:
+            row[:] = persons[linked.others.index(name)][other]
+            row[nobody] = domain.project((name,)).sizes[0] - 1
+        elif name in linked.person:
+            row[:] = persons[linked.person.index(name)][member]
+        else:
+            row[:] = households.column(name)[household]
+    return Dataset(domain, codes)
+
+
+def _places(names: Sequence[str], clique: Clique) -> tuple[int, ...]:
+    return tuple(names.index(name) for name in clique)
+
+
+def _fields(listed: object) -> tuple[NDArray[np.int64], ...]:
+    """Return the arrays of a listing, for the compiled loops."""
+    return tuple(getattr(listed, name) for name in listed.__dataclass_fields__)  # type: ignore[attr-defined]
