@@ -164,6 +164,11 @@ def joined(schema: Schema, data: LinkedSet) -> pa.Table:
     )
 
 
+def with_members(data: LinkedSet) -> pa.Table:
+    """Return the table of households of a set with the column `members`."""
+    return data.households.append_column(MEMBERS, pa.array(data.sizes))
+
+
 def _keys(table: pa.Table, column: str, of: str, name: str) -> pa.Array:
     try:
         keys = table.column(column)

@@ -13,7 +13,8 @@
 The measurements can be restored from the file exactly.
 
 In a release of linked tables, `count` is a number of households and has the type `float64`: a noisy
-whole number of shares divided by the shares S of a household. `scale` is that of the noise in
+whole number of shares divided by the shares S of a household. (If households have one member at
+most, S is 1, and counts are whole numbers.) `scale` is that of the noise in
 shares divided by S, so that the variance of a count is in households squared. The file's metadata
 state S (`SHARES`). The whole number of shares that the ledger committed is the count times S,
 rounded (`dp_core.wall.household_values.stored_shares`); `verify` compares it with the receipt.
@@ -120,7 +121,11 @@ Measured: TypeAlias = Measurement | Answers | SparseTable | Totals
 
 def marginal_columns(schema: Schema) -> Mapping[str, tuple[pa.DataType, str]]:
     """Return type and description of each column of a release's file, in the order of the file."""
-    return COLUMNS if schema.linked is None else {**COLUMNS, **_IN_HOUSEHOLDS}
+    return COLUMNS if _shares(schema) == 1 else {**COLUMNS, **_IN_HOUSEHOLDS}
+
+
+def _shares(schema: Schema) -> int:
+    return 1 if schema.linked is None else schema.linked.shares
 
 
 def write_marginals(path: Path, released: Sequence[Released], schema: Schema) -> int:
@@ -308,14 +313,13 @@ def read_marginals(path: Path, schema: Schema | None = None) -> tuple[Measured, 
 
 
 def _check_unit(path: Path, found: pa.Schema, schema: Schema | None) -> None:
-    """Check that counts are in households exactly if the schema is one of linked tables."""
+    """Check that counts have the type and the shares of the schema's unit."""
     if schema is None:
         return
     stated = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
-    linked = schema.linked
-    shares = None if linked is None else str(linked.shares)
-    right = pa.types.is_floating(found.field("count").type) == (linked is not None)
-    if not right or stated.get(SHARES) != shares:
+    in_shares = pa.types.is_floating(found.field("count").type)
+    wanted = None if schema.linked is None else str(schema.linked.shares)
+    if in_shares != (_shares(schema) > 1) or stated.get(SHARES) != wanted:
         raise BadInput(f"{path} does not count in the unit of the schema.")
 
 

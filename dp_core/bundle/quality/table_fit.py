@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dp_core.metrics.household_tally import tally_of
 from dp_core.metrics.marginal_error import Tally
-from dp_core.metrics.noise_size import Noise, expected_absolute, half_width
+from dp_core.metrics.noise_size import Noise, expected_absolute, half_width_in_units
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.accounting.currency import NoiseScale
@@ -143,12 +143,12 @@ def check_fit(
     for item in measured:
         clique, own = columns_of(item), slice(item.replicate - 1, item.replicate)
         served = list(tallies) if item.replicate == 0 else list(tallies[own])
-        noisy, width, mean_noise = _noisy(item)
+        linked = tallies[0].domain.linked if tallies else None
+        shares = 1 if linked is None else linked.shares
+        noisy, width, mean_noise = _noisy(item, shares)
         distances, expected, outside = [], [], []
         for tally in served:
             counts, rows = tally.count(clique), max(tally.rows, 1)
-            linked = tally.domain.linked
-            shares = 1 if linked is None else linked.shares
             table, variance = _drawn(item, counts, rows, shares)
             gap = np.abs(noisy - table * (records / rows))
             drawing = (records / rows) ** 2 * variance
@@ -164,7 +164,7 @@ def check_fit(
                 stage=item.stage,
                 replicate=item.replicate,
                 cells=noisy.size,
-                half_width=width,
+                half_width=math.ceil(width),
                 set_tvd=tuple(distances),
                 expected_tvd=tuple(expected),
                 outside=tuple(outside),
@@ -235,11 +235,12 @@ def needed_counts(domain: Domain, released: Iterable[Released]) -> tuple[Clique,
     return tuple(dict.fromkeys([*((column,) for column in domain.columns), *measured]))
 
 
-def _noisy(item: Compared) -> tuple[NDArray[np.float64] | NDArray[np.int64], int, float]:
+def _noisy(item: Compared, shares: int) -> tuple[NDArray[Any], float, float]:
     """Return a noisy table, the half-width of its 95 % range, and E|Z| of a cell, in records."""
     if isinstance(item, Measurement):
         noise, scale = item.noise, item.scale
-        return item.values, half_width(noise, scale), expected_absolute(noise, scale)
+        width = half_width_in_units(noise, scale, shares)
+        return item.values, width, expected_absolute(noise, scale, shares)
     of = cast(Interaction, item.of)
     known = (cell_width(of, item.noise, item.scale), cell_error(of, item.noise, item.scale))
     return of.spread(item.values), *known

@@ -143,10 +143,11 @@ def _delta(guarantee: Mapping[str, Any]) -> Fraction:
 def _domain(document: Mapping[str, Any]) -> str:
     schema = document["method"]["schema"]
     if "tables" in schema:
-        tables = " and ".join(
-            f"the table {name} with {', '.join(key for column in each['columns'] for key in column)}"
-            for name, each in schema["tables"].items()
-        )
+        named = {
+            table: ", ".join(name for column in each["columns"] for name in column)
+            for table, each in schema["tables"].items()
+        }
+        tables = " and ".join(f"the table {table} with {names}" for table, names in named.items())
         most = document["guarantee"]["max_members"]
         return (
             f"Files of any number of households with at most {most} members each, in two linked"

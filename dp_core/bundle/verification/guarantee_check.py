@@ -35,8 +35,8 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
     stated = claims.relation.neighbours, claims.unit, limits
     if stated != (body["neighbours"], body["unit"], reserved_limits):
         wrong.append("The stated neighbours or unit are not those that were reserved.")
-    # privacy: rows above the limit are dropped by what the schema states. Of linked tables it states
-    # the most members, on which the shares of a household depend.
+    # privacy: rows above the limit are dropped by what the schema states; the shares of a household
+    # follow from its most members.
     unit = claims.schema.unit
     if (claims.unit, limits) != (unit.word, (unit.max_rows, unit.max_members or 1)):
         wrong.append("The stated unit is not that of the schema.")

@@ -35,7 +35,7 @@ class BinnedCounts(Sum):
     """
 
     NAME: ClassVar[str] = "binned-counts"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     columns: tuple[str, ...]
     sizes: tuple[int, ...]

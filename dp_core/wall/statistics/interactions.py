@@ -72,7 +72,7 @@ class Interaction(Sum):
     """
 
     NAME: ClassVar[str] = "interaction"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     columns: tuple[str, ...]
     sizes: tuple[int, ...]

@@ -41,7 +41,7 @@ class CellCounts(Sum):
     """
 
     NAME: ClassVar[str] = "cell-counts"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     by: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -114,7 +114,7 @@ class CellSums(Sum):
     """
 
     NAME: ClassVar[str] = "cell-sums"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     column: str
     positions: int
@@ -198,7 +198,7 @@ class Products(Sum):
     """
 
     NAME: ClassVar[str] = "products"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     columns: tuple[str, str]
     positions: tuple[int, int]

@@ -36,7 +36,7 @@ class Quantile(TableStatistic):
     """
 
     NAME: ClassVar[str] = "quantile"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     column: str
     low: int

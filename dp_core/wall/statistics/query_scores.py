@@ -28,7 +28,7 @@ class QueryCounts(TableStatistic):
     """
 
     NAME: ClassVar[str] = "query-counts"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     queries: Queries
 
@@ -79,7 +79,7 @@ class QueryDistance(TableStatistic):
     """
 
     NAME: ClassVar[str] = "query-distance"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     queries: Queries
     answers: NDArray[np.int64]
@@ -146,7 +146,7 @@ class SignedQueries(TableStatistic):
     """
 
     NAME: ClassVar[str] = "signed-queries"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     queries: Queries
     factor: int

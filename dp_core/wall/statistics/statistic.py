@@ -44,18 +44,19 @@ class Statistic(ABC):
 
     Attributes:
         NAME: The `name` in `to_json`, which identifies the class in the list of vetted statistics.
-        PROPORTIONAL: Whether S times every count gives S times every value, apart from rounding to
-            whole numbers, with public numbers that are compared with counts also multiplied by S
-            (`in_shares`). Only then do values computed from counts in shares, divided by the number
-            of shares, answer the question about households. By default not.
-        INSTEAD: Sentence that names what to use where `PROPORTIONAL` is required and false.
+        IN_SHARES: Whether it may be asked of a file that is counted in shares; by default not. Then
+            S times every count must give S times every value, apart from rounding to whole numbers,
+            with public numbers that are compared with counts also multiplied by S (`in_shares`).
+            Only so do values computed from counts in shares, divided by the number of shares,
+            answer the question about households.
+        NOT_IN_SHARES: If it may not, the reason, and a sentence that names what to use instead.
     """
 
     __slots__ = ()
 
     NAME: ClassVar[str]
-    PROPORTIONAL: ClassVar[bool] = False
-    INSTEAD: ClassVar[str] = ""
+    IN_SHARES: ClassVar[bool] = False
+    NOT_IN_SHARES: ClassVar[str] = ""
 
     @property
     @abstractmethod

@@ -35,7 +35,7 @@ class TableChecks(TableStatistic):
     """
 
     NAME: ClassVar[str] = "table-checks"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     cliques: tuple[Clique, ...]
     references: tuple[NDArray[np.int64], ...]

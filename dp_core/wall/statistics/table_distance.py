@@ -35,7 +35,7 @@ class TableDistance(TableStatistic):
     """
 
     NAME: ClassVar[str] = "table-distance"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     cliques: tuple[Clique, ...]
     answers: tuple[NDArray[np.int64], ...]

@@ -90,15 +90,14 @@ def asked_in_shares(statistic: Statistic, relation: Relation) -> Statistic:
         BadInput: if the answer in shares would not answer the question about units, or does not fit
             in 64 bits.
     """
-    _check_proportional(type(statistic), relation)
+    _check_in_shares(type(statistic), relation)
     return statistic if relation.shares == 1 else statistic.in_shares(relation.shares)
 
 
-def _check_proportional(kind: type[Statistic], relation: Relation) -> None:
-    if relation.shares > 1 and not kind.PROPORTIONAL:
+def _check_in_shares(kind: type[Statistic], relation: Relation) -> None:
+    if relation.shares > 1 and not kind.IN_SHARES:
         raise BadInput(
-            f"The statistic {kind.NAME!r} cannot be asked of linked tables, because it does not"
-            f" grow in proportion to the counts. {kind.INSTEAD}"
+            f"The statistic {kind.NAME!r} cannot be asked of linked tables: {kind.NOT_IN_SHARES}"
         )
 
 
@@ -126,7 +125,7 @@ def required(document: Mapping[str, Any], relation: Relation) -> Bounds:
     kind = VETTED.get(document["name"])
     if kind is None:
         raise ValueError("No statistic of that name has a proven sensitivity.")
-    _check_proportional(kind, relation)
+    _check_in_shares(kind, relation)
     return in_shares(relation, of_unit(relation, lambda rows: kind.required(document, rows)))
 
 

@@ -197,8 +197,8 @@ def refused():
 
 def test_every_vetted_statistic_is_asked_or_refused_here():
     assert {type(each).NAME for each in [*asked(), *refused()]} == {*VETTED}
-    assert all(type(each).PROPORTIONAL for each in asked())
-    assert not any(type(each).PROPORTIONAL for each in refused())
+    assert all(type(each).IN_SHARES for each in asked())
+    assert not any(type(each).IN_SHARES for each in refused())
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)

@@ -27,7 +27,7 @@ class InDif(TableStatistic):
     """
 
     NAME: ClassVar[str] = "indif"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     pairs: tuple[tuple[str, str], ...]
 

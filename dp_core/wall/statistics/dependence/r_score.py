@@ -36,7 +36,7 @@ class RScore(TableStatistic):
     """
 
     NAME: ClassVar[str] = "r-score"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     candidates: tuple[Candidate, ...]
 

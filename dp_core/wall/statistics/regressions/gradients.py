@@ -58,7 +58,7 @@ class ClassGradient(Sum):
     """
 
     NAME: ClassVar[str] = "class-gradient"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     column: str
     classes: int
@@ -179,7 +179,7 @@ class NumberGradient(Sum):
     """
 
     NAME: ClassVar[str] = "number-gradient"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     target: Number
     features: Features

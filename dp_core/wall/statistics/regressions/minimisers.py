@@ -42,7 +42,10 @@ class ClassMinimiser(Sum):
     """
 
     NAME: ClassVar[str] = "class-minimiser"
-    INSTEAD: ClassVar[str] = "Use gradients at public coefficients (`class-gradient`)."
+    NOT_IN_SHARES: ClassVar[str] = (
+        "it does not grow in proportion to the counts. Use gradients at public coefficients"
+        " (`class-gradient`)."
+    )
 
     column: str
     classes: int

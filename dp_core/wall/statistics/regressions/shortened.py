@@ -65,7 +65,7 @@ class SecondMoments(Sum):
     """
 
     NAME: ClassVar[str] = "second-moments"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     features: Features
     transform: tuple[int, ...]
@@ -166,7 +166,7 @@ class Scores(Sum):
     """
 
     NAME: ClassVar[str] = "scores"
-    PROPORTIONAL: ClassVar[bool] = True
+    IN_SHARES: ClassVar[bool] = True
 
     outcome: Number | Levels
     features: Features
