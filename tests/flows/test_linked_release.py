@@ -13,7 +13,7 @@ import pytest
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.code_store import CodeStore
-from dp_core.confidential.linked_rows import pair_row_codes
+from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.tables.linked_columns import MEMBERS, OTHER
