@@ -52,7 +52,7 @@ def check(file: Path, patterns: Sequence[str]) -> FileCheck:
 
 def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:
     """Check each of two linked tables by itself and, if both fit, their keys and links."""
-    from dp_core.confidential.linked_source import LinkedSource, read_households
+    from dp_core.confidential.linked.linked_source import LinkedSource, read_households
     from dp_core.confidential.source import open_source
 
     linked = schema.linked
