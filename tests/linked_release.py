@@ -18,7 +18,7 @@ from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
-from dp_core.confidential.linked_rows import pair_row_codes
+from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.documents.canonical import digest
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records

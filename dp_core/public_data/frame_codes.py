@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.encoding import Encoder, settle_zeros
-from dp_core.confidential.linked_rows import pair_row_codes
+from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.confidential.person_rows import RowLimit, hashes
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.inspection.file_check import check_frame

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from dp_core.confidential.code_store import CodeStore, StoreWriter
-from dp_core.confidential.linked_source import LinkedSource, pair_row_pieces, read_households
+from dp_core.confidential.linked.linked_source import LinkedSource, pair_row_pieces, read_households
 from dp_core.schema.definition import Schema
 
 _READ = 0.6

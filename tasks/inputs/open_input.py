@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dp_core.confidential.linked_source import LinkedSource
+from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.person_rows import no_identifier
 from dp_core.confidential.source import Source, open_source
 from dp_core.errors import BadInput

@@ -15,7 +15,7 @@ from tasks.run.release_run import Run
 
 if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
-    from dp_core.confidential.linked_source import LinkedSource
+    from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
     from dp_core.schema.definition import Schema
     from dp_core.tables.marginal import Counter

@@ -15,7 +15,7 @@ def discretize(run: ConfidentialRun) -> None:
     Raises:
         SchemaViolation: if the file does not fit the schema.
     """
-    from dp_core.confidential.linked_source import LinkedSource
+    from dp_core.confidential.linked.linked_source import LinkedSource
     from tasks.inputs.coding import left_by_validation, write_codes
     from tasks.inputs.linked_coding import write_pair_codes
 

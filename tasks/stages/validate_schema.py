@@ -16,7 +16,7 @@ def validate_schema(run: ConfidentialRun) -> None:
         BadInput: if the library cannot judge a team's own expectation; the data are not opened.
         SchemaViolation: if a value does not fit, or rows break a rule between columns.
     """
-    from dp_core.confidential.linked_source import LinkedSource
+    from dp_core.confidential.linked.linked_source import LinkedSource
     from tasks.validation.expectations import validate
     from tasks.validation.linked_validation import validate_linked
     from tasks.validation.trial import try_expectations

@@ -2,7 +2,7 @@
 
 Great Expectations judges each table by the schema of that table alone, as it judges a single one.
 Then the keys and links are checked, and the rules over columns of both tables
-(`dp_core.confidential.linked_rows`), and the codes of the pair rows are written.
+(`dp_core.confidential.linked.linked_rows`), and the codes of the pair rows are written.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from dp_core.confidential.linked_source import LinkedSource
+from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Schema

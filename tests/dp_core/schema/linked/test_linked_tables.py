@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from dp_core.schema.linked.linked_tables import MOST_MEMBERS, LinkedTables, other, pair_rows
+from dp_core.schema.linked.linked_tables import LinkedTables, other, pair_rows
+from dp_core.schema.privacy import MOST_MEMBERS
 
 
 def linked(**options) -> LinkedTables:

@@ -14,12 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.linked_rows import (
+from dp_core.confidential.linked.key_links import key_texts, linked_members
+from dp_core.confidential.linked.linked_rows import (
     compared_units,
     encoded_columns,
-    key_texts,
     linked_codes,
-    linked_members,
 )
 from dp_core.confidential.source import Source
 from dp_core.schema.definition import Schema

@@ -1,38 +1,34 @@
 """Households and persons of two tables as codes, household by household. Confidential side.
 
-Keys are compared as exact texts; a whole number is compared by its text. Every table is encoded
-like a single one (`dp_core.confidential.encoding`). Rules over household columns and `members` are
-judged for each household, rules with a person column for each person with the columns of the
-household; of the latter, only a person column can be set to missing.
-
-Members are in the order of their keys where all keys of a household are whole numbers, otherwise in
-the order of the file.
+Every table is encoded like a single one (`dp_core.confidential.encoding`). Rules over household
+columns and `members` are judged for each household, rules with a person column for each person with
+the columns of the household; of the latter, only a person column can be set to missing.
 
 Privacy:
     The codes of a household are a function of that household's row and of its members' rows alone,
-    in the order in which the file has them: which members a household above `max_members` keeps,
-    and whether its keys count as numbers, depends on no other household. So files that differ in
-    one household with its members have the same pair rows but for those of this household, and
-    every household has the same number of shares (`dp_core.schema.linked.linked_tables`). Whether
-    a file is refused depends on all its rows; like every refusal, it is outside epsilon.
+    in the order in which the file has them: its members by `key_links`, and their codes by the
+    rules of single rows and of the one household. So files that differ in one household with its
+    members have the same pair rows but for those of this household, and every household has the
+    same number of shares (`dp_core.schema.linked.linked_tables`). Whether a file is refused depends
+    on all its rows; like every refusal, it is outside epsilon.
 
 The functions from `encoded_columns` on take and return arrays of whole households, so that a file
-can be read piece by piece. Memory is linear in the rows, and so is time but for one sort.
+can be read piece by piece. Memory is linear in the rows, and so is time but for two sorts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import BrokenRule, Encoder, settle_zeros
-from dp_core.confidential.raw_values import Array, Reader, is_text
+from dp_core.confidential.linked.key_links import Links, key_texts, linked_members
+from dp_core.confidential.raw_values import Array, Reader
 from dp_core.errors import BadInput, SchemaViolation, nearest
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.household_rows import HouseholdRows, to_pair_rows
@@ -40,9 +36,8 @@ from dp_core.schema.linked.linked_tables import MEMBERS, LinkedTables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
 
-_WHOLE = r"^-?[0-9]{1,18}$"
 _SHOWN = 5
-"""Rows, columns or rules that an error names."""
+"""Columns or rules that an error names."""
 
 
 def pair_row_codes(schema: Schema, households: pa.Table, persons: pa.Table) -> Dataset:
@@ -126,77 +121,6 @@ def linked_codes(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Links:
-    """The members of each household. Confidential.
-
-    Attributes:
-        sizes: Number of members of each household that are kept, `int64`, shape (households,).
-        persons: Their rows in the table of persons, household by household, shape (persons kept,).
-    """
-
-    sizes: NDArray[np.int64]
-    persons: NDArray[np.int64]
-
-
-def linked_members(
-    linked: LinkedTables, keys: pa.Array, links: pa.Array, person_keys: pa.Array
-) -> Links:
-    """Return the members of each household, in the order that the module states.
-
-    Args:
-        linked: The two tables.
-        keys: Key of each household, texts without null.
-        links: Key of each person's household, texts without null.
-        person_keys: Key of each person, texts without null.
-
-    Raises:
-        SchemaViolation: if a key or link is not as the schema says, or a household has too few or
-            too many members. The message names no value and no count.
-    """
-    home, person = f"the table {linked.households}", f"the table {linked.persons}"
-    if len(pc.unique(keys)) < len(keys):
-        first = pc.index_in(keys, value_set=keys).to_numpy()  # of equal keys, the first
-        raise _violation(
-            f"Column {linked.key!r} of {home} repeats a key; every household has one row, so remove"
-            " the others, or name the column that identifies a household.",
-            first != np.arange(len(keys)),
-        )
-    found = pc.index_in(links, value_set=keys)
-    if found.null_count:
-        raise _orphans(linked, keys, links, found)
-    of = found.to_numpy().astype(np.int64)
-    if (repeated := _repeated(of, person_keys)).any():
-        raise _violation(
-            f"Column {linked.person_key!r} of {person} repeats a key within a household; correct"
-            " it, or name the column that tells the persons of a household apart.",
-            repeated,
-        )
-    sizes = np.bincount(of, minlength=len(keys)).astype(np.int64)
-    if (few := sizes < linked.min_members).any():
-        raise _violation(
-            f"There are rows of {home} without a row of {person}; add their members, or leave these"
-            " households out.",
-            few,
-        )
-    many = sizes > linked.max_members
-    if many.any() and linked.larger == "reject":
-        raise _violation(
-            f"There are households with more than {linked.max_members} members, the `max_members`"
-            " of the schema; leave them out (an institution is not a household), or write `larger:"
-            " clip` to keep their first members.",
-            many,
-        )
-    order = np.lexsort((_numbers(of, sizes, person_keys), of))  # stable: then the file's order
-    if many.any():
-        # privacy: which members stay depends on the rows of the household alone.
-        starts = np.cumsum(sizes) - sizes
-        rank = np.arange(order.size) - starts[of[order]]
-        order = order[rank < linked.max_members]
-        sizes = np.minimum(sizes, linked.max_members)
-    return Links(sizes, order)
-
-
 def encoded_columns(
     schema: Schema, table: str, names: Sequence[str], rows: pa.Table
 ) -> dict[str, NDArray[np.uint16]]:
@@ -268,7 +192,10 @@ def settle_rules(
     """
     linked = _linked(schema)
     _refuse(linked, linked.households, _settled(schema, homes, home_units))
-    named = {name for rule in (*schema.zeros.rules, *schema.rules) for name in rule.columns}
+    named = {
+        *(name for zero in schema.zeros.rules for name in zero.columns),
+        *(name for rule in schema.rules for name in rule.columns),
+    }
     of = np.repeat(np.arange(sizes.size), sizes)
     codes = {name: codes[of] for name, codes in homes.items() if name in named}
     units = {name: units[of] for name, units in home_units.items() if name in named}
@@ -289,7 +216,8 @@ def _settled(
 
     zeros = tuple(rule for rule in schema.zeros.rules if judged(rule.columns))
     rules = tuple(rule for rule in schema.rules if judged(rule.columns))
-    names = tuple(dict.fromkeys(name for rule in (*zeros, *rules) for name in rule.columns))
+    every = (*(zero.columns for zero in zeros), *(rule.columns for rule in rules))
+    names = tuple(dict.fromkeys(name for each in every for name in each))
     if not names:
         return []
     columns = (schema.column(name) for name in names)
@@ -315,94 +243,6 @@ def _refuse(linked: LinkedTables, table: str, broken: Sequence[BrokenRule]) -> N
         f"The files have {whose} that break {texts} of the schema; correct the files or the rule.",
         internal="\n".join(f"{each.refused} rows of {table}: {each.rule.text}" for each in left),
     )
-
-
-def _repeated(of: NDArray[np.int64], person_keys: pa.Array) -> NDArray[np.bool_]:
-    """Return which persons have the key of an earlier person of their household."""
-    encoded = person_keys.dictionary_encode()
-    both = of * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy()
-    order = np.argsort(both, kind="stable")
-    repeated = np.zeros(of.size, dtype=bool)
-    repeated[order[1:]] = both[order][1:] == both[order][:-1]
-    return repeated
-
-
-def _numbers(
-    of: NDArray[np.int64], sizes: NDArray[np.int64], person_keys: pa.Array
-) -> NDArray[np.int64]:
-    """Return the keys of persons as numbers, 0 in households where a key is no whole number."""
-    whole, numbers = _whole(person_keys)
-    # privacy: a household's keys are numbers or not by themselves, whatever the others have.
-    mixed = np.bincount(of[~whole], minlength=sizes.size) > 0
-    return np.where(mixed[of], 0, numbers)
-
-
-def _whole(texts: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return which texts are whole numbers, and the numbers, 0 for the others."""
-    whole = pc.match_substring_regex(texts, _WHOLE)
-    numbers = pc.if_else(whole, texts, pa.scalar("0", texts.type)).cast(pa.int64())
-    return whole.to_numpy(zero_copy_only=False), numbers.to_numpy()
-
-
-def _orphans(
-    linked: LinkedTables, keys: pa.Array, links: pa.Array, found: pa.Array
-) -> SchemaViolation:
-    """Return the error about links that are no key, where `found` is null."""
-    orphan = found.is_null().to_numpy(zero_copy_only=False)
-    said = f"Column {linked.link!r} of the table {linked.persons}"
-    whole, numbers = _whole(links)
-    key_whole, key_numbers = _whole(keys)
-    if np.isin(numbers[orphan & whole], key_numbers[key_whole]).any():
-        return _violation(
-            f"{said} and {linked.key!r} of the table {linked.households} match as whole numbers but"
-            " not as texts, as 7 and 07 do; write the keys alike in both files.",
-            orphan,
-        )
-    return _violation(
-        f"{said} has values that are no {linked.key!r} of the table {linked.households}; add these"
-        " households, or remove their persons.",
-        orphan,
-    )
-
-
-def _violation(message: str, bad: NDArray[np.bool_]) -> SchemaViolation:
-    rows = np.flatnonzero(bad)
-    first = ", ".join(str(row + 1) for row in rows[:_SHOWN])
-    return SchemaViolation(message, internal=f"{rows.size} rows, the first of them {first}")
-
-
-def key_texts(table: str, name: str, values: pa.ChunkedArray, missing: Collection[str]) -> pa.Array:
-    """Return a column of keys as texts.
-
-    Args:
-        table: Name of the table, for the message.
-        name: Name of the column.
-        values: Its raw values.
-        missing: Texts that are no key, besides the empty one.
-
-    Raises:
-        BadInput: if it holds neither texts nor whole numbers.
-        SchemaViolation: if a key is empty.
-    """
-    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
-        raise BadInput(
-            f"Column {name!r} of the table {table} is a key and is stored as {kind}; store it as"
-            " text or whole numbers, so that equal keys are equal texts."
-        )
-    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    texts = array.cast(pa.string()).cast(pa.large_string())
-    nothing = pa.array(["", *(text.strip() for text in missing)], pa.large_string())
-    empty = pc.or_(texts.is_null(), pc.is_in(pc.utf8_trim_whitespace(texts), value_set=nothing))
-    if pc.any(empty).as_py():
-        raise _violation(
-            f"Column {name!r} of the table {table} has rows without a key; fill the column, or"
-            " remove these rows.",
-            empty.to_numpy(zero_copy_only=False),
-        )
-    return texts
 
 
 def _check_columns(table: str, rows: pa.Table, reads: Sequence[str], ignore: Sequence[str]) -> None:
