@@ -85,4 +85,3 @@ def pair_rows(
     first = start[household]
     alone = sizes[household] == 1
     return household, first + member, np.where(alone, -1, first + other)
-
