@@ -28,6 +28,38 @@ impossible:
   - {visits: "<3", health: [fair, missing], born: {not: "1999-01-01..2003-12-31"}}
 """
 
+FLATS = """\
+version: 1
+title: Flats of a town
+unit: {table: households, max_members: 4}
+rows_about: 28000
+missing_values: ["", "?"]
+tables:
+  households:
+    key: hh
+    columns:
+      district: {type: category, levels: {1: north, 2: south}}
+      income:   {type: number, min: 0, max: 100, bins: 5, decimals: 0, missing: level}
+      children: {type: integer, min: 0, max: 3}
+    ignore: [street]
+  persons:
+    key: number
+    parent: households
+    link: hh
+    columns:
+      age: {type: integer, min: 0, max: 99, edges: [0, 16, 40, 65, 100]}
+      sex: {type: category, levels: {m: male, f: female}, missing: level, out_of_range: missing}
+      job: {type: ordinal, levels: [none, part, full]}
+      passport: {role: id}
+    ignore: [street]
+impossible:
+  - {age: "<16", job: [part, full]}
+rules:
+  - children < members
+  - if income < 20 then job != full
+"""
+"""Two linked tables."""
+
 
 def column(text: str, *, extra: str = "") -> str:
     """Return a schema of one column, age."""

@@ -193,10 +193,10 @@ def test_draws_by_counts_reach_the_cost_of_a_row_and_stay_below_that_of_several(
 # -- epsilon at delta
 
 
-def theirs_of(event, asks, neighbours, rows):
+def theirs_of(event, asks, neighbours, rows, shares=1):
     """Return dp-accounting's privacy loss distribution of an event, as widely as ours covers it."""
     scale = float(Fraction(event["scale"]))
-    histogram = asks["name"] == "table" and rows == 1
+    histogram = asks["name"] == "table" and rows == shares == 1
     copies = 2 if histogram and neighbours == "replace-one" else 1
     if event["mechanism"] == "discrete-laplace":
         l1 = event["l1_sensitivity"]
@@ -220,7 +220,9 @@ def theirs_of(event, asks, neighbours, rows):
     "case", thirds([each for each in cases("events.json") if each["epsilon_at_delta"]])
 )
 def test_dp_accounting_finds_the_same_epsilon_of_an_event(case):
-    theirs = theirs_of(case["event"], case["asks"], case["neighbours"], case["max_rows"])
+    theirs = theirs_of(
+        *(case[key] for key in ("event", "asks", "neighbours", "max_rows")), case.get("shares", 1)
+    )
     for delta, stated in case["epsilon_at_delta"].items():
         found = theirs.get_epsilon_for_delta(float(Fraction(delta)))
         assert float(stated) == pytest.approx(found, rel=1e-4, abs=2e-5)

@@ -108,6 +108,7 @@ def audit_release(
             plan.currency,
             privacy.neighbours,
             max_rows=privacy.max_rows,
+            shares=privacy.shares,
             schema=schema,
             counter=AuditedCounter(schema.domain, files[base], relation),
             pairs=_audited(pairs, base, relation),

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, package, synthetic_path
+from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, package, set_paths
 from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import settle, write_failure, write_synthetic
 from dp_core.bundle.statement.release_json import exact, file_record, plain, software_versions
 from dp_core.bundle.writer import check_destination
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
+from dp_core.schema.linked.linked_decoding import TwoTables
 from dp_core.schema.privacy import Privacy
 from dp_core.spec.in_memory.stated_plan import NAME
 from dp_core.wall.released import Released
@@ -60,7 +61,7 @@ class MadeInMemory:
     privacy: Privacy
     plan: Mapping[str, object]
     released: Sequence[Released]
-    sets: Sequence[pa.Table]
+    sets: Sequence[pa.Table | TwoTables]
     inference: Mapping[str, object]
     records: float
 
@@ -103,9 +104,12 @@ def refuse_in_memory(folder: Path) -> None:
 
 def _fill(folder: Path, made: MadeInMemory) -> None:
     created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    names = [synthetic_path(number) for number in range(1, len(made.sets) + 1)]
-    for name, table in zip(names, made.sets, strict=True):
-        write_synthetic(folder / name, [table])
+    names: list[str] = []
+    for number, one in enumerate(made.sets, start=1):
+        paths = set_paths(made.schema, number)
+        for name, table in zip(paths, _tables(one), strict=True):
+            write_synthetic(folder / name, [table])
+        names += paths
     write_marginals(folder / MARGINALS, made.released, made.schema)
     files = {name: file_record(folder / name) for name in (*names, MARGINALS)}
     described = package(
@@ -123,6 +127,11 @@ def _fill(folder: Path, made: MadeInMemory) -> None:
     _write(folder / IN_MEMORY, _statement(made, files, created))
 
 
+def _tables(one: pa.Table | TwoTables) -> tuple[pa.Table, ...]:
+    """Return the tables of a set: one, or those of households and persons."""
+    return (one.households, one.persons) if isinstance(one, TwoTables) else (one,)
+
+
 def _statement(
     made: MadeInMemory, files: Mapping[str, Mapping[str, object]], created: str
 ) -> dict[str, Any]:
@@ -138,13 +147,18 @@ def _statement(
             "delta": exact(privacy.delta),
             "neighbours": privacy.neighbours,
             "unit": privacy.unit,
-            **({"max_rows": privacy.max_rows} if privacy.unit != "row" else {}),
+            **privacy.stated_limit,
         },
         "method": {"plan": plain(made.plan), "schema": plain(made.schema.document)},
         "software": dict(sorted(software_versions().items())),
         "sets": {
             "m": len(made.sets),
-            "rows": [table.num_rows for table in made.sets],
+            "rows": [_tables(one)[0].num_rows for one in made.sets],
+            **(
+                {"persons": [_tables(one)[1].num_rows for one in made.sets]}
+                if made.schema.linked
+                else {}
+            ),
             "records": round(made.records, 3),
         },
         "inference": dict(made.inference),

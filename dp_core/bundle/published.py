@@ -41,7 +41,9 @@ class Published:
         receipts: All receipts of this release so far, in order.
         released: Everything that was measured, in the order of the file of noisy tables.
         sets: Number of synthetic sets, m; 0 for a release of tables only.
-        rows: Records of each synthetic set: one number for all, or one for each.
+        rows: Records of each synthetic set: one number for all, or one for each. Of linked tables
+            they are households.
+        persons: Persons of each synthetic set of linked tables; empty (the default) otherwise.
         mode: How the m sets were made.
         seed: Seed of post-processing.
         records: Number of records of the file: public, or estimated from noisy tables.
@@ -95,6 +97,7 @@ class Published:
     note: Mapping[str, object] = field(default_factory=dict)
     checks: Mapping[str, Any] = field(default_factory=lambda: {"public": [], "charged": []})
     measurements: EarlierRelease | None = None
+    persons: tuple[int, ...] = ()
     not_met: tuple[tuple[int, ...], ...] | None = None
 
     def __post_init__(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
+from dp_core.bundle.files.linked_sets import LinkedSet, linked_set, read_linked_set
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.statement.release_json import STATEMENT, origin_of
 from dp_core.bundle.verification.claims import read_claims
@@ -23,6 +24,8 @@ from dp_core.wall.accounting.currency import Currency
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from dp_core.schema.linked.linked_decoding import TwoTables
 
 
 class Facts(Protocol):
@@ -76,7 +79,8 @@ class Bundle:
         records: Number of records of the file: public, or estimated from noisy tables.
         measured: All measurements.
         origin: Origin of the synthetic records.
-        in_memory: The synthetic sets of a release in memory; None if they are in the folder.
+        in_memory: The synthetic sets of a release in memory, two tables each if tables are linked;
+            None if they are in the folder.
     """
 
     folder: Path | None
@@ -85,7 +89,7 @@ class Bundle:
     records: float
     measured: Sequence[Measured]
     origin: Origin = "modelled"
-    in_memory: tuple[pa.Table, ...] | None = None
+    in_memory: tuple[pa.Table | TwoTables, ...] | None = None
 
     @property
     def place(self) -> str:
@@ -99,7 +103,7 @@ class Bundle:
         return tuple(found.get("formulas", ()))
 
     def read_set(self, number: int, columns: Sequence[str]) -> pa.Table:
-        """Return columns of a synthetic set.
+        """Return columns of a synthetic set; `read_tables` reads one of linked tables.
 
         Args:
             number: Number of the set, from 1.
@@ -112,7 +116,7 @@ class Bundle:
         import pyarrow.parquet as pq
 
         if self.in_memory is not None:
-            return self.in_memory[number - 1].select(list(columns))
+            return cast("pa.Table", self.in_memory[number - 1]).select(list(columns))
         assert self.folder is not None
         path = self.folder / synthetic_path(number)
         try:
@@ -121,6 +125,22 @@ class Bundle:
             raise BadInput(
                 f"{path} cannot be read as Parquet; download the release again."
             ) from None
+
+    def read_tables(self, number: int) -> LinkedSet:
+        """Return the two tables of a synthetic set of linked tables.
+
+        Args:
+            number: Number of the set, from 1.
+
+        Raises:
+            BadInput: if its files cannot be read.
+        """
+        schema = self.claims.schema
+        if self.in_memory is None:
+            assert self.folder is not None
+            return read_linked_set(self.folder, schema, number)
+        tables = cast("TwoTables", self.in_memory[number - 1])
+        return linked_set(schema, tables.households, tables.persons, name=f"set {number}")
 
 
 def read_bundle(folder: Path) -> Bundle:

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, synthetic_path
+from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, set_paths
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_text
 from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import settle, write_failure
@@ -28,6 +28,7 @@ from dp_core.bundle.statement.release_json import (
 )
 from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput, StageFailed
+from dp_core.metrics.household_tally import HouseholdTally
 from dp_core.metrics.marginal_error import Tally
 
 
@@ -103,7 +104,8 @@ def write_bundle(
         folder: A new or empty folder. If it already contains this bundle, it is left as it is: the
             program may have been interrupted after renaming.
         published: The release; the number of rows of each set is taken from the tallies.
-        synthetic: Files of the m sets in order, written by `write_synthetic`; they are copied.
+        synthetic: Files of the m sets in order, written by `write_synthetic`; they are copied. Of
+            linked tables, folders that contain a set's two files, each named after its table.
         tallies: One per set, of the marginals in `table_fit.needed_counts`.
         inspect: Called with the complete hidden folder before it is renamed; an exception prevents
             publication. By default nothing is inspected.
@@ -117,7 +119,11 @@ def write_bundle(
         raise ValueError(
             f"{published.sets} sets, but {len(synthetic)} files and {len(tallies)} tallies."
         )
-    published = dataclasses.replace(published, rows=tuple(tally.rows for tally in tallies))
+    published = dataclasses.replace(
+        published,
+        rows=tuple(tally.rows for tally in tallies),
+        persons=tuple(tally.persons for tally in tallies if isinstance(tally, HouseholdTally)),
+    )
     folder = folder.absolute()
     if not (folder / STATEMENT).is_file():
         check_destination(folder)
@@ -158,16 +164,18 @@ def _fill(
     if synthetic:
         (folder / "synthetic").mkdir()
     for number, source in enumerate(synthetic, start=1):
-        name = synthetic_path(number)
-        if not source.is_file():
-            raise StageFailed(
-                f"Synthetic set {number} is missing from the run's folder; resume the release to"
-                " draw it again at no cost.",
-                row="set-gone",
-            )
-        shutil.copyfile(source, folder / name)
-        settle(folder / name)
-        files[name] = file_record(folder / name)
+        for name in set_paths(published.schema, number):
+            place = source if published.schema.linked is None else source / Path(name).name
+            if not place.is_file():
+                raise StageFailed(
+                    f"Synthetic set {number} is missing from the run's folder; resume the release"
+                    " to draw it again at no cost.",
+                    row="set-gone",
+                )
+            (folder / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(place, folder / name)
+            settle(folder / name)
+            files[name] = file_record(folder / name)
     write_marginals(folder / MARGINALS, published.released, published.schema)
     files[MARGINALS] = file_record(folder / MARGINALS)
     texts: dict[str, bytes] = {}
@@ -219,4 +227,4 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _folders(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.is_dir()]
+    return [path for path in sorted(folder.rglob("*"), reverse=True) if path.is_dir()]

@@ -13,6 +13,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.csv as pv
@@ -205,13 +206,23 @@ def open_source(
     return Source(files, kind, columns)
 
 
-def keyed_digest(source: Source, key: bytes) -> str:
+class Identified(Protocol):
+    """Data that a keyed hash identifies: a `Source`, or those of linked tables."""
+
+    def digest(self, key: bytes) -> str:
+        """Return the keyed hash."""
+
+    def assert_unchanged(self) -> None:
+        """Check that the data are as they were when they were opened."""
+
+
+def keyed_digest(source: Identified, key: bytes) -> str:
     """Return the keyed hash that identifies the data, in hexadecimal.
 
     For files it is the HMAC-SHA256 of their bytes, in order. It includes the number of files and
     the length of each, so moving bytes between files changes it; it does not include names, so
     renaming a folder does not. For a snapshot of a table it is the hash of the rows, in any order
-    (`dp_core.confidential.row_digest`).
+    (`dp_core.confidential.row_digest`). For linked tables it is the hash of the two tables' hashes.
 
     Args:
         source: The data.

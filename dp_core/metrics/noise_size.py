@@ -15,8 +15,11 @@ _NORMAL_97_5 = 1.959963984540054
 
 
 @lru_cache(maxsize=4096)
-def expected_absolute(noise: Noise, scale: float) -> float:
+def expected_absolute(noise: Noise, scale: float, shares: int = 1) -> float:
     """Return E|Z| of one cell's noise Z, in records.
+
+    With `shares` above 1, Z is a whole number of shares, and `scale` and the result are in units of
+    so many shares.
 
     Discrete Laplace with parameter a = exp(-1/scale): 2a / (1 - a^2). Discrete Gaussian: the sum
     over its mass function; from sigma = 20 on the continuous value sigma sqrt(2/pi), which then
@@ -26,6 +29,8 @@ def expected_absolute(noise: Noise, scale: float) -> float:
     79.788
     """
     _check(noise, scale)
+    if shares > 1:
+        return expected_absolute(noise, scale * shares) / shares
     if noise == "laplace":
         # 2a/(1 - a^2) = 1/sinh(1/scale), which does not cancel for large scales.
         return 1 / math.sinh(1 / scale) if 1 / scale < 700 else 0.0
@@ -54,6 +59,23 @@ def half_width(noise: Noise, scale: float, coverage: float = 0.95) -> int:
         return math.ceil(_NORMAL_97_5 * scale) if coverage == 0.95 else _wide(scale, coverage)
     values, mass = _gaussian_mass(scale)
     return int(values[np.searchsorted(np.cumsum(mass), coverage)])
+
+
+def half_width_in_units(noise: Noise, scale: float, shares: int, coverage: float = 0.95) -> float:
+    """Return `half_width` of noise on whole numbers of shares, in units of `shares` shares.
+
+    Args:
+        noise: Kind of noise.
+        scale: Scale of the noise, in units.
+        shares: Shares of a unit; 1 for noise on records.
+        coverage: Least probability that the noise is within the half-width; 0.95 by default.
+
+    >>> half_width_in_units("laplace", 10.0, 1), round(half_width_in_units("laplace", 0.1, 12), 3)
+    (30, 0.333)
+    """
+    if shares == 1:
+        return half_width(noise, scale, coverage)
+    return half_width(noise, scale * shares, coverage) / shares
 
 
 def standard_deviation(noise: Noise, scale: float) -> float:

@@ -8,7 +8,7 @@ the schema, its rules between columns, and its limit of rows for a person. What 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.encoding import Encoder, settle_zeros
+from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.confidential.person_rows import RowLimit, hashes
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, SchemaViolation
 from dp_core.inspection.file_check import check_frame
 from dp_core.inspection.findings import Finding
 from dp_core.public_data.frame_columns import frame_columns
@@ -58,7 +59,7 @@ def _said(finding: Finding) -> str:
     return f"{about}{finding.message} {f'[{shown}] ' if shown else ''}{finding.fix}"
 
 
-def frame_codes(frame: pd.DataFrame, schema: Schema) -> Dataset:
+def frame_codes(frame: pd.DataFrame | Mapping[str, pd.DataFrame], schema: Schema) -> Dataset:
     """Return the codes of a public frame, in which a release stores them.
 
     Args:
@@ -79,6 +80,44 @@ def frame_codes(frame: pd.DataFrame, schema: Schema) -> Dataset:
         check = check_frame(table, schema.coarse or schema)
         raise DataDoNotFit([_of_frame(one, table) for one in check.of("refusal")])
     return Dataset(stored.domain, codes)
+
+
+def linked_frame_codes(
+    frames: pd.DataFrame | Mapping[str, pd.DataFrame], schema: Schema
+) -> tuple[int, Dataset]:
+    """Return the number of households of two public frames, and their pair rows.
+
+    Args:
+        frames: The two frames, by the names of their tables.
+        schema: Schema of the release, of linked tables.
+
+    Raises:
+        BadInput: if a frame is missing or cannot be read, keys, links or sizes are not as the
+            schema says, or values or rows break the schema; with the numbers of some rows.
+        TypeError: if it is not a dictionary of pandas frames.
+    """
+    linked = schema.linked
+    assert linked is not None
+    names = (linked.households, linked.persons)
+    if not isinstance(frames, Mapping):
+        raise TypeError(
+            f"The schema has two linked tables: give both frames as a dictionary, {{{names[0]!r}:"
+            f" ..., {names[1]!r}: ...}}."
+        )
+    if {*frames} != {*names}:
+        raise BadInput(
+            f"The schema has the tables {names[0]} and {names[1]}, but the dictionary has"
+            f" {', '.join(map(str, frames)) or 'no frame'}."
+        )
+    own = (schema.household_schema, schema.person_schema)
+    homes, persons = (
+        frame_columns(frames[name], each) for name, each in zip(names, own, strict=True)
+    )
+    try:
+        return homes.num_rows, pair_row_codes(schema, homes, persons)
+    except SchemaViolation as error:
+        where = f" [{error.internal}]" if error.internal else ""
+        raise BadInput(f"The frames do not fit the schema: {error.message}{where}") from None
 
 
 def _of_frame(finding: Finding, table: pa.Table) -> Finding:

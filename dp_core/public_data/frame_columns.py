@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def frame_columns(frame: pd.DataFrame, schema: Schema) -> pa.Table:
+def frame_columns(frame: object, schema: Schema) -> pa.Table:
     """Return the columns of a frame.
 
     Args:

@@ -11,11 +11,12 @@ from dp_core.analysis.notebook.memory_release import MemoryRelease
 from dp_core.analysis.notebook.schemas import SchemaDraft, read_schema
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput, nearest
-from dp_core.public_data.frame_codes import frame_codes
+from dp_core.public_data.frame_codes import frame_codes, linked_frame_codes
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Neighbours
 from dp_core.spec.in_memory.stated_plan import memory_plan
 from dp_core.spec.procedure import carry_out
+from dp_core.wall.household_counter import HouseholdCounter
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ STAGES = (
 
 
 def release(
-    frame: pd.DataFrame,
+    frame: pd.DataFrame | Mapping[str, pd.DataFrame],
     schema: Schema | SchemaDraft | str | os.PathLike[str] | Mapping[str, object],
     *,
     epsilon: Number = 1,
@@ -56,7 +57,9 @@ def release(
 
     Args:
         frame: The public data, one row for each record. Numbers, booleans, texts, dates and
-            categories may have any pandas type; NaN, None and NaT are missing values.
+            categories may have any pandas type; NaN, None and NaT are missing values. Of linked
+            tables, both frames by the names of their tables, such as `{"households": homes,
+            "persons": people}`.
         schema: A schema, or anything that `read_schema` accepts.
         epsilon: Epsilon by which the noise is calibrated; 1 by default.
         delta: Delta by which the noise is calibrated; 1e-9 by default, 0 for pure noise.
@@ -74,7 +77,7 @@ def release(
     Raises:
         BadInput: if the frame does not fit the schema, naming all that does not fit with values of
             the frame (`.findings`), or if an argument is wrong, naming it.
-        TypeError: if the frame is not a pandas frame.
+        TypeError: if the frame is not a pandas frame or, of linked tables, not a dictionary of two.
 
     >>> import dp_core as dp, pandas as pd
     >>> people = pd.DataFrame({"sex": [1, 2] * 500, "age": range(1000)})
@@ -103,10 +106,15 @@ def release(
         raise BadInput(f"release: give {both[0]} as an argument, not under stages['synthesize'].")
     synthesize |= {name: value for name, value in own.items() if value is not None}
     plan = memory_plan(read_schema(schema), stated)
-    data = frame_codes(frame, plan.spec.schema)
-    outcome = carry_out(plan, MemoryCounter(data))
     public = plan.spec.privacy.relation.rows_public
-    return MemoryRelease(outcome, rows=data.rows if public else None)
+    linked = plan.spec.schema.linked
+    if linked is None:
+        data = frame_codes(frame, plan.spec.schema)
+        outcome = carry_out(plan, MemoryCounter(data))
+        return MemoryRelease(outcome, rows=data.rows if public else None)
+    households, pairs = linked_frame_codes(frame, plan.spec.schema)
+    outcome = carry_out(plan, HouseholdCounter(MemoryCounter(pairs), linked))
+    return MemoryRelease(outcome, rows=households if public else None)
 
 
 def _text(number: Number) -> str:

@@ -283,6 +283,11 @@ class Unit:
             return "household"
         return "row" if self.column is None else "person"
 
+    @property
+    def most(self) -> int:
+        """Most rows of a person, or most members of a household."""
+        return self.max_rows if self.max_members is None else self.max_members
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependentColumn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
@@ -14,6 +15,9 @@ UnitWord = Literal["row", "person", "household"]
 
 MOST_ROWS = 1000
 """Most rows of a person; the slack of `dp_core.wall.accounting.curves` covers no more."""
+
+MOST_MEMBERS = 20
+"""Most members of a household; its pair rows (20 x 19) are fewer than `MOST_ROWS`."""
 
 Noise = Literal["laplace", "gaussian"]
 """Kind of noise on counts."""
@@ -38,24 +42,39 @@ class Relation:
     With `max_rows` = k the files differ in the rows of one person, who has at most k of them: under
     add-remove these are added or removed, under replace-one they are replaced by at most k others.
 
+    With `shares` = S a record is a household, and exact counts are in units of 1/S of a record.
+    Every household has exactly S shares, each in one cell of every table
+    (`dp_core.wall.household_counter`). The files differ in one household: under add-remove its S
+    shares are added or removed, under replace-one they are replaced by the S shares of another.
+
     Attributes:
         neighbours: Whether a unit is added or removed, or replaced by another.
-        max_rows: Most rows of a unit; 1 if a row is the unit.
+        max_rows: Most rows of a unit; 1 if a row or a household is the unit.
+        shares: Shares of a unit: exact counts are in units of 1/`shares` of a record. By default 1:
+            exact counts are numbers of records.
     """
 
     neighbours: Neighbours
     max_rows: int = 1
+    shares: int = 1
 
     def __post_init__(self) -> None:
         if type(self.max_rows) is not int or not 1 <= self.max_rows <= MOST_ROWS:
             raise ValueError(f"A person has from 1 to {MOST_ROWS} rows, not {self.max_rows!r}.")
+        most = household_shares(MOST_MEMBERS)
+        if type(self.shares) is not int or not 1 <= self.shares <= most:
+            raise ValueError(f"A household has from 1 to {most} shares, not {self.shares!r}.")
+        if self.shares > 1 and self.max_rows != 1:
+            raise ValueError("A unit that has shares is one household, so max_rows is 1.")
 
     @property
     def rows_public(self) -> bool:
-        """Whether neighbours have the same number of rows, which is then public.
+        """Whether neighbours have the same number of records, which is then public.
 
         A person may be replaced by one with fewer rows, so with persons as units the number of
-        persons is public and the number of rows is not.
+        persons is public and the number of rows is not. A household is one record of S shares,
+        however many members it has: a replaced household leaves the number of households as it is,
+        and the number of shares too.
         """
         return self.neighbours == "replace-one" and self.max_rows == 1
 
@@ -71,6 +90,13 @@ class Relation:
         One person more is at most k rows more, one after the other. A person of i rows who is
         replaced by one of j rows is min(i, j) rows replaced, and the others come or go: max(i, j)
         steps, at most k, of either kind. The number of rows varies on the way.
+
+        With shares the steps are of single shares, exactly S between neighbours. One household more
+        is S shares more, one after the other. A replaced household needs steps of one kind only:
+        both households have exactly S shares, so list the shares of each in any order, and replace
+        the first share of the one by the first of the other, then the second, and so on. After S
+        such steps the one household is gone and the other is there. Each step leaves the number of
+        shares as it is, so a bound for a fixed number of rows holds for each.
         """
         if self.max_rows == 1 or self.neighbours == "add-remove":
             return (self.neighbours,)
@@ -86,7 +112,8 @@ class Privacy:
         delta: 0 for pure differential privacy, otherwise below 1.
         neighbours: Which pairs of files count as neighbours.
         unit: Who is protected.
-        max_rows: Most rows of a unit; 1 if a row is the unit.
+        max_rows: Most rows of a person; 1 if a row or a household is the unit.
+        max_members: Most members of a household; 1 (the default) for other units.
     """
 
     epsilon: Fraction
@@ -94,23 +121,77 @@ class Privacy:
     neighbours: Neighbours
     unit: UnitWord = "row"
     max_rows: int = 1
+    max_members: int = 1
 
     def __post_init__(self) -> None:
-        if self.unit == "row" and self.max_rows != 1:
-            raise ValueError("With rows as units, max_rows is 1.")
+        if self.unit != "person" and self.max_rows != 1:
+            raise ValueError(f"With {self.unit}s as units, max_rows is 1.")
+        if self.unit != "household" and self.max_members != 1:
+            raise ValueError(f"With {self.unit}s as units, max_members is 1.")
+        household_shares(self.max_members)  # checks it
+
+    @property
+    def shares(self) -> int:
+        """Shares of a unit; 1 unless households are the units."""
+        return household_shares(self.max_members)
+
+    @property
+    def most(self) -> int:
+        """Most rows of a person or members of a household, as `unit_words` needs it."""
+        return self.max_members if self.unit == "household" else self.max_rows
+
+    @property
+    def stated_limit(self) -> dict[str, int]:
+        """The limit of a unit as documents state it beside `unit`.
+
+        `max_rows` of a person, `max_members` of a household; empty if a row is the unit.
+        """
+        if self.unit == "row":
+            return {}
+        return {"max_members" if self.unit == "household" else "max_rows": self.most}
 
     @property
     def relation(self) -> Relation:
         """The relation of every sensitivity of the release."""
-        return Relation(self.neighbours, self.max_rows)
+        return Relation(self.neighbours, self.max_rows, self.shares)
 
 
-def unit_words(unit: str, max_rows: int) -> str:
+def household_shares(max_members: int) -> int:
+    """Return the number of shares of every household: the least common multiple of 1 to K.
+
+    It is that of s(s - 1) for s = 2 to K, too, because s and s - 1 have no common factor: so the
+    shares of a household of s members are divided evenly among its s(s - 1) ordered pairs of
+    different members.
+
+    Args:
+        max_members: Most members K of a household, 1 to `MOST_MEMBERS`.
+
+    Raises:
+        ValueError: if it is another number.
+
+    >>> [household_shares(most) for most in (1, 2, 3, 4, 10, 20)]
+    [1, 2, 6, 12, 2520, 232792560]
+    """
+    if type(max_members) is not int or not 1 <= max_members <= MOST_MEMBERS:
+        raise ValueError(
+            f"A household has at most 1 to {MOST_MEMBERS} members, not {max_members!r}."
+        )
+    return math.lcm(*range(1, max_members + 1))
+
+
+def unit_words(unit: str, most: int) -> str:
     """Return who is protected, for people.
+
+    Args:
+        unit: Word for the unit.
+        most: Most rows of a person, or most members of a household (`Privacy.most`).
 
     >>> unit_words("row", 1), unit_words("person", 4), unit_words("person", 1)
     ('one row', 'one person (at most 4 rows)', 'one person (at most 1 row)')
+    >>> unit_words("household", 10)
+    'one household (at most 10 persons)'
     """
     if unit == "row":
         return "one row"
-    return f"one {unit} (at most {max_rows} row{'s' if max_rows != 1 else ''})"
+    part = "person" if unit == "household" else "row"
+    return f"one {unit} (at most {most} {part}{'s' if most != 1 else ''})"

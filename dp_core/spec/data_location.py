@@ -1,5 +1,7 @@
 """Where the data of a release are: local files, objects in a store, or a database table.
 
+Of linked tables, each has a place of its own.
+
 A spec never contains the URL of a database, which may contain a password. It names an environment
 variable and a table; neither text is executed as SQL.
 """
@@ -49,8 +51,35 @@ class DatabaseTable:
         return {"database": self.variable, "table": self.written}
 
 
-DataPlace: TypeAlias = str | DatabaseTable
+OnePlace: TypeAlias = str | DatabaseTable
 """A path, glob or URL of files, or a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlaces:
+    """Where two linked tables are.
+
+    Attributes:
+        households: Place of the table of households.
+        persons: Place of the table of persons.
+        names: Names of the two tables in the schema, in this order.
+    """
+
+    households: OnePlace
+    persons: OnePlace
+    names: tuple[str, str]
+
+    def document(self) -> dict[str, object]:
+        """Return the places as a spec states them."""
+        both = (self.households, self.persons)
+        return {
+            name: place.document() if isinstance(place, DatabaseTable) else place
+            for name, place in zip(self.names, both, strict=True)
+        }
+
+
+DataPlace: TypeAlias = OnePlace | TablePlaces
+"""The place of a single table, or those of two linked ones."""
 
 
 def parse_table(variable: str, table: str) -> DatabaseTable:
@@ -147,8 +176,10 @@ def require_files(place: DataPlace, what: str) -> str:
     """Return the pattern of the files.
 
     Raises:
-        BadInput: if the data are a table, or in an object store.
+        BadInput: if the data are a table, in an object store, or two linked tables.
     """
+    if isinstance(place, TablePlaces):
+        raise BadInput(f"{what} reads a single table, but the data are two linked tables.")
     if store_of(place) is not None:
         raise BadInput(
             f"{what} reads local files, but the data are in an object store; copy them first."

@@ -30,6 +30,8 @@ from dp_core.methods.replicates.kept_moments import (
 from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
+from dp_core.schema.linked.household_rows import from_pair_rows
+from dp_core.schema.linked.possible_members import with_possible_members
 from dp_core.schema.privacy import Stage
 from dp_core.schema.rules.possible_codes import with_possible_values
 from dp_core.spec.chosen_domain import choose, recoding, resolved_plan
@@ -48,6 +50,8 @@ from dp_core.wall.released import Measurement, Records, Released, Table, Totals,
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from dp_core.schema.linked.linked_decoding import TwoTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,9 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
     """
     if session is None:
         privacy = plan.spec.privacy
-        session = MemorySession(plan.currency, privacy.neighbours, max_rows=privacy.max_rows)
+        session = MemorySession(
+            plan.currency, privacy.neighbours, max_rows=privacy.max_rows, shares=privacy.shares
+        )
     answered = ask_all(plan, counter, session)
     plan, released = answered.plan, answered.released
     models = dict(fits(plan, released, answered.selections, rows=answered.rows))
@@ -161,6 +167,9 @@ class Lane:
         rng = generator(self.plan.spec.seed, f"sample {position}", self.number)
         piece = self.sampler.sample(self.sizes[position], rng=rng)
         schema = self.plan.spec.schema
+        if schema.linked is not None:
+            # The model draws households that break no structural zero.
+            return with_possible_members(schema, piece, rng=rng)
         return with_possible_values(schema, schema.zeros.repair(piece, rng=rng), rng=rng)
 
 
@@ -231,6 +240,23 @@ def decoded(plan: Plan, piece: Dataset, number: int, position: int) -> pa.Table:
 
     rng = generator(plan.spec.seed, f"decode {position}", number)
     return decode(plan.spec.schema, piece, rng=rng)
+
+
+def decoded_tables(plan: Plan, piece: Dataset, number: int, position: int) -> TwoTables:
+    """Return a set of linked tables in the schema's labels and units; see `decoded`.
+
+    Args:
+        plan: Plan of the release.
+        piece: Pair rows of the whole set.
+        number: Number of the set, from 1.
+        position: Position of the piece, which is 0: households are not drawn in pieces.
+    """
+    from dp_core.schema.linked.linked_decoding import decode_tables
+
+    schema = plan.spec.schema
+    assert schema.linked is not None
+    rng = generator(plan.spec.seed, f"decode {position}", number)
+    return decode_tables(schema, from_pair_rows(schema.linked, piece), rng=rng)
 
 
 def replicates(plan: Plan) -> Sequence[int]:

@@ -23,6 +23,11 @@ class CoarseCounter:
         self._counter = counter
         self._coarsening = coarsening
 
+    @property
+    def shares(self) -> int:
+        """Units of the counts: 1/`shares` of a record, as the finer counter has them."""
+        return int(getattr(self._counter, "shares", 1))
+
     def count(self, cliques: Sequence[Clique]) -> Mapping[Clique, Marginal]:
         """Return the exact marginal of each clique."""
         return {clique: self._count(clique) for clique in cliques}

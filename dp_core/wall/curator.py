@@ -2,19 +2,24 @@
 
 A curator holds the counter of the confidential file and the release's session with the ledger.
 Every result is charged, drawn once, stored and committed before it is returned.
+
+Where households are the units, the counter counts in shares (`HouseholdCounter`): events are
+calibrated, charged and drawn in shares, and the ledger stores whole numbers of shares. The curator
+returns them, and the scale of their noise, divided by the number of shares: in households.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.documents.canonical import digest
 from dp_core.documents.names import batch_name, interaction_step, step_name, table_step
+from dp_core.errors import BadInput
 from dp_core.schema.privacy import Neighbours, Noise, Relation, Stage
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
@@ -28,7 +33,8 @@ from dp_core.wall.accounting.events import (
     NoisyMaxEvent,
     StabilityEvent,
 )
-from dp_core.wall.accounting.sensitivity import Bounds, count_l1, count_l2_squared
+from dp_core.wall.accounting.sensitivity import Bounds, count_l1, count_l2_squared, in_shares
+from dp_core.wall.household_values import in_households, scale_in_households
 from dp_core.wall.ledger.session import (
     Grant,
     Session,
@@ -48,6 +54,7 @@ from dp_core.wall.statistics import (
     Sum,
     TableChecks,
     TableStatistic,
+    asked_in_shares,
     bounds,
     check_codes,
 )
@@ -65,7 +72,17 @@ class Curator:
             domain: All columns of the file and their numbers of codes.
             counter: Exact counts of the confidential file.
             session: The release's open reservation, which pays for every answer.
+
+        Raises:
+            ValueError: if the counter counts in other units than the session charges for.
         """
+        # privacy: a unit changes counts in shares by S; with the sensitivity of records the noise
+        # would be S times too small.
+        if getattr(counter, "shares", 1) != session.relation.shares:
+            raise ValueError(
+                f"The counter counts in 1/{getattr(counter, 'shares', 1)} of a record, and the"
+                f" session charges for counts in 1/{session.relation.shares}."
+            )
         self._domain = domain
         self._counter = counter
         self._session = session
@@ -94,14 +111,12 @@ class Curator:
         return self._session.currency
 
     def count_noise(self, cost: Fraction) -> NoiseScale:
-        """Return the noise on each cell of a table of counts, in records. Public.
+        """Return the noise on each cell of a table of counts, in records or households. Public.
 
         Args:
             cost: Budget of the table, in the release's currency.
         """
-        return self.currency.noise(
-            cost, l1=count_l1(self.relation), l2_squared=count_l2_squared(self.relation)
-        )
+        return self._noise(cost, self._count_bounds())
 
     def statistic_noise(self, statistic: Statistic, cost: Fraction) -> NoiseScale:
         """Return the noise on each entry of a statistic, in the statistic's unit. Public.
@@ -109,9 +124,11 @@ class Curator:
         Args:
             statistic: A vetted statistic.
             cost: Budget of the whole statistic, in the release's currency.
+
+        Raises:
+            BadInput: if the statistic cannot be asked of linked tables.
         """
-        _, l1, l2_squared = bounds(statistic, self.relation)
-        return self.currency.noise(cost, l1=l1, l2_squared=l2_squared)
+        return self._noise(cost, self._bounds_in_shares(self._asked(statistic)))
 
     def choice_scale(self, statistic: Statistic, cost: Fraction) -> float:
         """Return the scale of the noise that `choose` adds, in units of the scores. Public.
@@ -119,9 +136,13 @@ class Curator:
         Args:
             statistic: The statistic whose entries are the scores.
             cost: Budget of one choice, in the release's currency.
+
+        Raises:
+            BadInput: if the statistic cannot be asked of linked tables.
         """
-        change = bounds(statistic, self.relation)[0]
-        return float(choice_event(self.currency, cost, change).scale)
+        change = self._bounds_in_shares(self._asked(statistic))[0]
+        scale = choice_event(self.currency, cost, change).scale
+        return scale_in_households(scale, self.relation.shares)
 
     def measure(
         self,
@@ -149,9 +170,10 @@ class Curator:
 
         Privacy:
             Each table is one event of exactly its cost (rounded towards more noise). A row is in
-            one cell of a table, so its sensitivity is that of a histogram.
+            one cell of a table, so its sensitivity is that of a histogram. So is each share of a
+            household; see `in_shares`.
         """
-        l1, l2_squared = count_l1(self.relation), count_l2_squared(self.relation)
+        _, l1, l2_squared = self._count_bounds()
         steps = [
             Step(
                 stage=stage,
@@ -173,8 +195,8 @@ class Curator:
         return tuple(
             Measurement(
                 domain=self._domain.project(clique),
-                values=values,
-                **_paid(grant, replicate, round),
+                values=self._in_units(values),
+                **self._paid(grant, replicate, round),
             )
             for clique, (grant, values) in zip(cliques, results, strict=True)
         )
@@ -203,6 +225,7 @@ class Curator:
         Raises:
             ValueError: if a column has one code only, an interaction is too large, or all of them
                 together have more than `MOST_ENTRIES` entries.
+            BadInput: if an interaction's entries in shares would be too large.
 
         Privacy:
             Each is one event of exactly its cost, at the interaction's own L1 and L2 sensitivities;
@@ -216,7 +239,7 @@ class Curator:
             )
         steps = []
         for of, cost in zip(asked, costs, strict=True):
-            _, l1, l2_squared = self._bounds(of)
+            _, l1, l2_squared = self._bounds(self._asked(of))
             steps.append(
                 Step(
                     stage=stage,
@@ -240,8 +263,8 @@ class Curator:
         return tuple(
             Totals(
                 of=of,
-                values=values,
-                **_paid(grant, replicate, round),
+                values=self._in_units(values),
+                **self._paid(grant, replicate, round),
             )
             for of, (grant, values) in zip(asked, results, strict=True)
         )
@@ -274,8 +297,8 @@ class Curator:
         )
         return Answers(
             queries=queries,
-            values=values,
-            **_paid(grant, replicate, round),
+            values=self._in_units(values),
+            **self._paid(grant, replicate, round),
         )
 
     def total(
@@ -303,6 +326,7 @@ class Curator:
         Raises:
             TypeError: if the sum is not on the list of vetted statistics.
             ValueError: if its bounds assume other columns or codes than the file has.
+            BadInput: if the sum cannot be asked of linked tables.
 
         Privacy:
             One event of exactly `cost`, at the sum's own L1 and L2 sensitivities.
@@ -310,8 +334,8 @@ class Curator:
         grant, values = self._perturb(stage, step, sum, cost, replicate=replicate, round=round)
         return Totals(
             of=sum,
-            values=values,
-            **_paid(grant, replicate, round),
+            values=self._in_units(values),
+            **self._paid(grant, replicate, round),
         )
 
     def threshold(
@@ -344,10 +368,12 @@ class Curator:
 
         Raises:
             ValueError: if the currency is `gaussian`, or `least` is lower than `delta` allows.
+            BadInput: if households are the units.
 
         Privacy:
             One event of exactly `cost` and at most `delta`; see `StabilityEvent`.
         """
+        self._refuse_shares("A table with a threshold", "measure the whole table")
         domain = self._domain.project(clique)
         event = self.currency.threshold_event(
             cost,
@@ -378,7 +404,7 @@ class Curator:
             values=values,
             threshold=event.threshold,
             capacity=capacity,
-            **_paid(grant, replicate, round),
+            **self._paid(grant, replicate, round),
         )
 
     def draw_records(
@@ -406,10 +432,12 @@ class Curator:
 
         Raises:
             ValueError: if the currency is `gaussian`, or the budget of one draw is too small.
+            BadInput: if households are the units.
 
         Privacy:
             One event of at most `cost`; see `PerturbedDrawsEvent` and `differing_draws`.
         """
+        self._refuse_shares("Drawing records from counts", "measure tables")
         asks = drawn_asks(cliques, records, sweeps)
         planned = Step(
             stage=stage,
@@ -466,11 +494,13 @@ class Curator:
         Raises:
             ValueError: if edges do not ascend from 0 to the number of codes, the currency is
                 `gaussian`, or the budget of one draw is too small.
+            BadInput: if households are the units.
 
         Privacy:
             One event of at most `cost`; see `PerturbedDrawsEvent`, `PolyaUrnEvent` and
             `drawn_from_cells`.
         """
+        self._refuse_shares("Drawing records from counts", "measure tables")
         domain = self._domain.project(clique)
         bins = tuple(edges) if edges is not None else (None,) * len(clique)
         binned = Domain(
@@ -508,8 +538,10 @@ class Curator:
 
     def perturb(
         self, stage: Stage, step: str, statistic: Statistic, cost: Fraction, *, replicate: int = 0
-    ) -> NDArray[np.int64]:
+    ) -> NDArray[Any]:
         """Return a vetted integer statistic with noise on every entry, shape (length,).
+
+        The values are whole numbers; where households are the units, multiples of 1/`shares`.
 
         Args:
             stage: Stage that pays.
@@ -521,11 +553,13 @@ class Curator:
         Raises:
             TypeError: if the statistic is not on the list of vetted statistics.
             ValueError: if its bounds assume other columns or codes than the file has.
+            BadInput: if the statistic cannot be asked of linked tables.
 
         Privacy:
             One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
         """
-        return self._perturb(stage, step, statistic, cost, replicate=replicate, round=0)[1]
+        found = self._perturb(stage, step, statistic, cost, replicate=replicate, round=0)[1]
+        return self._in_units(found)
 
     def check(self, step: str, statistic: TableChecks, cost: Fraction) -> tuple[Charged, ...]:
         """Return noisy distances between tables of the file and of the sets: one event, one charge.
@@ -537,6 +571,7 @@ class Curator:
 
         Raises:
             TypeError: if the statistic is of another kind.
+            ValueError: if the reference counts are not in shares where the file's counts are.
 
         Privacy:
             One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
@@ -546,7 +581,7 @@ class Curator:
             raise TypeError(f"A check asks for TableChecks, not for {type(statistic).__name__}.")
         grant, values = self._perturb("checks", step, statistic, cost, replicate=0, round=0)
         return tuple(
-            Charged(grant, clique, int(value))
+            Charged(grant, clique, int(value), self.relation.shares)
             for clique, value in zip(statistic.cliques, values, strict=True)
         )
 
@@ -575,6 +610,7 @@ class Curator:
         Raises:
             TypeError: if the statistic is not on the list of vetted statistics.
             ValueError: if the release pays in `gaussian`, which cannot pay for a choice.
+            BadInput: if the statistic cannot be asked of linked tables.
         """
         return self.choose_several(stage, step, statistic, [cost], replicate=replicate)[0]
 
@@ -607,13 +643,15 @@ class Curator:
         Raises:
             TypeError: if the statistic is not on the list of vetted statistics.
             ValueError: if the release pays in `gaussian`, which cannot pay for a choice.
+            BadInput: if the statistic cannot be asked of linked tables.
         """
-        sensitivity = self._bounds(statistic)[0]
+        asked = self._asked(statistic)
+        sensitivity = self._bounds(asked)[0]
         name, several = step_name(step, replicate, 0), len(costs) > 1
         events = {cost: choice_event(self.currency, cost, sensitivity) for cost in set(costs)}
         # The receipt identifies the list of candidates, so that the index is never applied to
         # another list after a change of the program.
-        asks = {**statistic.to_json(), "among": digest([*map(list, statistic.cliques)])}
+        asks = {**asked.to_json(), "among": digest([*map(list, statistic.cliques)])}
         steps = [
             Step(
                 stage=stage,
@@ -627,7 +665,7 @@ class Curator:
         ]
 
         def draw(grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            exact = statistic.exact(self._counter)
+            exact = asked.exact(self._counter)
             return [
                 np.array([granted_noise.choose(exact, grant)], dtype=np.int64) for grant in grants
             ]
@@ -639,12 +677,14 @@ class Curator:
         self,
         stage: Stage,
         step: str,
-        asked: Statistic,
+        question: Statistic,
         cost: Fraction,
         *,
         replicate: int,
         round: int,
     ) -> tuple[Grant, NDArray[np.int64]]:
+        """Return the grant, and the noisy values as they are stored: in shares."""
+        asked = self._asked(question)
         _, l1, l2_squared = self._bounds(asked)
         planned = Step(
             stage=stage,
@@ -665,20 +705,62 @@ class Curator:
         ((grant, values),) = self._session.perform(batch, [planned], draw)
         return grant, values
 
+    def _asked(self, statistic: Statistic) -> Statistic:
+        """Return a question as it is put to the counter: in shares, if a unit has several."""
+        # privacy: a class that is not on the list may not even say what it is in shares.
+        bounds(statistic, self.relation)
+        return asked_in_shares(statistic, self.relation)
+
     def _bounds(self, asked: Statistic) -> Bounds:
-        """Return the proven sensitivities of a statistic. Public."""
+        """Return the proven sensitivities of a statistic of the counter's counts. Public."""
         # privacy: only vetted statistics have proven sensitivities, for the codes that they claim.
-        found = bounds(asked, self.relation)
+        found = self._bounds_in_shares(asked)
         check_codes(asked, self._domain)
         return found
 
+    def _bounds_in_shares(self, asked: Statistic) -> Bounds:
+        return in_shares(self.relation, bounds(asked, self.relation))
+
+    def _count_bounds(self) -> Bounds:
+        """Return the sensitivities of a table of the counter's counts."""
+        l1, l2_squared = count_l1(self.relation), count_l2_squared(self.relation)
+        return in_shares(self.relation, (1, l1, l2_squared))
+
+    def _noise(self, cost: Fraction, found: Bounds) -> NoiseScale:
+        """Return noise for sensitivities in shares, in households."""
+        noise = self.currency.noise(cost, l1=found[1], l2_squared=found[2])
+        shares = self.relation.shares
+        if shares == 1:
+            return noise
+        return NoiseScale(noise.kind, scale_in_households(Fraction(noise.scale), shares))
+
+    def _in_units(self, values: NDArray[np.int64]) -> NDArray[Any]:
+        return in_households(values, self.relation.shares)
+
+    def _paid(self, grant: Grant, replicate: int, round: int) -> _PaidFields:
+        return _paid(grant, replicate, round, self.relation.shares)
+
+    def _refuse_shares(self, what: str, instead: str) -> None:
+        # privacy: a threshold and virtual records are proven for counts of records.
+        if self.relation.shares > 1:
+            raise BadInput(
+                f"{what} is not possible where households are the units of privacy: {instead}."
+            )
+
     def public_rows(self) -> int | None:
-        """Return the number of rows if it is public, otherwise None."""
+        """Return the number of rows if it is public, otherwise None.
+
+        Where households are the units, it is the number of households.
+        """
         # privacy: under replace-one a person can be replaced by one with fewer rows, so the number
-        # of rows is public only if a unit is one row.
+        # of rows is public only if a unit is one row. A household is one record of S shares,
+        # whatever its members are.
         if not self.relation.rows_public:
             return None
-        return int(self._counter.count([()])[()].counts)
+        total = int(self._counter.count([()])[()].counts)
+        # With another remainder than 0 a household would have lost pair rows.
+        assert total % self.relation.shares == 0
+        return total // self.relation.shares
 
 
 def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyMaxEvent:
@@ -726,14 +808,14 @@ class _PaidFields(TypedDict):
     round: int
 
 
-def _paid(grant: Grant, replicate: int, round: int) -> _PaidFields:
-    """Return the fields of `Paid` for the result of a grant."""
+def _paid(grant: Grant, replicate: int, round: int, shares: int) -> _PaidFields:
+    """Return the fields of `Paid` for the result of a grant, in records or households."""
     event = grant.step.event
     assert isinstance(event, LaplaceEvent | GaussianEvent | StabilityEvent)
     noise: Noise = "gaussian" if isinstance(event, GaussianEvent) else "laplace"
     return {
         "noise": noise,
-        "scale": float(event.scale),
+        "scale": scale_in_households(event.scale, shares),
         "stage": grant.step.stage,
         "replicate": replicate,
         "grant": grant.number,

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from dp_core.metrics.noise_size import Noise, half_width
 from dp_core.tables.domain import Clique
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent
+from dp_core.wall.household_values import scale_in_households
 from dp_core.wall.ledger.session import Grant
 
 CONFIDENCE = 0.95
@@ -48,12 +49,15 @@ class Charged:
     Attributes:
         grant: Grant that paid for it; only a session of the ledger makes one.
         table: Columns of the table.
-        distance: Noisy sum over cells of |count in the file - count in the sets|, records.
+        distance: Noisy sum over cells of |count in the file - count in the sets|, in units of
+            1/`shares` of a record, as it was drawn.
+        shares: Shares of a unit; 1 (the default) unless households are the units.
     """
 
     grant: Grant
     table: Clique
     distance: int
+    shares: int = 1
 
     def __post_init__(self) -> None:
         # privacy: a figure about the data that was not paid for is internal.
@@ -76,11 +80,18 @@ class Charged:
         assert isinstance(event, LaplaceEvent | GaussianEvent)
         noise: Noise = "laplace" if isinstance(event, LaplaceEvent) else "gaussian"
         number = self.grant.number
-        return charged_json(self.table, self.distance, noise, float(event.scale), records, number)
+        return charged_json(
+            self.table,
+            self.distance if self.shares == 1 else self.distance / self.shares,
+            noise,
+            scale_in_households(event.scale, self.shares),
+            records,
+            number,
+        )
 
 
 def charged_json(
-    table: Clique, distance: int, noise: Noise, scale: float, records: int, receipt: int
+    table: Clique, distance: float, noise: Noise, scale: float, records: int, receipt: int
 ) -> dict[str, object]:
     """Return a charged figure as the statement contains it; verification computes it again.
 
@@ -90,7 +101,8 @@ def charged_json(
 
     Args:
         table: Columns of the table.
-        distance: Noisy sum over cells of absolute differences of counts, records.
+        distance: Noisy sum over cells of absolute differences of counts, records; a whole number
+            unless households are the units.
         noise: Kind of noise on the distance.
         scale: Parameter of the noise, records.
         records: Number of records in the file: public, or estimated from noisy tables.

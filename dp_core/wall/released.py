@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ class Paid:
     Attributes:
         noise: Kind of noise, `laplace` or `gaussian`.
         scale: Parameter of the noise, in units of the values: `b` of the discrete Laplace
-            distribution, `sigma` of the discrete Gaussian.
+            distribution, `sigma` of the discrete Gaussian. Where households are the units, it is
+            that of the noise on shares divided by their number.
         stage: Stage that paid.
         replicate: Index of the set that the result is for (1 to m); 0 (the default) if all sets
             share it.
@@ -51,11 +52,12 @@ class Measurement(Paid):
 
     Attributes:
         domain: The clique's domain.
-        values: Shape `domain.sizes`, records; whole numbers, may be negative.
+        values: Shape `domain.sizes`, records; whole numbers, may be negative. Where households are
+            the units, floats: whole numbers of shares divided by their number.
     """
 
     domain: Domain
-    values: NDArray[np.int64]
+    values: NDArray[Any]
 
     @property
     def clique(self) -> Clique:
@@ -69,11 +71,12 @@ class Answers(Paid):
 
     Attributes:
         queries: The counting queries; each counts every record at most once.
-        values: Shape (`queries.length`,), records; whole numbers, may be negative.
+        values: Shape (`queries.length`,), records; whole numbers, may be negative; floats as in
+            `Measurement` where households are the units.
     """
 
     queries: Queries
-    values: NDArray[np.int64]
+    values: NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,11 +111,12 @@ class Totals(Paid):
 
     Attributes:
         of: The sum; it defines the entries and their unit.
-        values: Noisy entries, shape (`of.length`,), in the sum's unit; whole numbers.
+        values: Noisy entries, shape (`of.length`,), in the sum's unit; whole numbers, or floats as
+            in `Measurement` where households are the units.
     """
 
     of: Sum
-    values: NDArray[np.int64]
+    values: NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

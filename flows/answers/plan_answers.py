@@ -239,6 +239,7 @@ class PlanAnswer(Answer):
     neighbours: str
     unit: str
     max_rows: int
+    max_members: int | None = field(default=None, metadata=OMITTED)
     currency: str
     limit: Fraction
     plan_hash: str
@@ -296,6 +297,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
         neighbours=privacy.neighbours,
         unit=privacy.unit,
         max_rows=privacy.max_rows,
+        max_members=privacy.max_members if privacy.unit == "household" else None,
         currency=plan.currency.kind,
         limit=plan.currency.limit,
         plan_hash=plan.hash,

@@ -45,7 +45,7 @@ def person_and_reason(by: str, reason: str) -> tuple[str, str]:
 _PERIODS = ("month", "quarter", "year")
 _WORDS = {
     "--neighbours": ("add-remove", "replace-one"),
-    "--unit": ("row", "person"),
+    "--unit": ("row", "person", "household"),
     "--composition": ("basic", "zcdp"),
     "--per": _PERIODS,
     "--every": _PERIODS,

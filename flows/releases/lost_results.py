@@ -15,7 +15,7 @@ from tasks.stages.choose_domain import read_domain
 from tasks.stages.measure_analyses import read_analyses
 from tasks.stages.measure_marginals import read_selections
 from tasks.stages.reconstruct import read_released, restored_models
-from tasks.stages.synthesize import synthetic_codes, synthetic_file
+from tasks.stages.synthesize import synthetic_codes, synthetic_files
 
 if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
@@ -68,8 +68,9 @@ def _open_sets(run: ConfidentialRun) -> None:
 
     for number in range(1, run.spec.sets + 1):
         _open_chunks(synthetic_codes(run, number))
-        with pq.ParquetFile(synthetic_file(run, number)):
-            pass
+        for file in synthetic_files(run, number):
+            with pq.ParquetFile(file):
+                pass
 
 
 def _open_chunks(store: CodeStore) -> None:

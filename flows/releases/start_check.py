@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dp_core.confidential.data_files import find_data_files
 from dp_core.errors import BadInput, Held, LedgerCorrupt
-from dp_core.spec.data_location import DatabaseTable, store_of
+from dp_core.spec.data_location import DatabaseTable, TablePlaces, store_of
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.release_spec import ReleaseSpec
 from tasks.ledger.ledger import Ledger
@@ -74,8 +74,10 @@ def _check_data_files(spec: ReleaseSpec) -> None:
     """
     if spec.measurements is not None:
         return  # it opens no data
-    if not isinstance(spec.data, DatabaseTable) and store_of(spec.data) is None:
-        find_data_files(spec.data, spec.folder)
+    of_tables = isinstance(spec.data, TablePlaces)
+    for place in (spec.data.households, spec.data.persons) if of_tables else (spec.data,):
+        if not isinstance(place, DatabaseTable) and store_of(place) is None:
+            find_data_files(place, spec.folder)
 
 
 def plan_of_release(spec: Path, release: str | None) -> Plan:

@@ -23,7 +23,7 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
     silent,
     step_of,
 )
-from dp_core.spec.procedure import SetDrawing, decoded, piece_sizes
+from dp_core.spec.procedure import SetDrawing, decoded, decoded_tables, piece_sizes
 from dp_core.tables.dataset import Dataset
 from tasks.support.processors import threads
 
@@ -32,12 +32,15 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from dp_core.methods.reconstruction.reconstructor import Model
+    from dp_core.schema.linked.linked_decoding import TwoTables
     from dp_core.spec.plan import Plan
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
-Drawn: TypeAlias = "tuple[Dataset, pa.Table]"
-"""A piece of a set: its codes, and its values in the schema's labels and units."""
+Drawn: TypeAlias = "tuple[Dataset, pa.Table | TwoTables]"
+"""A piece of a set: its codes, and its values in the schema's labels and units.
+
+A set of linked tables is one piece: its pair rows, and its two tables."""
 
 _DRAWN = 0.95  # part of a piece after which its values are decoded
 _STEP = 0.005  # smallest progress of a piece that is reported
@@ -91,7 +94,8 @@ def drawn_pieces(
         lane = drawing.lanes[position % len(drawing.lanes)]
         sampler = WithListener(lane.sampler, step_of(listener, 0.0, _DRAWN))
         piece = replace(lane, sampler=sampler).draw(position)
-        drawn = piece, decoded(plan, piece, number, position)
+        values = decoded if plan.spec.schema.linked is None else decoded_tables
+        drawn: Drawn = piece, values(plan, piece, number, position)
         listener(1.0)
         return drawn
 

@@ -59,6 +59,30 @@ def table_source(
     return found
 
 
+def table_sources(
+    asked: Sequence[tuple[DatabaseTable, Sequence[str], Collection[str], Path]],
+) -> list[SnapshotSource]:
+    """Return the snapshots of several tables of one database, all taken at one moment.
+
+    If one of them is missing, all are taken again, in one transaction.
+
+    Args:
+        asked: For each table the arguments of `table_source`; each has a folder of its own.
+
+    Raises:
+        BadInput, DataRefused, StageFailed: as `table_source`.
+    """
+    if any(open_snapshot(folder, place, columns) is None for place, columns, _, folder in asked):
+
+        def take(connection: sa.Connection) -> None:
+            for place, columns, ignore, folder in asked:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                _take(place, columns, ignore, folder, connection)
+
+        reading(asked[0][0], take)
+    return [table_source(*each) for each in asked]
+
+
 def table_types(place: DatabaseTable) -> list[tuple[str, pa.DataType | None]]:
     """Return the names and types of a table's columns; None for a type that cannot be read.
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.person_rows import no_identifier
 from dp_core.confidential.source import Source, open_source
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
-from dp_core.spec.data_location import DatabaseTable, store_of
+from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.spec.data_location import DatabaseTable, OnePlace, TablePlaces, store_of
 from dp_core.spec.release_spec import ReleaseSpec
+
+if TYPE_CHECKING:
+    from tasks.inputs.snapshot import SnapshotSource
 
 
 def open_input(
@@ -18,7 +24,7 @@ def open_input(
     schema: Schema,
     folder: Path,
     progress: Callable[[str, float], None] | None = None,
-) -> Source:
+) -> Source | LinkedSource:
     """Open the data of a release; copy objects and tables first if that was not done yet.
 
     Args:
@@ -28,11 +34,17 @@ def open_input(
         progress: Called with `copy` or `snapshot` and 0 or 1 at start and end; None (the default)
             for no progress.
 
+    Returns:
+        The data: a source, or those of two linked tables.
+
     Raises:
         BadInput: if the data cannot be opened (`open_source`, `object_source`, `table_source`), or
-            the column that identifies persons holds decimal numbers.
+            a column that identifies persons or households holds decimal numbers.
         StageFailed: if the store or the database does not answer.
     """
+    if isinstance(spec.data, TablePlaces):
+        assert schema.linked is not None
+        return _open_linked(spec, spec.data, schema.linked, folder, progress)
     if store_of(spec.data) is not None:
         from tasks.inputs.object_source import object_source
 
@@ -61,3 +73,71 @@ def open_input(
             + " A view can cast it to a whole number."
         )
     return source
+
+
+def _open_linked(
+    spec: ReleaseSpec,
+    places: TablePlaces,
+    linked: LinkedTables,
+    folder: Path,
+    progress: Callable[[str, float], None] | None,
+) -> LinkedSource:
+    """Open the two linked tables; copies of each are in a folder of its own."""
+    told = progress or (lambda _stage, _done: None)
+    homes, persons = folder / linked.households, folder / linked.persons
+    read = (linked.household_reads, linked.person_reads)
+    ignored = (linked.household_ignore, linked.person_ignore)
+    wanted = tuple(zip((places.households, places.persons), read, ignored, strict=True))
+    if isinstance(places.households, DatabaseTable):
+        from tasks.inputs.database_source import table_sources
+
+        told("snapshot", 0.0)
+        asked = [
+            (place, columns, ignore, each)
+            for (place, columns, ignore), each in zip(wanted, (homes, persons), strict=True)
+            if isinstance(place, DatabaseTable)
+        ]
+        sources = table_sources(asked)
+        told("snapshot", 1.0)
+        for source, keys, each in zip(
+            sources,
+            ((linked.key,), (linked.link, linked.person_key)),
+            (homes, persons),
+            strict=True,
+        ):
+            _refuse_decimals(source, keys, each)
+        return LinkedSource(*sources)
+
+    def opened(place: OnePlace, columns: tuple[str, ...], ignore: tuple[str, ...]) -> Source:
+        assert isinstance(place, str)
+        if store_of(place) is None:
+            return open_source(place, spec.folder, columns, ignore)
+        from tasks.inputs.object_source import object_source
+
+        copies = homes if place == places.households else persons
+        return object_source(place, columns, ignore, copies)
+
+    copied = isinstance(places.households, str) and store_of(places.households) is not None
+    if copied:
+        told("copy", 0.0)
+    both = [opened(*each) for each in wanted]
+    if copied:
+        told("copy", 1.0)
+    return LinkedSource(*both)
+
+
+def _refuse_decimals(source: SnapshotSource, keys: Sequence[str], folder: Path) -> None:
+    """Refuse keys that the database stores as decimal numbers.
+
+    Privacy:
+        The texts of 7 and 7.0 differ although the database takes them as equal.
+    """
+    from tasks.inputs.snapshot import forget_snapshots
+
+    for key in keys:
+        if key in source.decimals:
+            forget_snapshots(folder)
+            raise BadInput(
+                f"Column {key!r} is a key and holds decimal numbers; store whole numbers or text,"
+                " so that equal keys are equal texts. A view can cast it to a whole number."
+            )

@@ -41,7 +41,7 @@ def reserve(book: Transaction, plan: Plan) -> Reservation:
             "delta": str(delta),
             "neighbours": privacy.neighbours,
             "unit": privacy.unit,
-            **({"max_rows": privacy.max_rows} if privacy.unit != "row" else {}),
+            **privacy.stated_limit,
             "plan": plan.hash,
             "sets": spec.sets,
             "mode": spec.mode,

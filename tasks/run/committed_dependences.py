@@ -18,6 +18,7 @@ from dp_core.methods.selection.candidates.pairs import DISTANCES, INDIF
 from dp_core.methods.selection.selector import Selection
 from dp_core.schema.privacy import Noise
 from dp_core.wall.accounting.currency import NoiseScale
+from dp_core.wall.household_values import in_households
 from tasks.ledger.reservations import Charge, Reservation
 from tasks.ledger.stored_result import read_result, require_as_committed, result_path
 
@@ -30,6 +31,8 @@ def require_committed_dependences(
     reservation: Reservation,
     charges: Sequence[Charge],
     file: Path,
+    *,
+    shares: int = 1,
 ) -> None:
     """Refuse dependences that no committed result holds; a selection without any is accepted.
 
@@ -39,6 +42,7 @@ def require_committed_dependences(
         reservation: Reservation of the release that measured.
         charges: All its charges.
         file: File of the selections, for the message.
+        shares: Shares of a record, in which the charges count; 1 by default.
 
     Raises:
         StageFailed: if a noisy result is not as committed, or a value, the noise or the unit of a
@@ -55,8 +59,8 @@ def require_committed_dependences(
         if asked is None:
             continue
         if not any(
-            np.array_equal(values, np.array(asked.values, dtype=np.int64))
-            and abs(stddev - asked.stddev) <= _CLOSE * stddev
+            np.array_equal(in_households(values, shares), np.array(asked.values))
+            and abs(stddev / shares - asked.stddev) <= _CLOSE * asked.stddev
             and unit == asked.unit
             for values, stddev, unit in (_committed(charge, noisy) for charge in paid)
         ):

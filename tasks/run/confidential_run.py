@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tasks.ledger.ledger_session import LedgerSession
 from tasks.ledger.reservations import Charge
@@ -15,8 +15,10 @@ from tasks.run.release_run import Run
 
 if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
+    from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
     from dp_core.schema.definition import Schema
+    from dp_core.tables.marginal import Counter
     from dp_core.wall.curator import Curator
     from dp_core.wall.stage_grant import StageGrant
     from tasks.counting.dask_counter import DaskCounter
@@ -35,9 +37,15 @@ class ConfidentialRun(Run):
         """The confidential key that identifies inputs."""
         return home_key(self.home, self.ledger)
 
-    @cached_property
+    @property
     def source(self) -> Source:
-        """The confidential data, opened and checked: files, or the snapshot of a table.
+        """The confidential data of a single table; see `opened`."""
+        assert self.schema.linked is None
+        return cast("Source", self.opened)
+
+    @cached_property
+    def opened(self) -> Source | LinkedSource:
+        """The confidential data, opened and checked: files or snapshots, of one table or of two.
 
         Privacy:
             Whether the data can be opened is an answer about them, so the attempt is recorded, and
@@ -71,11 +79,24 @@ class ConfidentialRun(Run):
         return RecodedStore(self.stored, recoding(self.schema))
 
     @cached_property
-    def counter(self) -> DaskCounter:
-        """Counter of the confidential file; all stages share it, so no table is counted twice."""
+    def row_counter(self) -> DaskCounter:
+        """Counter of the stored rows: of records, or of the pair rows of linked tables."""
         from tasks.counting.dask_counter import DaskCounter
 
         return DaskCounter(self.store, self.schema.domain, self.client)
+
+    @cached_property
+    def counter(self) -> Counter:
+        """Counter of the confidential file; all stages share it, so no table is counted twice.
+
+        Privacy:
+            That of linked tables counts in shares, of which every household has equally many.
+        """
+        if self.schema.linked is None:
+            return self.row_counter
+        from dp_core.wall.household_counter import HouseholdCounter
+
+        return HouseholdCounter(self.row_counter, self.schema.linked)
 
     def session(self, grant: StageGrant) -> LedgerSession:
         """Return the ledger's session, which pays for each question that the grant covers.
@@ -111,7 +132,7 @@ class ConfidentialRun(Run):
         stored = self.schema.stored
         return self._curator(DaskCounter(self.stored, stored.domain, self.client), stored, grant)
 
-    def _curator(self, counter: DaskCounter, schema: Schema, grant: StageGrant) -> Curator:
+    def _curator(self, counter: Counter, schema: Schema, grant: StageGrant) -> Curator:
         from dp_core.wall.curator import Curator
 
         return Curator(schema.domain, counter, self.session(grant))

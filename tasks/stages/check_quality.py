@@ -16,6 +16,7 @@ from dp_core.schema.grid import Coarsening
 from dp_core.spec.quality_checks import countable, public_figures, reference_counts
 from dp_core.tables.marginal import Counter
 from dp_core.wall.coarse_counter import CoarseCounter
+from dp_core.wall.household_counter import HouseholdCounter
 from dp_core.wall.quality_figures import Charged
 from dp_core.wall.stage_grant import StageGrant
 from dp_core.wall.statistics import TableChecks
@@ -25,7 +26,7 @@ from tasks.run.internal_scores import scores_or_reason
 from tasks.run.release_run import Run
 from tasks.stages.reconstruct import read_released
 from tasks.stages.stage_task import granted_stage, stage
-from tasks.stages.synthesize import synthetic_codes, synthetic_file
+from tasks.stages.synthesize import synthetic_codes, synthetic_files
 
 if TYPE_CHECKING:
     from dp_core.bundle.quality.table_fit import Compared
@@ -51,14 +52,12 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
     domain = run.spec.schema.domain
     tallies, number = tally_sets(run, _told(run, 0.0, _TALLIED)), records(run)
     charged = ask_checks(run, grant, tallies, number)
-    counters: list[Counter] = [
-        run.counter,
-        *(
-            # Each table of a set is counted once, so keeping it would only take memory.
-            DaskCounter(synthetic_codes(run, number), domain, cached_bytes=0)
-            for number in range(1, run.spec.sets + 1)
-        ),
-    ]
+    numbers = range(1, run.spec.sets + 1)
+    # Each table of a set is counted once, so keeping it would only take memory.
+    drawn = [DaskCounter(synthetic_codes(run, each), domain, cached_bytes=0) for each in numbers]
+    counters: list[Counter] = [run.counter, *drawn]
+    if run.schema.linked is not None:
+        counters = [run.counter, *(HouseholdCounter(each, run.schema.linked) for each in drawn)]
     if run.spec.schema.coarse is not None:
         # Readers of the figures know the schema's bins, not the positions of a method's grid.
         coarsening = Coarsening(run.spec.schema)
@@ -72,17 +71,20 @@ def check_quality(run: ConfidentialRun, grant: StageGrant) -> Mapping[str, objec
         records=number,
         rows=number if run.spec.privacy.relation.rows_public else None,
     )
-    scores = scores_or_reason(
-        run.store,
-        [synthetic_codes(run, number) for number in range(1, run.spec.sets + 1)],
-        run.schema,
-        page.released,
-        records=number,
-        rows=page.rows,
-        mean_tvd=[
-            {error.ways: error.mean for error in errors if error.ways > 1} for errors in result.sets
-        ],
-    )
+    scores: Mapping[str, object] = {}
+    if run.schema.linked is None:  # the scores take records, not pair rows
+        scores = scores_or_reason(
+            run.store,
+            [synthetic_codes(run, each) for each in numbers],
+            run.schema,
+            page.released,
+            records=number,
+            rows=page.rows,
+            mean_tvd=[
+                {error.ways: error.mean for error in errors if error.ways > 1}
+                for errors in result.sets
+            ],
+        )
     run.progress("check", _SCORED)
     with unheard():  # privacy: warnings while the page is made may depend on the data.
         write_utility(run.folder.internal, result, page, scores=scores)
@@ -124,7 +126,7 @@ def _public_facts(
     """Return the public facts: they use noisy tables, sets, and figures that were paid for."""
     from dp_core.bundle.quality.ruled_tables import ruled_tables
     from dp_core.bundle.quality.table_fit import check_fit, fit_facts
-    from tasks.validation.synthetic_sets import judge_sets
+    from tasks.validation.synthetic_sets import judge_linked_sets, judge_sets
 
     fits = check_fit(
         _compared(run), tallies, records=records(run), redrawn=run.spec.mode == "noise-aware"
@@ -137,7 +139,11 @@ def _public_facts(
         len(judged),
     )
     schema = run.spec.schema.coarse or run.spec.schema
-    files = [synthetic_file(run, number) for number in range(1, run.spec.sets + 1)]
+    files = [synthetic_files(run, number) for number in range(1, run.spec.sets + 1)]
+    if schema.linked is None:
+        not_met = judge_sets(schema, [file for (file,) in files], progress)
+    else:
+        not_met = judge_linked_sets(schema, files, progress)
     return {
         "checks": {
             "public": [figure.to_json() for figure in figures],
@@ -149,7 +155,7 @@ def _public_facts(
         "mean_expected_tvd": _mean([value for fit in fits for value in fit.expected_tvd]),
         "fits": fit_facts(fits),
         "rules": ruled_tables(run.spec.schema, judged),
-        "expectations_not_met": judge_sets(schema, files, progress),
+        "expectations_not_met": not_met,
     }
 
 
@@ -163,7 +169,7 @@ def _compare_inference(run: ConfidentialRun) -> None:
         run.folder.internal,
         run.source,
         run.spec.schema,
-        [synthetic_file(run, number) for number in range(1, run.spec.sets + 1)],
+        [file for n in range(1, run.spec.sets + 1) for file in synthetic_files(run, n)],
         run.spec.formulas,
         rule=rule_of(run.spec.mode, run.spec.sets),
     )
@@ -177,7 +183,7 @@ def tally_sets(run: Run, progress: Callable[[float], None] = lambda _: None) -> 
         progress: Called with the part that is done, 0 to 1; does nothing by default.
     """
     from dp_core.bundle.quality.table_fit import needed_counts
-    from dp_core.metrics.marginal_error import Tally
+    from dp_core.metrics.household_tally import tally_of
     from dp_core.tables.dataset import Dataset
 
     schema = run.spec.schema
@@ -186,7 +192,7 @@ def tally_sets(run: Run, progress: Callable[[float], None] = lambda _: None) -> 
     cliques = dict.fromkeys((*needed_counts(domain, read_released(run)), *run.spec.checks))
     tallies = []
     for number in range(1, run.spec.sets + 1):
-        tally, store = Tally(domain, cliques), synthetic_codes(run, number)
+        tally, store = tally_of(domain, cliques), synthetic_codes(run, number)
         for chunk in range(store.chunks):
             codes = np.stack([column.astype(np.uint16) for column in store.read(chunk)])
             piece = Dataset(schema.domain, codes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from dp_core.wall.household_counter import with_members
 from dp_core.wall.stage_grant import StageGrant
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.measure_marginals import certain_cliques
@@ -16,4 +17,8 @@ def count_marginals(run: ConfidentialRun, _grant: StageGrant) -> None:
 
     After a crash they are counted again, which costs no privacy.
     """
-    run.counter.count(certain_cliques(run), partial(run.progress, "count"))
+    cliques = certain_cliques(run)
+    if run.schema.linked is not None:
+        # The weights of pair rows need the number of members (`HouseholdCounter`).
+        cliques = tuple(dict.fromkeys(map(with_members, cliques)))
+    run.row_counter.count(cliques, partial(run.progress, "count"))

@@ -18,6 +18,6 @@ def identify(run: ConfidentialRun) -> None:
     """
     from dp_core.confidential.source import keyed_digest
 
-    digest = keyed_digest(run.source, run.key)
+    digest = keyed_digest(run.opened, run.key)
     run.writer.bind_input(run.reservation, digest, run.key)
     run.folder.belong_to(digest)

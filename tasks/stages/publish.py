@@ -14,7 +14,7 @@ from tasks.stages.check_quality import records, tally_sets
 from tasks.stages.measure_marginals import read_selections
 from tasks.stages.reconstruct import read_released
 from tasks.stages.stage_task import stage
-from tasks.stages.synthesize import synthetic_file
+from tasks.stages.synthesize import synthetic_place
 
 _TALLIED, _WRITTEN = 0.2, 0.7
 """Parts of the stage, roughly, after the sets are counted and after the bundle is written."""
@@ -80,7 +80,7 @@ def publish(run: Run) -> None:
         not_met=_not_met(run),
         measurements=spec.measurements,
     )
-    files = [synthetic_file(run, number) for number in range(1, spec.sets + 1)]
+    files = [synthetic_place(run, number) for number in range(1, spec.sets + 1)]
     tallies = tally_sets(run, lambda done: run.progress("publish", _TALLIED * done))
 
     def inspect(bundle: Path) -> None:

@@ -57,7 +57,10 @@ def require_own_dependences(run: Run, selections: Sequence[Selection]) -> None:
     folder = RunFolder(run.home, reservation.release, reservation.link) if earlier else run.folder
     file = run.folder.public / SELECTION
     charges = run.ledger.charges(reservation)
-    require_committed_dependences(selections, folder.noisy, reservation, charges, file)
+    shares = run.spec.privacy.shares
+    require_committed_dependences(
+        selections, folder.noisy, reservation, charges, file, shares=shares
+    )
 
 
 def read_released(run: Run) -> tuple[Released, ...]:

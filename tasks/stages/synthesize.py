@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -45,9 +45,21 @@ def synthesize(run: Run) -> Mapping[str, object]:
     return {"rows": [sum(sizes[number]) for number in numbers], "off": off}
 
 
-def synthetic_file(run: Run, number: int) -> Path:
-    """Return the path of a set in the run's public folder; sets are numbered from 1."""
-    return run.folder.public / "synthetic" / f"set-{number}.parquet"
+def synthetic_place(run: Run, number: int) -> Path:
+    """Return the file of a set in the run's public folder; sets are numbered from 1.
+
+    Of linked tables, it is the folder with the files of the two tables.
+    """
+    name = f"set-{number}" if run.spec.schema.linked else f"set-{number}.parquet"
+    return run.folder.public / "synthetic" / name
+
+
+def synthetic_files(run: Run, number: int) -> tuple[Path, ...]:
+    """Return the files of a set: one, or those of households and of persons."""
+    place, linked = synthetic_place(run, number), run.spec.schema.linked
+    if linked is None:
+        return (place,)
+    return tuple(place / f"{name}.parquet" for name in (linked.households, linked.persons))
 
 
 def synthetic_codes(run: Run, number: int) -> CodeStore:
@@ -78,15 +90,18 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
     from dp_core.methods.replicates.survey_weights import Calibrator
 
     schema = run.spec.schema
-    path = synthetic_file(run, number)
+    path, *_ = synthetic_files(run, number)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _codes_folder(run, number).parent.mkdir(mode=0o700, exist_ok=True)
+    if schema.linked is not None:
+        _write_linked_set(run, number, pieces)
+        return None
 
     def stored() -> Iterator[pa.Table]:
         with StoreWriter(_codes_folder(run, number), schema.domain) as store:
             for piece, table in pieces:
                 store.append(list(piece.codes))
-                yield table
+                yield cast("pa.Table", table)
 
     if not schema.calibration:
         write_synthetic(path, stored())
@@ -101,6 +116,21 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
     tables = (decoded(run.plan, piece, number, position) for position, piece in again)
     write_synthetic(path, map(calibrator.apply, tables))
     return off
+
+
+def _write_linked_set(run: Run, number: int, pieces: Iterable[Drawn]) -> None:
+    """Write the two tables of a set, and the codes of its pair rows."""
+    from dp_core.bundle.files.parquet_file import write_synthetic
+    from dp_core.confidential.code_store import StoreWriter
+    from dp_core.schema.linked.linked_decoding import TwoTables
+
+    ((piece, tables),) = pieces
+    assert isinstance(tables, TwoTables)
+    with StoreWriter(_codes_folder(run, number), run.spec.schema.domain) as store:
+        store.append(list(piece.codes))
+    both = (tables.households, tables.persons)
+    for path, table in zip(synthetic_files(run, number), both, strict=True):
+        write_synthetic(path, [table])
 
 
 def _drawn_before(run: Run, number: int, size: int) -> Iterator[Dataset]:

@@ -16,10 +16,15 @@ def validate_schema(run: ConfidentialRun) -> None:
         BadInput: if the library cannot judge a team's own expectation; the data are not opened.
         SchemaViolation: if a value does not fit, or rows break a rule between columns.
     """
+    from dp_core.confidential.linked.linked_source import LinkedSource
     from tasks.validation.expectations import validate
+    from tasks.validation.linked_validation import validate_linked
     from tasks.validation.trial import try_expectations
 
     try_expectations(run.schema.stored)  # before `run.source`, which begins an attempt
     progress = partial(run.progress, "validate")
+    if isinstance(run.opened, LinkedSource):
+        validate_linked(run.opened, run.schema, run.folder.internal, progress, run.codes)
+        return
     # Write the codes too, so that the file is read only once.
     validate(run.source, run.schema.stored, run.folder.internal, progress, run.codes)

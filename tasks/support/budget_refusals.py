@@ -76,8 +76,11 @@ def no_account(known: Sequence[str], name: str) -> str:
 
 
 _OTHER_UNIT = {
-    "row": "name an account that was opened with `--unit person`.",
-    "person": "write `unit: {column: ..., max_rows: ...}` in the schema, or name another account.",
+    "row": "name an account that was opened with `--unit {unit}`.",
+    "person": "write `unit: {{column: ..., max_rows: ...}}` in the schema, or name another"
+    " account.",
+    "household": "state `tables` with households and persons in the schema, or name another"
+    " account.",
 }
 """What to do if an account protects another unit, by the account's unit."""
 
@@ -92,9 +95,10 @@ def other_neighbours(plan: Plan, charter: Charter) -> str:
 
 def other_unit(plan: Plan, charter: Charter) -> str:
     """Return the sentence about an account that protects another unit of privacy."""
+    unit = plan.spec.privacy.unit
     return (
         f"Account {charter.name!r} protects one {charter.unit}, but the schema's unit is one"
-        f" {plan.spec.privacy.unit}; {_OTHER_UNIT[charter.unit]}"
+        f" {unit}; {_OTHER_UNIT[charter.unit].format(unit=unit)}"
     )
 
 

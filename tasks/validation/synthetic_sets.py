@@ -64,6 +64,31 @@ def judge_sets(
     return [sorted(found) for found in failed]
 
 
+def judge_linked_sets(
+    schema: Schema, sets: Sequence[Sequence[Path]], progress: Callable[[float], None]
+) -> list[list[int]]:
+    """Return the numbers of the expectations that each set of linked tables does not meet.
+
+    Args:
+        schema: The schema of linked tables.
+        sets: The files of each set: of households, and of persons.
+        progress: Called with the part that is done, 0 to 1.
+
+    Returns:
+        For each set, the numbers of rules of `rules_of(schema, sets=True)`, ascending.
+    """
+    homes, persons = schema.household_schema, schema.person_schema
+    first = judge_sets(homes, [files[0] for files in sets], lambda done: progress(0.3 * done))
+    then = judge_sets(
+        persons, [files[1] for files in sets], lambda done: progress(0.3 + 0.7 * done)
+    )
+    before = len(rules_of(homes, sets=True))
+    return [
+        [*one, *(before + number for number in other)]
+        for one, other in zip(first, then, strict=True)
+    ]
+
+
 class _Set:
     """One set while it is read."""
 

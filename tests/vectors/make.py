@@ -79,6 +79,14 @@ EVENTS: tuple[Case, ...] = (
     ("urn", "replace-one", 2, PolyaUrnEvent(Fraction(7, 2), 3, 2), CELLS),
 )
 
+HOUSEHOLDS: tuple[tuple[str, Neighbours, int, Event, Mapping[str, Any]], ...] = (
+    ("Laplace, a household", "add-remove", 12, LaplaceEvent(Fraction(60), 12), TABLE),
+    ("Laplace, a household of 2 shares", "add-remove", 2, LaplaceEvent(Fraction(14), 2), TABLE),
+    ("Gaussian, a household", "add-remove", 12, GaussianEvent(Fraction(100), 144), TABLE),
+    ("Gaussian, a household", "replace-one", 2520, GaussianEvent(Fraction(30000), 12700800), TABLE),
+)
+"""Events on counts in shares: name, relation, shares of a household, event and question."""
+
 Charge = tuple[int, Event, Mapping[str, Any]]
 
 RELEASES: tuple[tuple[str, Neighbours, Kind, Sequence[Charge]], ...] = (
@@ -148,7 +156,15 @@ ACCOUNTS: tuple[tuple[str, Terms, Sequence[tuple[Kind, str, str, str, int]]], ..
 def documents() -> dict[str, dict[str, Any]]:
     """Return the content of every file, by its name."""
     return {
-        "events.json": _file([event_case(*case) for case in EVENTS]),
+        "events.json": _file(
+            [
+                *(event_case(*case) for case in EVENTS),
+                *(
+                    event_case(name, neighbours, 1, event, asks, shares)
+                    for name, neighbours, shares, event, asks in HOUSEHOLDS
+                ),
+            ]
+        ),
         "releases.json": _file([release_case(*case) for case in RELEASES]),
         "curves.json": _file(curve_cases()),
         "accounts.json": _file([account_case(*case) for case in ACCOUNTS]),
@@ -157,14 +173,20 @@ def documents() -> dict[str, dict[str, Any]]:
 
 
 def event_case(
-    name: str, neighbours: Neighbours, rows: int, event: Event, asks: Mapping[str, Any]
+    name: str,
+    neighbours: Neighbours,
+    rows: int,
+    event: Event,
+    asks: Mapping[str, Any],
+    shares: int = 1,
 ) -> dict[str, Any]:
     """Return an event, its cost in every currency, and epsilon at delta where losses are known."""
-    relation = Relation(neighbours, rows)
+    relation = Relation(neighbours, rows, shares)
     return {
         "name": name,
         "neighbours": neighbours,
         "max_rows": rows,
+        **({"shares": shares} if shares > 1 else {}),
         "event": event.to_json(),
         "asks": dict(asks),
         "cost": {kind: _cost(kind, event) for kind in KINDS},

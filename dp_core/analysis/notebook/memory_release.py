@@ -142,7 +142,7 @@ def _as_bundle(outcome: Outcome, drawn: list[DrawnSet], rows: int | None) -> Bun
         plan=document,
         schema=spec.schema,
         sets=spec.sets,
-        rows=tuple(each.records.num_rows for each in drawn),
+        rows=tuple(each.rows for each in drawn),
         records=rows,
         off=tuple(each.off for each in drawn if each.off is not None),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,10 @@ from dp_core.bundle.reading import Bundle
 from dp_core.display.page import Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.errors import BadInput, nearest
-from dp_core.metrics.noise_size import half_width
+from dp_core.metrics.noise_size import half_width_in_units
+from dp_core.schema.definition import Schema
 from dp_core.tables.domain import Clique
-from dp_core.wall.released import Answers, Measurement, SparseTable, Totals
+from dp_core.wall.released import Answers, Measurement, Paid, SparseTable, Totals
 from dp_core.wall.statistics.counting_queries import Cells
 from dp_core.wall.statistics.interactions import Interaction
 
@@ -44,8 +46,9 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
     published cell:
 
     - a column for each column of the table, with the labels of the codes;
-    - `count`, the noisy number of records, which may be negative;
-    - `margin`, half of the width of the 95 % interval of its noise, records;
+    - `count`, the noisy number of records, which may be negative; of linked tables it is a number
+      of households, of which each member of s, or each ordered pair, has an equal part;
+    - `margin`, half of the width of the 95 % interval of its noise, in the same unit;
     - `table`, the number of the measurement in `marginals.parquet`.
 
     If the same columns were measured several times, all measurements are in the frame. `query`
@@ -104,12 +107,14 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
         """
         import pandas as pd
 
-        rows = [_row(number, item) for number, item in enumerate(self._measured, start=1)]
+        shares = _shares(self._schema)
+        rows = [_row(number, item, shares) for number, item in enumerate(self._measured, start=1)]
         return pd.DataFrame(rows, columns=_COLUMNS).set_index("table")
 
     def page(self) -> Page:
         """Return the measurements, and where their frames are."""
-        rows = [_row(number, item) for number, item in enumerate(self._measured, start=1)]
+        shares = _shares(self._schema)
+        rows = [_row(number, item, shares) for number, item in enumerate(self._measured, start=1)]
         shown = tuple(
             (
                 *(str(row[name]) for name in ("columns", "kind", "stage")),
@@ -140,11 +145,11 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
         """Yield the noisy counts of cells of these columns in a measurement."""
         item, number = self._measured[place], place + 1
         if isinstance(item, SparseTable):
-            margin = half_width(item.noise, item.scale)
+            margin = self._margin(item)
             yield _Counts(number, item.clique, item.cells, item.values, margin)
         elif isinstance(item, Answers):
             assert isinstance(item.queries, Cells)
-            margin = half_width(item.noise, item.scale)
+            margin = self._margin(item)
             asked = zip(item.queries.of, item.queries.codes, item.values, strict=True)
             for clique, codes, value in asked:
                 if frozenset(clique) == key:
@@ -157,8 +162,12 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
             every: NDArray[np.int64] = np.empty((1, 0), dtype=np.int64)
             if sizes:
                 every = np.stack(np.unravel_index(np.arange(values.size), sizes), axis=1)
-            margin = half_width(table.noise, table.scale)
+            margin = self._margin(table)
             yield _Counts(number, table.clique, every, values, margin)
+
+    def _margin(self, item: Paid) -> float:
+        """Return the margin of a count; of linked tables rounded up to 0.01 households."""
+        return _margin(item, _shares(self._schema))
 
     def _missing(self, key: frozenset[str]) -> str:
         for name in sorted(key):
@@ -167,7 +176,8 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
                     f"No column {name!r} was measured.{nearest(name, self._schema.domain.columns)}"
                 )
         if not key:
-            return "No published table gives the number of records; `query` estimates it."
+            unit = "records" if self._schema.linked is None else "households"
+            return f"No published table gives the number of {unit}; `query` estimates it."
         ordered = [name for name in self._schema.domain.columns if name in key]
         if any(
             isinstance(item, Totals)
@@ -194,7 +204,7 @@ class _Counts:
     clique: Clique
     codes: NDArray[Any]
     counts: NDArray[np.int64]
-    margin: int
+    margin: float
 
 
 _COLUMNS = (
@@ -221,9 +231,19 @@ def _named(name: str) -> str:
     return f"column {name}" if name in _OWN else name
 
 
-def _row(number: int, item: Measured) -> dict[str, Any]:
+def _shares(schema: Schema) -> int:
+    return 1 if schema.linked is None else schema.linked.shares
+
+
+def _margin(item: Paid, shares: int) -> float:
+    """Return half of the width of the 95 % interval of the noise, rounded up to 0.01 if shared."""
+    width = half_width_in_units(item.noise, item.scale, shares)
+    return width if shares == 1 else math.ceil(100 * width - 1e-9) / 100
+
+
+def _row(number: int, item: Measured, shares: int) -> dict[str, Any]:
     """Return a row of `NoisyTables.frame`."""
-    kind, columns, margin = _described(item)
+    kind, columns, margin = _described(item, shares)
     return {
         "table": number,
         "columns": ", ".join(columns),
@@ -238,9 +258,9 @@ def _row(number: int, item: Measured) -> dict[str, Any]:
     }
 
 
-def _described(item: Measured) -> tuple[str, tuple[str, ...], int | None]:
+def _described(item: Measured, shares: int) -> tuple[str, tuple[str, ...], float | None]:
     """Return the kind of a measurement, its columns, and the margin of one of its counts."""
-    margin = half_width(item.noise, item.scale)
+    margin = _margin(item, shares)
     if isinstance(item, Measurement):
         return "table", item.clique, margin
     if isinstance(item, SparseTable):

@@ -43,6 +43,8 @@ def guarantee_words(statement: Statement) -> str:
     )
     unit, rows = guarantee["unit"], guarantee.get("max_rows")
     protected = f"a {unit}" if rows is None else f"a {unit} with up to {rows} rows"
+    if unit == "household":
+        protected = f"a household with up to {guarantee['max_members']} members"
     return f"epsilon {epsilon}, delta {delta}, for {protected} ({guarantee['neighbours']})"
 
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from dp_core.analysis.regression.frames import levels_of
 from dp_core.bundle.reading import Bundle
 from dp_core.display.page import Fact, Page, Sentence
 from dp_core.display.printed import Printed
+from dp_core.schema.definition import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 
 class SyntheticSets(Printed, Sequence["pd.DataFrame"]):
     """The m synthetic sets of a release, in order; `sets[0]` is set 1.
+
+    Of linked tables, `sets[0]` is a dictionary of two frames by the names of the tables: that of
+    households with its key, and that of persons with its link and key.
 
     A set is read when it is first used, and kept. Its columns are those of the schema, in its
     order: categories are categoricals over the levels of the schema (ordinals in their order), with
@@ -39,7 +44,8 @@ class SyntheticSets(Printed, Sequence["pd.DataFrame"]):
         if isinstance(place, slice):
             return [self[each] for each in range(len(self))[place]]
         if isinstance(place, str):
-            raise TypeError(f"{self._no_set()} Write sets[0][{place!r}] for a column of a set.")
+            what = "a column" if self._bundle.claims.schema.linked is None else "a table"
+            raise TypeError(f"{self._no_set()} Write sets[0][{place!r}] for {what} of a set.")
         try:
             number = range(len(self))[place] + 1
         except IndexError:
@@ -53,7 +59,13 @@ class SyntheticSets(Printed, Sequence["pd.DataFrame"]):
         if not len(self):
             return (Sentence(self._no_set()),)
         claims = self._bundle.claims
-        rows = ", ".join(f"{rows:,}" for rows in claims.rows)
+        rows, linked = ", ".join(f"{rows:,}" for rows in claims.rows), claims.schema.linked
+        if linked is not None:
+            return (
+                Fact("Sets", f"{len(self)}, of {rows} households"),
+                Fact(linked.households, ", ".join(linked.household_reads)),
+                Fact(linked.persons, ", ".join(linked.person_reads)),
+            )
         return (
             Fact("Sets", f"{len(self)}, of {rows} rows"),
             Fact("Columns", ", ".join(claims.schema.names)),
@@ -67,18 +79,29 @@ class SyntheticSets(Printed, Sequence["pd.DataFrame"]):
         return f"This release has {len(self)} sets: sets[0] to sets[{len(self) - 1}]."
 
 
-def _frame(bundle: Bundle, number: int) -> pd.DataFrame:
-    """Return one set.
+def _frame(bundle: Bundle, number: int) -> Any:
+    """Return one set: a frame or, of linked tables, two by the names of the tables.
 
     Raises:
         BadInput: if the file cannot be read.
     """
+    schema = bundle.claims.schema
+    linked = schema.linked
+    if linked is None:
+        return _pandas(bundle.read_set(number, schema.names), schema)
+    found = bundle.read_tables(number)
+    return {
+        linked.households: _pandas(found.households, schema.household_schema),
+        linked.persons: _pandas(found.persons, schema.person_schema),
+    }
+
+
+def _pandas(table: pa.Table, schema: Schema) -> pd.DataFrame:
     import pandas as pd
 
-    schema = bundle.claims.schema
-    found: Any = bundle.read_set(number, schema.names).to_pandas(date_as_object=False)
+    found: Any = table.to_pandas(date_as_object=False)
     for column in schema.released:
         if column.levels:
             levels = pd.CategoricalDtype(levels_of(column), ordered=column.kind == "ordinal")
             found[column.name] = found[column.name].astype(levels)
-    return found
+    return cast("pd.DataFrame", found)

@@ -13,6 +13,7 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import estimate
 from dp_core.schema.bin_edges import value_text
 from dp_core.schema.definition import Column
 from dp_core.schema.dependencies import scale_of
+from dp_core.schema.linked.linked_tables import MEMBERS
 
 _UNUSED = {
     "answers": "single answers",
@@ -91,6 +92,13 @@ def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> I
             f"Records are counted without the survey weights ({schema.weight.name}): this describes"
             " the file, not the population."
         )
+    if schema.linked is not None and asked.counts_persons:
+        yield (
+            f"Persons are counted: the noisy counts of households, times their {MEMBERS}. Noise in"
+            " large households counts as often as they have members."
+        )
+    elif schema.linked is not None:
+        yield "Households are counted; a question about a column of persons counts persons."
     if sources.relation.max_rows > 1:
         yield (
             f"Rows beyond {sources.relation.max_rows} of one {schema.unit.word} were dropped before"

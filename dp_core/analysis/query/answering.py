@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.analysis.query.answer_notes import notes_of, unused_sentence
-from dp_core.analysis.query.asked_counts import Asked
+from dp_core.analysis.query.asked_counts import Asked, Counted
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.question_grammar import read_question
 from dp_core.analysis.query.sources import Sources, sources_of
@@ -100,6 +100,8 @@ class QueryResult:
             several values.
         notes: What the reader must know, in sentences.
         undetermined: Why there is no answer; None if there is one.
+        counted: What is counted: `records` (the default) or, of linked tables, `households` or
+            `persons`.
     """
 
     question: Question
@@ -110,6 +112,7 @@ class QueryResult:
     in_bins: bool = False
     notes: tuple[str, ...] = ()
     undetermined: Undetermined | None = None
+    counted: Counted = "records"
 
 
 def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
@@ -140,15 +143,27 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     question = read_question(text, sources.schema)
     asked = Asked(question, sources.schema)
     asked.check_groups()
+    if sampling and asked.counts_persons:
+        raise BadInput(
+            "--sampling is not available for a question about persons, because households are"
+            " sampled, not persons; leave it out."
+        )
     parts = [_parts(asked)]
     if asked.in_bins:
         low, high = asked.bounds
         parts += [_parts(asked, (low, high)), _parts(asked, (high, low))]
     work = _Intervals(sources, level, sampling)
-    absent = work.absent(parts)
+    absent = work.absent(parts, asked.counted)
     if absent is not None:
         return QueryResult(
-            question, question.groups, (), level, sampling, asked.in_bins, undetermined=absent
+            question,
+            question.groups,
+            (),
+            level,
+            sampling,
+            asked.in_bins,
+            undetermined=absent,
+            counted=asked.counted,
         )
     values, lows, highs = work.answer(parts[0])
     margins = np.full(values.shape, np.nan)
@@ -171,7 +186,16 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         sampling=sampling,
         from_bins=[cell.from_bins for cell in cells if cell.determined] if asked.in_bins else [],
     )
-    return QueryResult(question, question.groups, cells, level, sampling, asked.in_bins, notes)
+    return QueryResult(
+        question,
+        question.groups,
+        cells,
+        level,
+        sampling,
+        asked.in_bins,
+        notes,
+        counted=asked.counted,
+    )
 
 
 Pair = tuple[Functionals, Functionals | None]
@@ -219,7 +243,9 @@ def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Pa
     return found
 
 
-def _absent(sources: Sources, needed: Sequence[Functionals]) -> Undetermined | None:
+def _absent(
+    sources: Sources, needed: Sequence[Functionals], counted: Counted
+) -> Undetermined | None:
     """Return why some sums are not determined; None if all are."""
     parts = list(dict.fromkeys(p for each in needed for p in unobserved(sources.pooled, each)))
     if not parts:
@@ -234,6 +260,7 @@ def _absent(sources: Sources, needed: Sequence[Functionals]) -> Undetermined | N
         currency=sources.currency,
         has_sets=sources.has_sets,
         more=unused_sentence(sources),
+        counted=counted,
     )
 
 
@@ -261,14 +288,14 @@ class _Intervals:
     level: float
     sampling: bool
 
-    def absent(self, parts: Sequence[Sequence[Pair]]) -> Undetermined | None:
+    def absent(self, parts: Sequence[Sequence[Pair]], counted: Counted) -> Undetermined | None:
         """Return why the terms of some answers are not determined; None if all are."""
         needed = [[each for pair in pairs for each in pair if each is not None] for pairs in parts]
-        found = _absent(self.sources, [each for own in needed for each in own])
+        found = _absent(self.sources, [each for own in needed for each in own], counted)
         if found is not None or not self.sampling:
             return found
         products = [one.times(other) for own in needed for one in own for other in own]
-        found = _absent(self.sources, products)
+        found = _absent(self.sources, products, counted)
         if found is None:
             return None
         sentence = f"--sampling needs more tables than the answer itself. {found.sentence}"

@@ -3,6 +3,10 @@
 A condition, or a group of `by`, gives each code of a column the weight 0 or 1; a mean or total
 gives it the mean value of its bin. A dependent column (`dp_core.schema.dependencies`) is a
 grouping of the codes of the column from which it is computed, so both share an axis here.
+
+Noisy tables of linked tables count households: in a table with `members` and a person column, each
+of the s members of a household counts 1/s. A question about person columns counts persons, so each
+code of `members` has its number of members as a further weight: s times 1/s for each member.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +28,10 @@ from dp_core.methods.replicates.kept_moments import points_of
 from dp_core.schema.decoding import legal_range, whole_bounds
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
+from dp_core.schema.linked.linked_tables import MEMBERS
 
+Counted: TypeAlias = Literal["records", "households", "persons"]
+"""What a question counts."""
 MOST_ANSWERS = 100_000
 """Largest number of groups of one question."""
 MOST_LEVELS = 3000
@@ -51,9 +59,26 @@ class Asked:
         return {name: origin(self.schema, name) for name in dict.fromkeys(names)}
 
     @cached_property
+    def counts_persons(self) -> bool:
+        """Whether the question is about persons of linked tables: about a person column."""
+        linked = self.schema.linked
+        return linked is not None and any(
+            name in linked.person_columns for name, _ in self._origins.values()
+        )
+
+    @property
+    def counted(self) -> Counted:
+        """What is counted: `records` or, of linked tables, `households` or `persons`."""
+        if self.schema.linked is None:
+            return "records"
+        return "persons" if self.counts_persons else "households"
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """Measured columns that the question involves, in the order of the domain."""
         used = {name for name, _ in self._origins.values()}
+        if self.counts_persons:
+            used.add(MEMBERS)
         return tuple(column.name for column in self.schema.columns if column.name in used)
 
     @cached_property
@@ -150,6 +175,9 @@ class Asked:
             each = (inside & self._groups(kept, codes, name)).astype(np.float64)
             if values is not None and name == self.question.number:
                 each = each * values
+            if self.counts_persons and name == MEMBERS:
+                assert self.schema.linked is not None
+                each = each * np.array(self.schema.linked.sizes, dtype=np.float64)
             weights.append(each)
         return Functionals(self.columns, tuple(weights))
 

@@ -46,8 +46,9 @@ class QueryAnswer(Printed, Answer):
     Attributes:
         question: The question as it was understood.
         measure: `count`, `share`, `mean`, `total` or `ratio`; of a difference, that of its groups.
-        unit: Unit of the numbers: `records`, `share` (1 is all), `ratio`, `date` (with margins in
-            days), `days` or the name of a column, whose unit it is.
+        unit: Unit of the numbers: `records` (of linked tables `households` or `persons`), `share`
+            (1 is all), `ratio`, `date` (with margins in days), `days` or the name of a column,
+            whose unit it is.
         covers: What the intervals cover: `noise` or `noise and sampling`; for a mean or total over
             bins of several values, `noise and bins` or `noise, sampling and bins`.
         determined: Whether the published tables determine the answer.
@@ -165,7 +166,8 @@ class QueryAnswer(Printed, Answer):
         )
 
     def _unit_words(self) -> str:
-        words = {"records": "records", "share": "percent", "ratio": "ratio", "date": "date"}
+        words = {"share": "percent", "ratio": "ratio", "date": "date"}
+        words |= {unit: unit for unit in ("records", "households", "persons")}
         own = f"{self.measure}, in {'days' if self.unit == 'days' else 'its own unit'}"
         return words.get(self.unit, own)
 
@@ -321,7 +323,7 @@ def _unit(result: QueryResult, schema: Schema) -> str:
     if question.measure in ("share", "ratio"):
         return question.measure
     if question.number is None:
-        return "records"
+        return result.counted
     if schema.column(question.number).kind == "date":
         return "days" if question.between else "date"
     return question.number

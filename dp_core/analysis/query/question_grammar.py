@@ -66,6 +66,12 @@ def read_question(text: str, schema: Schema) -> Question:
     """
     if len(text) > MOST_CHARACTERS:
         raise BadInput(f"The question is longer than {MOST_CHARACTERS:,} characters.")
+    for name in schema.linked.others if schema.linked else ():
+        if folded(name) in folded(text):
+            raise BadInput(
+                f"Questions about pairs of members ({name}) are not answered here: the noisy tables"
+                " in `marginals.parquet` count them, in households."
+            )
     return _Reader(text, schema).question()
 
 
@@ -74,7 +80,8 @@ class _Reader(TokenReader):
 
     def __init__(self, text: str, schema: Schema) -> None:
         super().__init__(text)
-        self.columns = {column.name: column for column in schema.released}
+        others = () if schema.linked is None else schema.linked.others
+        self.columns = {each.name: each for each in schema.released if each.name not in others}
         self.names: dict[str, list[str]] = {}
         for name in self.columns:
             self.names.setdefault(folded(name), []).append(name)

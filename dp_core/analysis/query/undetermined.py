@@ -24,7 +24,8 @@ class NeededTable:
         columns: Columns of the table.
         cells: Number of its cells.
         share: Share of the release's budget for which the noise is stated.
-        margin: 95 % margin of error of one of its counts at that share, records.
+        margin: 95 % margin of error of one of its counts at that share, in records; of linked
+            tables, in households.
     """
 
     columns: Clique
@@ -57,6 +58,7 @@ def undetermined(
     currency: Currency | None,
     has_sets: bool = True,
     more: str = "",
+    counted: str = "records",
 ) -> Undetermined:
     """Return why a question is not determined.
 
@@ -68,12 +70,14 @@ def undetermined(
         currency: Currency of the release with its total; None if unknown.
         has_sets: Whether the release has synthetic sets; True by default.
         more: A further sentence; empty by default.
+        counted: What the question counts; `records` by default.
     """
     least = tuple(
         part for part in parts if not any({*other} < {*part} for other in parts if other != part)
     )
     table = _needed(domain, needed, relation, currency) if needed else None
-    words = [_absent(part) for part in least[:3]]
+    unit = "records" if counted == "records" else "households"
+    words = [_absent(part, unit) for part in least[:3]]
     if len(least) > 3:
         words.append(f"and {len(least) - 3} more groups of columns are missing")
     sentence = f"Not determined: {'; '.join(words)}."
@@ -84,7 +88,7 @@ def undetermined(
             margin = f"{table.margin:,.0f}" if table.margin >= 10 else f"{table.margin:.2g}"
             sentence += (
                 f" ({table.cells:,} cells): with a tenth of this release's budget, each of its"
-                f" counts would have a margin of ±{margin} records (95 %)"
+                f" counts would have a margin of ±{margin} {unit} (95 %)"
             )
         sentence += "."
         if has_sets:
@@ -95,9 +99,9 @@ def undetermined(
     return Undetermined(least, table, f"{sentence} {more}".rstrip())
 
 
-def _absent(part: Clique) -> str:
+def _absent(part: Clique, unit: str) -> str:
     if not part:
-        return "no published table gives the number of records"
+        return f"no published table gives the number of {unit}"
     if len(part) == 1:
         return f"no published table counts {part[0]} (it was not measured)"
     return (

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dp_core.analysis.regression.survey_sample import Sample, design_columns, sample_of
+import numpy as np
+
+from dp_core.analysis.regression.survey_sample import (
+    Sample,
+    design_columns,
+    households_of,
+    sample_of,
+)
+from dp_core.bundle.files.linked_sets import LinkedSet, joined, with_members
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Column, Schema
@@ -43,6 +51,9 @@ def read_frames(
 ) -> tuple[Frame, ...]:
     """Return the complete rows of each set of a release.
 
+    Rows of linked tables are persons, whose households are clusters. They are households if all
+    columns are those of households.
+
     Args:
         bundle: The release.
         columns: Names of the columns to read.
@@ -54,6 +65,11 @@ def read_frames(
         BadInput: if a file cannot be read, or a set has no complete row.
     """
     schema, frames = bundle.claims.schema, []
+    if schema.linked is not None:
+        return tuple(
+            _linked_frame(number, bundle.read_tables(number), columns, schema)
+            for number in range(1, bundle.claims.sets + 1)
+        )
     also = design_columns(schema) if design else [weight] if weight else []
     read = list(dict.fromkeys([*columns, *also]))
     wanted = [schema.column(name) for name in columns]
@@ -62,6 +78,25 @@ def read_frames(
         frame = frame_of(number, table, wanted, weight=weight)
         frames.append(with_design(frame, table, schema) if design else frame)
     return tuple(frames)
+
+
+def _linked_frame(number: int, data: LinkedSet, columns: Sequence[str], schema: Schema) -> Frame:
+    """Return the complete rows of a set of linked tables."""
+    wanted = [schema.column(name) for name in columns]
+    if not about_persons(schema, columns):
+        return frame_of(number, with_members(data), wanted)
+    frame = frame_of(number, joined(schema, data), wanted)
+    return replace(
+        frame,
+        weights=np.ones(frame.rows),
+        sample=households_of(data.household_of, frame.kept),
+    )
+
+
+def about_persons(schema: Schema, columns: Sequence[str]) -> bool:
+    """Return whether an analysis of some columns is one of the persons of linked tables."""
+    linked = schema.linked
+    return linked is not None and not {*linked.person_columns}.isdisjoint(columns)
 
 
 def frame_of(

@@ -32,8 +32,10 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.replicates.kept_moments import has_few_cells
 from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
 from dp_core.schema.dependencies import origin
+from dp_core.schema.linked.linked_tables import other
 from dp_core.spec.release_spec import Mode
 from dp_core.tables.domain import Clique
+from dp_core.tables.linked_columns import OTHER
 
 BIASED = 0.9
 """Bias and its standard error together, in half widths of the interval, from which to warn.
@@ -182,10 +184,17 @@ def _undrawn(bundle: Bundle, pairs: Sequence[tuple[str, ...]]) -> list[tuple[str
 
 
 def _groups(bundle: Bundle, formula: Formula) -> tuple[tuple[str, ...], ...]:
-    return needed_groups(
-        modelled(bundle, formula.outcome_columns),
-        [modelled(bundle, term) for term in formula.terms],
-    )
+    """Return the groups of columns that a formula needs.
+
+    Among them is an outcome of persons with that of another member of the household: how alike
+    they are decides the standard errors.
+    """
+    outcome = modelled(bundle, formula.outcome_columns)
+    found = needed_groups(outcome, [modelled(bundle, term) for term in formula.terms])
+    linked = bundle.claims.schema.linked
+    persons = () if linked is None else linked.person_columns
+    alike = [(name, other(name)) for name in outcome if name in persons]
+    return tuple(dict.fromkeys((*found, *alike)))
 
 
 def modelled(bundle: Bundle, names: Sequence[str]) -> list[str]:
@@ -202,13 +211,16 @@ def _about(
 ) -> tuple[str, ...]:
     """Return the coefficients that need relations that nothing measured holds.
 
-    A coefficient depends on the relations of its own columns. The intercept depends on all.
+    A coefficient depends on the relations of its own columns. The intercept depends on all. How
+    alike the members of a household are matters to every standard error.
     """
     outcome = set(modelled(bundle, formula.outcome_columns))
+    linked = bundle.claims.schema.linked is not None
     about = []
     for one in coefficients:
         own = set(modelled(bundle, one.columns))
-        if not own or any((set(group) - outcome) & own for group in lost):
+        of_pairs = linked and any(name.startswith(OTHER) for group in lost for name in group)
+        if not own or of_pairs or any((set(group) - outcome) & own for group in lost):
             about.append(one.name)
     return tuple(about)
 

@@ -18,7 +18,7 @@ from dp_core.analysis.regression.fitting import (
     coefficient_names,
     fit_stacked,
 )
-from dp_core.analysis.regression.frames import Frame, read_frames
+from dp_core.analysis.regression.frames import Frame, about_persons, read_frames
 from dp_core.analysis.regression.interval_warnings import (
     Concern,
     concerns,
@@ -40,6 +40,7 @@ from dp_core.analysis.regression.survey_answer import (
     DesignUsed,
     cluster_concerns,
     design_used,
+    households_used,
     widened,
 )
 from dp_core.bundle.reading import Bundle
@@ -96,7 +97,10 @@ def infer(
             "This release has one set, so only naive intervals exist, which ignore synthesis and"
             " noise; --naive prints them."
         )
-    formula = read_formula(typed, claims.schema.names)
+    linked = claims.schema.linked
+    others = () if linked is None else linked.others
+    names = tuple(name for name in claims.schema.names if name not in others)
+    formula = read_formula(typed, names)
     weight = claims.schema.weight
     if weighted and weight is None:
         raise BadInput("This release has no column of survey weights; leave --weighted out.")
@@ -115,6 +119,8 @@ def infer(
     survey: DesignUsed | None = None
     if by_design:
         found, alike, survey = _with_clusters(bundle, found, sides, factor)
+    elif about_persons(claims.schema, formula.columns):
+        survey = households_used(found.design.samples)
     design, fits, combined = found.design, found.fits, found.combined
     stacked = fit_stacked(design) if combined else None
     words, covers = WORDING[bundle.rule], covered(bundle.rule, bundle.origin)
@@ -328,7 +334,8 @@ def _notes(
     """Yield notes on the survey weights, the design, dropped rows and sizes."""
     weight = bundle.claims.schema.weight
     if survey is not None:
-        yield ("" if used is None else f"Weighted by {used}. ") + survey.in_words()
+        clusters = "" if bundle.claims.schema.linked is None else " The clusters are households."
+        yield ("" if used is None else f"Weighted by {used}. ") + survey.in_words() + clusters
         terms = len(coefficient_names(design)) - 1
         if survey.degrees_of_freedom < terms:
             yield f"The design has too few degrees of freedom for a joint test of {terms} terms."
@@ -360,8 +367,9 @@ def _notes(
     if uneven := check_enough(fits):
         yield uneven
     if factor != 1:
+        what = "rows" if bundle.claims.schema.linked is None else "households"
         yield (
-            f"The sets have {sum(bundle.claims.rows) / bundle.claims.sets:,.0f} rows and the file"
+            f"The sets have {sum(bundle.claims.rows) / bundle.claims.sets:,.0f} {what} and the file"
             f" has about {bundle.records:,.0f}: W was multiplied by {factor:.3g} to match it."
         )
 

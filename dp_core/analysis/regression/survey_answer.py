@@ -110,6 +110,24 @@ def design_used(schema: Schema, samples: Sequence[Sample], widened: Sequence[str
     )
 
 
+def households_used(samples: Sequence[Sample]) -> DesignUsed:
+    """Return the design of an analysis of the persons of linked tables, by households.
+
+    Args:
+        samples: The households of each set as clusters.
+    """
+    return DesignUsed(
+        method="linearization",
+        replicates=None,
+        strata=None,
+        clusters=min(sample.used_units.size for sample in samples),
+        degrees_of_freedom=min(sample.degrees for sample in samples),
+        calibrated=False,
+        design_effect=None,
+        widened=(),
+    )
+
+
 def cluster_concerns(
     bundle: Bundle, formula: Formula, coefficients: Sequence[Compared]
 ) -> tuple[Concern, ...]:

@@ -19,7 +19,7 @@ from dp_core.inference.replicate_weights import random_groups, replicate_factors
 from dp_core.methods.replicates.survey_weights import Raking, codes_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.survey.primary_units import primary_units
-from dp_core.schema.survey.survey_design import Replicates, Survey
+from dp_core.schema.survey.survey_design import NO_SURVEY, Replicates, Survey
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -163,4 +163,24 @@ def sample_of(number: int, table: Any, schema: Schema, kept: NDArray[np.bool_]) 
         clustered=clusters is not None,
         survey=schema.survey,
         raking=Raking(schema, table) if _rakes(schema) else None,
+    )
+
+
+def households_of(household_of: Integers, kept: NDArray[np.bool_]) -> Sample:
+    """Return a set of persons as a sample of clusters: its households, without weights.
+
+    Args:
+        household_of: Position of each person's household, from 0, shape (persons,).
+        kept: Which persons the analysis uses, shape (persons,).
+    """
+    households = int(household_of.max(initial=-1)) + 1
+    return Sample(
+        weights=np.ones(kept.size),
+        kept=kept,
+        units=household_of.astype(np.intp),
+        strata=np.zeros(households, dtype=np.intp),
+        # More or larger sets have more of these clusters, unlike those of a survey.
+        clustered=False,
+        survey=NO_SURVEY,
+        raking=None,
     )

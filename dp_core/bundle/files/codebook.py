@@ -14,12 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from dp_core.bundle.files.marginals_file import COLUMNS
+from dp_core.bundle.files.marginals_file import marginal_columns
 from dp_core.bundle.published import Published
 from dp_core.methods.replicates.survey_weights import in_words
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import dependency_in_words
+from dp_core.schema.linked.linked_tables import MEMBERS, NO_OTHER
 from dp_core.schema.publication import Publication
+from dp_core.tables.linked_columns import OTHER
 
 CODEBOOK = "datapackage.json"
 """Name of the codebook in the bundle."""
@@ -31,6 +33,11 @@ _PARQUET = {
     "format": "parquet",
     "mediatype": "application/vnd.apache.parquet",
 }
+
+
+_SYNTHETIC = (
+    "Synthetic records; no row describes a person. Analyse all sets, then combine the results."
+)
 
 
 def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
@@ -73,22 +80,22 @@ def package(
         sets: Number of synthetic sets.
         source: What the release was made from, in a sentence.
     """
-    fields = _fields(schema.coarse or schema)
-    resources = [
-        {
-            "name": f"set-{number}",
-            "path": synthetic_path(number),
-            "title": f"Synthetic set {number} of {sets}",
-            "description": (
-                "Synthetic records; no row describes a person. Analyse all sets, then combine the"
-                " results."
-            ),
-            **_PARQUET,
-            **_checksum(files[synthetic_path(number)]),
-            "schema": {"fields": fields, "missingValues": [""]},
-        }
-        for number in range(1, sets + 1)
-    ]
+    if schema.linked is not None:
+        resources = _linked_resources(schema, files, sets)
+    else:
+        fields = _fields(schema.coarse or schema)
+        resources = [
+            {
+                "name": f"set-{number}",
+                "path": synthetic_path(number),
+                "title": f"Synthetic set {number} of {sets}",
+                "description": _SYNTHETIC,
+                **_PARQUET,
+                **_checksum(files[synthetic_path(number)]),
+                "schema": {"fields": fields, "missingValues": [""]},
+            }
+            for number in range(1, sets + 1)
+        ]
     better = " A noisy table usually answers a question better than the synthetic sets do."
     better = better if sets else ""
     resources.append(
@@ -107,7 +114,7 @@ def package(
                         "description": description,
                         "constraints": {"required": column != "of"},
                     }
-                    for column, (kind, description) in COLUMNS.items()
+                    for column, (kind, description) in marginal_columns(schema).items()
                 ],
                 "missingValues": [""],
             },
@@ -123,6 +130,7 @@ def package(
         "created": created,
         **_code_lists(schema.released),
         **_rules(schema),
+        **_linked_tables(schema),
         "keywords": [
             "synthetic data" if sets else "noisy tables",
             "differential privacy",
@@ -130,6 +138,90 @@ def package(
         **_terms(schema.publication),
         "sources": [{"title": source}],
         "resources": resources,
+    }
+
+
+def _linked_resources(
+    schema: Schema, files: Mapping[str, Mapping[str, object]], sets: int
+) -> list[dict[str, Any]]:
+    """Return the two resources of each set of linked tables, with their keys."""
+    linked = schema.linked
+    assert linked is not None
+    households = [
+        _key_field(linked.key, f"Key of the household, 1 to the number of {linked.households}."),
+        *_fields(schema.household_schema),
+    ]
+    persons = [
+        _key_field(linked.link, f"Household of the person: {linked.key} of {linked.households}."),
+        _key_field(linked.person_key, "Number of the person within the household, from 1."),
+        *_fields(schema.person_schema),
+    ]
+    found = []
+    for number in range(1, sets + 1):
+        tables = (linked.households, linked.persons)
+        names = [package_name(f"set-{number}-{table}") for table in tables]
+        reference = {"resource": names[0], "fields": linked.key}
+        keys: tuple[dict[str, Any], ...] = (
+            {"primaryKey": linked.key},
+            {
+                "primaryKey": [linked.link, linked.person_key],
+                "foreignKeys": [{"fields": linked.link, "reference": reference}],
+            },
+        )
+        for at, path in enumerate(set_paths(schema, number)):
+            found.append(
+                {
+                    "name": names[at],
+                    "path": path,
+                    "title": f"Synthetic set {number} of {sets}: {tables[at]}",
+                    "description": _SYNTHETIC,
+                    **_PARQUET,
+                    **_checksum(files[path]),
+                    "schema": {
+                        "fields": (households, persons)[at],
+                        **keys[at],
+                        "missingValues": [""],
+                    },
+                }
+            )
+    return found
+
+
+def _key_field(name: str, description: str) -> dict[str, Any]:
+    constraints = {"required": True, "minimum": 1}
+    return {"name": name, "type": "integer", "description": description, "constraints": constraints}
+
+
+def _linked_tables(schema: Schema) -> dict[str, Any]:
+    """Return how the two tables are linked, and what the noisy tables' own columns mean."""
+    linked = schema.linked
+    if linked is None:
+        return {}
+    return {
+        "linkedTables": {
+            "households": linked.households,
+            "persons": linked.persons,
+            "key": linked.key,
+            "link": linked.link,
+            "personKey": linked.person_key,
+            "shares": linked.shares,
+            "members": {
+                **field(schema.column(MEMBERS)),
+                "description": (
+                    f"Number of the {linked.persons} of a household. It is a column of noisy"
+                    f" tables; in a set, count the {linked.persons} of each household."
+                ),
+            },
+            "other": (
+                f"A noisy table over x and {OTHER}y counts pairs of two different members of a"
+                f" household: x of the one and y of the other. The codes of {OTHER}y are those of"
+                f" y; the last one, {NO_OTHER!r}, is for a household of one member."
+            ),
+            "counts": (
+                "Every household counts 1 in each noisy table, divided equally among its members"
+                " or the ordered pairs of them."
+            ),
+        }
     }
 
 
@@ -216,6 +308,24 @@ def _terms(stated: Publication) -> dict[str, Any]:
 def synthetic_path(number: int) -> str:
     """Return the path of a synthetic set in the bundle, counted from 1."""
     return f"synthetic/set-{number}.parquet"
+
+
+def set_paths(schema: Schema, number: int) -> tuple[str, ...]:
+    """Return the paths of the files of a synthetic set in the bundle.
+
+    Args:
+        schema: Schema of the release.
+        number: Number of the set, from 1.
+
+    Returns:
+        One file or, of linked tables, that of the table of households and that of persons, each
+        named after its table.
+    """
+    linked = schema.linked
+    if linked is None:
+        return (synthetic_path(number),)
+    folder = f"synthetic/set-{number}"
+    return tuple(f"{folder}/{table}.parquet" for table in (linked.households, linked.persons))
 
 
 def package_name(release: str) -> str:

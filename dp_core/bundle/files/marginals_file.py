@@ -11,6 +11,13 @@
   interaction is a total: `Interaction.spread` turns its numbers into a table.
 
 The measurements can be restored from the file exactly.
+
+In a release of linked tables, `count` is a number of households and has the type `float64`: a noisy
+whole number of shares divided by the shares S of a household. (If households have one member at
+most, S is 1, and counts are whole numbers.) `scale` is that of the noise in
+shares divided by S, so that the variance of a count is in households squared. The file's metadata
+state S (`SHARES`). The whole number of shares that the ledger committed is the count times S,
+rounded (`dp_core.wall.household_values.stored_shares`); `verify` compares it with the receipt.
 """
 
 from __future__ import annotations
@@ -83,17 +90,42 @@ COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {
 }
 """Type and description of each column, in the order of the file."""
 SCHEMA = pa.schema([(name, kind) for name, (kind, _) in COLUMNS.items()])
+UNIT, SHARES = "dp-release.unit", "dp-release.shares"
+"""Metadata of the file of linked tables: the unit of its counts, and the shares of a unit."""
 _PIECE = 1 << 17
 _STAGES = PAYING_STAGES
 _NOISES = ("laplace", "gaussian")
 _KINDS = ("table", "sparse", "cells", "parities", "totals")
 _MOST_CELLS = 2**31
+_IN_HOUSEHOLDS: Mapping[str, tuple[pa.DataType, str]] = {
+    "count": (
+        pa.float64(),
+        "Noisy number of households; may be negative, and tables need not agree. In a table of a"
+        " member's columns, each member of a household of s persons counts 1/s; in a table of two"
+        " members, each ordered pair counts 1/(s(s - 1)). The count times the shares of a household"
+        " (in the metadata) is a whole number, except for rounding in the last digit.",
+    ),
+    "scale": (
+        pa.float64(),
+        "Parameter of the noise in households: b of the Laplace, sigma of the Gaussian.",
+    ),
+}
+"""Columns that differ in a release of linked tables."""
 _FIXED = ("stage", "replicate", "round", "noise", "scale", "grant")
 _KIND = ("kind", "threshold", "capacity", "of")
 
 
 Measured: TypeAlias = Measurement | Answers | SparseTable | Totals
 """A measurement; records made by a method are not measurements."""
+
+
+def marginal_columns(schema: Schema) -> Mapping[str, tuple[pa.DataType, str]]:
+    """Return type and description of each column of a release's file, in the order of the file."""
+    return COLUMNS if _shares(schema) == 1 else {**COLUMNS, **_IN_HOUSEHOLDS}
+
+
+def _shares(schema: Schema) -> int:
+    return 1 if schema.linked is None else schema.linked.shares
 
 
 def write_marginals(path: Path, released: Sequence[Released], schema: Schema) -> int:
@@ -108,7 +140,11 @@ def write_marginals(path: Path, released: Sequence[Released], schema: Schema) ->
         StageFailed: if the disk is full or the file cannot be written.
     """
     measured = [item for item in released if not isinstance(item, Records)]
-    return write_parquet(path, SCHEMA, _pieces(measured, _Labels(schema)))
+    labels = _Labels(schema)
+    metadata = {}
+    if schema.linked is not None:
+        metadata = {UNIT: schema.unit.word, SHARES: str(schema.linked.shares)}
+    return write_parquet(path, labels.arrow, _pieces(measured, labels), metadata=metadata)
 
 
 class _Labels:
@@ -128,6 +164,8 @@ class _Labels:
         self.entry = np.array([position[text] for text in texts], dtype=np.int32)
         self.labels = pa.array(known, pa.string())
         self.names = pa.array(list(self.columns), pa.string())
+        columns = marginal_columns(schema)
+        self.arrow = pa.schema([(name, kind) for name, (kind, _) in columns.items()])
 
 
 def _pieces(measured: Sequence[Measured], labels: _Labels) -> Iterator[pa.Table]:
@@ -182,7 +220,7 @@ def _piece(
     kind: str,
     domain: Domain,
     codes: NDArray[np.uint16],
-    values: NDArray[np.int64],
+    values: NDArray[Any],
 ) -> pa.Table:
     """Return some rows of one measurement.
 
@@ -228,7 +266,7 @@ def _piece(
             lists(pa.array(np.tile(np.array(domain.sizes, dtype=np.int32), rows)), width),
             lists(pa.array(codes.ravel()), codes.shape[1]),
             lists(texts(entries.ravel(), labels.labels), codes.shape[1]),
-            pa.array(values.astype(np.int64, copy=False)),
+            pa.array(values).cast(labels.arrow.field("count").type),
             word(item.noise, _NOISES),
             pa.array(np.full(rows, item.scale, dtype=np.float64)),
             whole(threshold, np.int64),
@@ -236,7 +274,7 @@ def _piece(
             whole(item.grant, np.int64),
             texts(np.zeros(rows), pa.array([about], pa.string())),
         ],
-        schema=SCHEMA,
+        schema=labels.arrow,
     )
 
 
@@ -257,8 +295,9 @@ def read_marginals(path: Path, schema: Schema | None = None) -> tuple[Measured, 
             wanted = [field.name for field in SCHEMA if schema or field.name != "labels"]
             if not set(wanted) <= set(file.schema_arrow.names):
                 raise BadInput(f"{path} is not a file of noisy tables: it lacks columns.")
-            groups = _groups(file, wanted)
             labels = _Labels(schema) if schema else None
+            _check_unit(path, file.schema_arrow, schema)
+            groups = _groups(file, wanted)
             return tuple(_tables(path, (_agreeing(path, group, labels) for group in groups)))
     except (
         OSError,
@@ -273,14 +312,25 @@ def read_marginals(path: Path, schema: Schema | None = None) -> tuple[Measured, 
         ) from error
 
 
+def _check_unit(path: Path, found: pa.Schema, schema: Schema | None) -> None:
+    """Check that counts have the type and the shares of the schema's unit."""
+    if schema is None:
+        return
+    stated = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
+    in_shares = pa.types.is_floating(found.field("count").type)
+    wanted = None if schema.linked is None else str(schema.linked.shares)
+    if in_shares != (_shares(schema) > 1) or stated.get(SHARES) != wanted:
+        raise BadInput(f"{path} does not count in the unit of the schema.")
+
+
 def _groups(file: pq.ParquetFile, wanted: list[str]) -> Iterator[pa.Table]:
+    kinds = {name: SCHEMA.field(name).type for name in wanted}
+    if pa.types.is_floating(file.schema_arrow.field("count").type):
+        kinds["count"] = pa.float64()
+    schema = pa.schema(list(kinds.items()))
     for index in range(file.num_row_groups):
         group = file.read_row_group(index, columns=wanted)
-        yield (
-            group.select(wanted)
-            .cast(pa.schema([SCHEMA.field(name) for name in wanted]))
-            .combine_chunks()
-        )
+        yield group.select(wanted).cast(schema).combine_chunks()
 
 
 def _agreeing(path: Path, group: pa.Table, labels: _Labels | None) -> pa.Table:
@@ -362,7 +412,9 @@ def _restored(path: Path, pieces: list[pa.Table]) -> Measured:
     if fixed["noise"] not in _NOISES or not fixed["scale"] > 0:
         raise wrong
     about = {name: fixed[name] for name in _FIXED}
-    counts = table.column("count").to_numpy().astype(np.int64)
+    counts = table.column("count").to_numpy()
+    if counts.dtype.kind == "f" and not np.isfinite(counts).all():
+        raise wrong
     if fixed["kind"] in ("cells", "parities"):
         return Answers(queries=_queries(table, fixed["kind"], wrong), values=counts, **about)
     domain = _domain(table, wrong)

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +18,13 @@ ROW_GROUP = 1 << 17
 """Rows of every row group but the last."""
 
 
-def write_parquet(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
+def write_parquet(
+    path: Path,
+    schema: pa.Schema,
+    tables: Iterable[pa.Table],
+    *,
+    metadata: Mapping[str, str] | None = None,
+) -> int:
     """Write tables of one schema as one file and return its number of rows.
 
     The bytes depend on the rows only, not on how they were cut into tables: metadata of tools is
@@ -29,6 +35,7 @@ def write_parquet(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> 
         path: File to write; an older one is replaced.
         schema: Columns; its metadata is not written.
         tables: Pieces in order; one piece and one row group are in memory at a time.
+        metadata: Texts that the file's schema states; none by default.
 
     Raises:
         StageFailed: if the disk is full or the file cannot be written.
@@ -39,7 +46,7 @@ def write_parquet(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> 
     with writing(path, partial):
         with pq.ParquetWriter(
             partial,
-            schema,
+            schema.with_metadata(metadata) if metadata else schema,
             compression="zstd",
             version="2.6",
             write_statistics=False,

@@ -17,16 +17,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.metrics.household_tally import tally_of
 from dp_core.metrics.marginal_error import Tally
-from dp_core.metrics.noise_size import Noise, expected_absolute, half_width
+from dp_core.metrics.noise_size import Noise, expected_absolute, half_width_in_units
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.accounting.currency import NoiseScale
+from dp_core.wall.household_values import in_households, stored_shares
 from dp_core.wall.released import Measurement, Released, Totals
 from dp_core.wall.statistics.interactions import Interaction
 
@@ -141,11 +143,13 @@ def check_fit(
     for item in measured:
         clique, own = columns_of(item), slice(item.replicate - 1, item.replicate)
         served = list(tallies) if item.replicate == 0 else list(tallies[own])
-        noisy, width, mean_noise = _noisy(item)
+        linked = tallies[0].domain.linked if tallies else None
+        shares = 1 if linked is None else linked.shares
+        noisy, width, mean_noise = _noisy(item, shares)
         distances, expected, outside = [], [], []
         for tally in served:
             counts, rows = tally.count(clique), max(tally.rows, 1)
-            table, variance = _drawn(item, counts, rows)
+            table, variance = _drawn(item, counts, rows, shares)
             gap = np.abs(noisy - table * (records / rows))
             drawing = (records / rows) ** 2 * variance
             distances.append(float(gap.sum()) / whole)
@@ -160,7 +164,7 @@ def check_fit(
                 stage=item.stage,
                 replicate=item.replicate,
                 cells=noisy.size,
-                half_width=width,
+                half_width=math.ceil(width),
                 set_tvd=tuple(distances),
                 expected_tvd=tuple(expected),
                 outside=tuple(outside),
@@ -218,7 +222,7 @@ def tally_sets(
     cliques = needed_counts(domain, released)
     tallies = []
     for pieces in sets:
-        tally = Tally(domain, cliques)
+        tally = tally_of(domain, cliques)
         for piece in pieces:
             tally.add(piece)
         tallies.append(tally)
@@ -231,18 +235,19 @@ def needed_counts(domain: Domain, released: Iterable[Released]) -> tuple[Clique,
     return tuple(dict.fromkeys([*((column,) for column in domain.columns), *measured]))
 
 
-def _noisy(item: Compared) -> tuple[NDArray[np.float64] | NDArray[np.int64], int, float]:
+def _noisy(item: Compared, shares: int) -> tuple[NDArray[Any], float, float]:
     """Return a noisy table, the half-width of its 95 % range, and E|Z| of a cell, in records."""
     if isinstance(item, Measurement):
         noise, scale = item.noise, item.scale
-        return item.values, half_width(noise, scale), expected_absolute(noise, scale)
+        width = half_width_in_units(noise, scale, shares)
+        return item.values, width, expected_absolute(noise, scale, shares)
     of = cast(Interaction, item.of)
     known = (cell_width(of, item.noise, item.scale), cell_error(of, item.noise, item.scale))
     return of.spread(item.values), *known
 
 
 def _drawn(
-    item: Compared, counts: NDArray[np.int64], rows: int
+    item: Compared, counts: NDArray[Any], rows: int, shares: int
 ) -> tuple[NDArray[np.float64] | NDArray[np.int64], NDArray[np.float64]]:
     """Return a set's counterpart of a measurement, and its variance due to the sampling of rows.
 
@@ -250,11 +255,15 @@ def _drawn(
         item: The measurement.
         counts: The set's table of the same columns.
         rows: Number of rows of the set.
+        shares: Shares of a unit, of which the counts are whole numbers; 1 for records. A household
+            that is in a cell in parts adds less to the variance than stated, which is that of one
+            that is in it or not.
     """
     if isinstance(item, Measurement):
         return counts, counts * (1 - counts / rows)
     of = cast(Interaction, item.of)
-    table, squares = of.spread(of.of_table(counts)), counts.astype(np.float64)
+    entries = in_households(of.of_table(stored_shares(counts, shares)), shares)
+    table, squares = of.spread(entries), counts.astype(np.float64)
     # Entries of P are 1 - 1/p and -1/p, along one axis of p codes; squared they are these.
     for axis, size in enumerate(of.sizes):
         squares = (1 - 2 / size) * squares + squares.sum(axis=axis, keepdims=True) / size**2

@@ -52,7 +52,8 @@ class CountTable:
     Attributes:
         name: Its columns.
         down: Columns that name the rows.
-        across: Labels of the columns of numbers; a single "Records" for a table of one column.
+        across: Labels of the columns of numbers; a single one, "Records" or "Households", for a
+            table of one column.
         over: Name of the column across; empty for a table of one column.
         margin: Half of the width of the 95 % interval of each count, records.
         rows: The counts, rounded; None for an impossible combination.
@@ -161,7 +162,8 @@ def _table(
         single = tuple(
             CountRow((label,), (count,)) for label, count in zip(labels[0], counts, strict=True)
         )
-        return CountTable(name, clique, ("Records",), "", margin, single)
+        counted = "Records" if schema.linked is None else "Households"
+        return CountTable(name, clique, (counted,), "", margin, single)
     width = exact.shape[-1]
     rows = tuple(
         CountRow(codes, tuple(counts[place * width : (place + 1) * width]))
@@ -192,7 +194,8 @@ def _crossed(pooled: Pooled, schema: Schema, names: tuple[str, ...]) -> dict[str
         room -= size if found else 0
     labels = {name: schema.column(name).code_labels() for name in names}
     columns = [{"name": name, "labels": labels[name]} for name in names]
-    return {"columns": columns, "ones": ones, "pairs": pairs}
+    unit = "records" if schema.linked is None else "households"
+    return {"unit": unit, "columns": columns, "ones": ones, "pairs": pairs}
 
 
 def _embedded(value: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@
   const place = document.getElementById("crosstab-table");
   const say = document.getElementById("crosstab-says");
   const grouped = count => count === null ? "impossible" : count.toLocaleString("en-US");
+  const unit = data.unit[0].toUpperCase() + data.unit.slice(1);
   const add = (parent, tag, text, scope, kind) => {
     const made = document.createElement(tag);
     if (text !== undefined) made.textContent = text;
@@ -28,21 +29,21 @@
       return;
     }
     const [margin, counts] = found;
-    say.textContent = `Each count has a margin of error of ±${grouped(margin)} records (95 %). Counts below 0 stand for small counts.`;
+    say.textContent = `Each count has a margin of error of ±${grouped(margin)} ${data.unit} (95 %). Counts below 0 stand for small counts.`;
     const width = single ? 1 : columns.labels.length, height = rows.labels.length;
     const at = (row, column) => single ? counts[row]
       : one < two ? counts[row * width + column] : counts[column * height + row];
     const table = add(place, "table", undefined, "", "list");
-    add(table, "caption", single ? rows.name : `${rows.name} (rows) by ${columns.name} (columns), records`);
+    add(table, "caption", single ? rows.name : `${rows.name} (rows) by ${columns.name} (columns), ${data.unit}`);
     const head = add(add(table, "thead"), "tr");
     add(head, "th", rows.name, "col");
-    for (const label of single ? ["Records"] : columns.labels) add(head, "th", label, "col", "n");
+    for (const label of single ? [unit] : columns.labels) add(head, "th", label, "col", "n");
     const body = add(table, "tbody");
     rows.labels.forEach((label, row) => {
       const line = add(body, "tr");
       add(line, "th", label, "row");
       for (let column = 0; column < width; column += 1) {
-        add(line, "td", grouped(at(row, column)), "", "n").dataset.label = single ? "Records" : columns.labels[column];
+        add(line, "td", grouped(at(row, column)), "", "n").dataset.label = single ? unit : columns.labels[column];
       }
     });
   };

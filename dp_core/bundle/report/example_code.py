@@ -17,7 +17,7 @@ from dp_core.bundle.report.table_precision import Precision, precision_of
 from dp_core.inference.combine import IMPUTATIONS, Rule
 from dp_core.inference.combining_rules import rule_of
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
-from dp_core.metrics.noise_size import half_width
+from dp_core.metrics.noise_size import half_width, half_width_in_units
 from dp_core.schema.definition import Column
 from dp_core.wall.released import Measurement, tables_of
 
@@ -66,6 +66,7 @@ def example_code(published: Published, known: Precision | None = None) -> Code:
     ratio = f"{rows:.10g} / {round(published.records, 3)!r}"
     values = {
         "m": published.sets,
+        "file": "" if published.schema.linked is None else f"/{published.schema.linked.households}",
         "rule": rule,
         "total": total,
         "degrees": degrees,
@@ -76,8 +77,8 @@ def example_code(published: Published, known: Precision | None = None) -> Code:
         "column": column,
         "level": _example_level(column, published, pooled) if column.levels else "",
         "number": number,
-        "half_width": half_width(table.noise, table.scale) if table else 0,
-        "together": _together(pooled, table) if table else "",
+        "half_width": _shown_width(published, table) if table else 0,
+        "together": _together(published, pooled, table) if table else "",
     }
     python, r = (
         _templates().get_template(f"example_{language}.jinja").make_module(values)
@@ -141,7 +142,7 @@ class _Model:
 def _model(published: Published, pooled: Pooled | None) -> _Model | None:
     """Return a linear regression that a measured table covers, or one of the mean alone."""
     # A survey weight is neither an outcome nor a predictor.
-    columns = {column.name: column for column in published.schema.columns if not column.role}
+    columns = {column.name: column for column in _analysed(published) if not column.role}
     numeric = [name for name, one in columns.items() if one.kind in ("integer", "number")]
     best: tuple[tuple[int, float], str, tuple[str, ...]] | None = None
     tables = tables_of(published.released)
@@ -171,6 +172,21 @@ def _model(published: Published, pooled: Pooled | None) -> _Model | None:
     return _Model(
         columns[name], tuple(columns[other] for other in others), f"{_quoted(name)} ~ {right}"
     )
+
+
+def _analysed(published: Published) -> tuple[Column, ...]:
+    """Return the columns of the file that the code reads: of linked tables, of households."""
+    linked = published.schema.linked
+    return published.schema.columns if linked is None else published.schema.household_schema.columns
+
+
+def _shown_width(published: Published, table: Measurement) -> float:
+    """Return the half-width of the 95 % range of a table's noise, rounded up."""
+    linked = published.schema.linked
+    if linked is None or linked.shares == 1:
+        return half_width(table.noise, table.scale)
+    width = half_width_in_units(table.noise, table.scale, linked.shares)
+    return math.ceil(100 * width - 1e-9) / 100
 
 
 def _frequent(column: Column, tables: Sequence[Measurement], pooled: Pooled | None) -> bool:
@@ -208,7 +224,7 @@ def _example(published: Published) -> tuple[Column, int, Measurement | None]:
 
     A column with levels is preferred. Without a table, its number is 0.
     """
-    columns = published.schema.columns
+    columns = _analysed(published)
     column = next((column for column in columns if column.levels), columns[0])
     best = min(
         (
@@ -229,10 +245,10 @@ def _example_level(column: Column, published: Published, pooled: Pooled | None) 
     return column.levels[code].label
 
 
-def _together(pooled: Pooled | None, table: Measurement) -> str:
+def _together(published: Published, pooled: Pooled | None, table: Measurement) -> str:
     """Return a comment on the precision of a cell if other measurements improve it; else empty."""
     width = None if pooled is None else pooled.half_width(table.clique)
-    if width is None or math.ceil(width) >= half_width(table.noise, table.scale):
+    if width is None or math.ceil(width) >= _shown_width(published, table):
         return ""
     return (
         "# This is the noise of one table. All measurements together give a count to within"

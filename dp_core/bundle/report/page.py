@@ -17,6 +17,7 @@ from dp_core.bundle.quality.relations import relations
 from dp_core.bundle.quality.table_fit import check_fit, comparable
 from dp_core.bundle.report.count_tables import MOST_CELLS, MOST_LISTED, count_tables, script
 from dp_core.bundle.report.example_code import example_code, size_factor
+from dp_core.bundle.report.member_maps import in_words, member_maps
 from dp_core.bundle.report.pair_map import pair_map
 from dp_core.bundle.report.pictures.column_picture import Picture, picture, place_on_axis
 from dp_core.bundle.report.pictures.heat_map import short_percent
@@ -86,7 +87,8 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         records=published.records,
         redrawn=published.mode == "noise-aware",
     )
-    known = precision_of(published)
+    known, linked = precision_of(published), schema.linked
+    counted = "records" if linked is None else "households"
     lines = table_rows(fits, records=published.records, known=known)
     pictures: list[Picture] = [
         picture(
@@ -96,8 +98,12 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
             records=published.records,
             origin=None if column.name in schema.domain.columns else origin(schema, column.name),
             pooled=known.pooled,
+            shares=1 if linked is None else linked.shares,
+            counted=counted,
         )
         for column in schema.released
+        # Those of another member repeat those of a member.
+        if linked is None or column.name not in linked.others
     ]
     rows_public = published.records if published.records_public else None
     pooled = pool_release(schema, published.released, rows=rows_public)
@@ -111,11 +117,11 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
     rows = sum(published.set_rows) / max(published.sets, 1)
     rule = rule_of(published.mode, published.sets)
     stated, best, enforced = statement(published, {}), published.best, published.enforced
-    return _template().render(
+    page = _template().render(
         published=published,
         stated=stated,
         sharper=(decimal(best.epsilon), best.delta) != (decimal(enforced.epsilon), enforced.delta),
-        unit=unit_words(published.privacy.unit, published.privacy.max_rows),
+        unit=unit_words(published.privacy.unit, published.privacy.most),
         lines=lines,
         shown=_TABLES_SHOWN,
         tables=len(fits),
@@ -163,7 +169,12 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         script=script(),
         citation=CITATION,
         registry=REGISTRY,
+        linked=linked,
+        counted=counted,
+        persons=sum(published.persons) / max(published.sets, 1),
+        members=member_maps(pooled, schema),
     )
+    return page if linked is None else in_words(page, linked)
 
 
 @cache

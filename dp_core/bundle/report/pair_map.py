@@ -42,11 +42,16 @@ class PairMap:
 def pair_map(published: Published, pooled: Pooled) -> PairMap | None:
     """Return the map of a release; None if it has fewer than two columns.
 
+    Of linked tables the columns of another member are left out: their tables with columns of the
+    household repeat those of a member, and `member_maps` shows those of two members.
+
     Args:
         published: The release.
         pooled: All its measurements.
     """
-    columns = pooled.domain.columns
+    linked = published.schema.linked
+    others = () if linked is None else linked.others
+    columns = tuple(name for name in pooled.domain.columns if name not in others)
     if len(columns) < 2:
         return None
     states = pair_states(published.released, columns)
@@ -66,7 +71,8 @@ def pair_map(published: Published, pooled: Pooled) -> PairMap | None:
     told = {pair: each.value for pair, each in squares.items() if each.value is not None}
     words = _range_words(told) if told else ""
     shape = (
-        f"Heat map of {len(shown)} columns: expected noise of each pair, in percent of the records."
+        f"Heat map of {len(shown)} columns: expected noise of each pair, in percent of the"
+        f" {'records' if linked is None else 'households'}."
         f" {words} The values are in the table below."
     )
     drawn = heat_map(shown, squares, words=shape, left_out=len(columns) - len(shown))

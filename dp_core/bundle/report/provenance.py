@@ -21,7 +21,8 @@ def made_from(published: Published) -> tuple[str, ...]:
     if larger:
         found.append(_number(larger, "noisy table"))
     if larger < len(tables):
-        found.append("the noisy number of records")
+        counted = "records" if published.schema.linked is None else "households"
+        found.append(f"the noisy number of {counted}")
     numbers = sum(item.values.size for item in published.released if isinstance(item, Answers))
     if numbers:
         found.append(_number(numbers, "single noisy number"))

@@ -109,8 +109,11 @@ def _basic(
     product = "Noisy tables of a confidential file."
     if count:
         rows = round(sum(sets["rows"]) / count)
+        size = f"{rows:,} records"
+        if persons := sets.get("persons"):
+            size = f"{rows:,} households with {round(sum(persons) / count):,} persons"
         product = (
-            f"{count} synthetic data {'set' if count == 1 else 'sets'} of about {rows:,} records,"
+            f"{count} synthetic data {'set' if count == 1 else 'sets'} of about {size},"
             " with the noisy measurements that they were made from."
         )
     about = document["method"]["schema"].get("description", "")
@@ -138,7 +141,19 @@ def _delta(guarantee: Mapping[str, Any]) -> Fraction:
 
 
 def _domain(document: Mapping[str, Any]) -> str:
-    names = [name for column in document["method"]["schema"]["columns"] for name in column]
+    schema = document["method"]["schema"]
+    if "tables" in schema:
+        named = {
+            table: ", ".join(name for column in each["columns"] for name in column)
+            for table, each in schema["tables"].items()
+        }
+        tables = " and ".join(f"the table {table} with {names}" for table, names in named.items())
+        most = document["guarantee"]["max_members"]
+        return (
+            f"Files of any number of households with at most {most} members each, in two linked"
+            f" tables whose values the public schema lists: {tables}."
+        )
+    names = [name for column in schema["columns"] for name in column]
     return (
         f"Files of any number of {document['guarantee']['unit']}s with these columns, whose values"
         f" the public schema lists: {', '.join(names)}."
@@ -166,17 +181,18 @@ def _privacy_loss(document: Mapping[str, Any]) -> dict[str, Any]:
     currency = paid_currency(document)
     if currency["kind"] == "zcdp" and currency["own_delta"]["exact"] == "0":
         parameters["rho"] = _up(currency["limit"]["exact"])
-    protected = unit_words(unit, guarantee.get("max_rows", 1))
+    rows, members = guarantee.get("max_rows", 1), guarantee.get("max_members")
+    protected = unit_words(unit, members or rows)
     change = (
         f"{protected} added or removed"
         if guarantee["neighbours"] == "add-remove"
         else f"{protected} replaced by another"
     )
-    rows = guarantee.get("max_rows", 1)
     most = f" A {unit} has at most {rows} rows; more are not counted." if rows > 1 else ""
+    shares = f" {guarantee['unit_in_words']}" if unit == "household" else ""
     loss: dict[str, Any] = {
         "privacy_unit": f"{unit.capitalize()}-level",
-        "privacy_unit_details": f"Adjacent files differ by {change}.{most}",
+        "privacy_unit_details": f"Adjacent files differ by {change}.{most}{shares}",
         "privacy_parameters": parameters,
         "privacy_parameters_details": "\n".join(
             [
@@ -190,7 +206,7 @@ def _privacy_loss(document: Mapping[str, Any]) -> dict[str, Any]:
         )
         + "\n",
     }
-    if unit == "row":
+    if unit in ("row", "household"):
         loss["number_of_privacy_units"] = round(sets["records"]["value"])
     return loss
 

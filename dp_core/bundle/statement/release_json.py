@@ -115,10 +115,10 @@ def statement(
         "guarantee": {
             "neighbours": privacy.neighbours,
             "unit": privacy.unit,
-            **({"max_rows": privacy.max_rows} if privacy.unit != "row" else {}),
+            **privacy.stated_limit,
             **guaranteed_json(
                 privacy.relation,
-                privacy.unit,
+                (privacy.unit, privacy.most),
                 (published.enforced, published.best, published.also),
                 published.totals,
                 published.adoptions,
@@ -150,6 +150,7 @@ def statement(
         "sets": {
             "m": published.sets,
             "rows": list(published.set_rows),
+            **({"persons": list(published.persons)} if published.schema.linked else {}),
             "mode": published.mode,
             "seed": published.seed,
             "records": {
@@ -397,7 +398,7 @@ def total_json(total: Total) -> dict[str, object]:
 
 def guaranteed_json(
     relation: Relation,
-    unit: str,
+    unit: tuple[str, int],
     guarantees: tuple[Guarantee, Guarantee, Guarantee | None],
     totals: Sequence[Total],
     adoptions: Sequence[Adoption] = (),
@@ -406,14 +407,15 @@ def guaranteed_json(
 
     Args:
         relation: Which files are neighbours.
-        unit: Unit of privacy.
+        unit: Unit of privacy, and its most rows or members.
         guarantees: Enforced, tightest, and the one that holds as well, if any.
         totals: Totals of the account that paid and of those it belongs to.
         adoptions: Adoptions of the ledger; none by default.
     """
     enforced, tightest, also = guarantees
-    words = unit_words(unit, relation.max_rows)
+    words = unit_words(*unit)
     return {
+        **(household_json(relation, unit[1]) if unit[0] == "household" else {}),
         "enforced": guarantee_json(enforced),
         "tightest": guarantee_json(tightest),
         "also": also and guarantee_json(also),
@@ -423,6 +425,24 @@ def guaranteed_json(
             *(adopted_in_words(adoption) for adoption in adoptions),
         ],
         "not_covered": list(NOT_COVERED),
+    }
+
+
+def household_json(relation: Relation, max_members: int) -> dict[str, object]:
+    """Return what the section `guarantee` says about households as units.
+
+    Args:
+        relation: Which files are neighbours, with the shares of a household.
+        max_members: Most members of a household.
+    """
+    return {
+        "shares": relation.shares,
+        "unit_in_words": (
+            f"One household is protected with all its members, at most {max_members}: whether it is"
+            " in the file, and everything that the file says about any of them. Every household has"
+            f" {relation.shares:,} equal shares, which are divided equally among its members, or"
+            " the ordered pairs of them, so that each household counts 1 in every table."
+        ),
     }
 
 

@@ -231,6 +231,15 @@ _UNIT = (
 )
 
 
+_SHARES = (
+    "the questions say what one record does; here they are put to counts in shares, of which every"
+    " household has exactly S = {s}, each in one cell of every table: a household moves an entry,"
+    " and the L1 norm of all entries, by at most S times as much as a record, and their squared L2"
+    " norm by S^2 times; sensitivities and scales of the events are in shares, and the counts and"
+    " scales of the noisy tables are those divided by S"
+)
+
+
 def accounting_json(
     currency: Currency, relation: Relation, receipts: Sequence[Receipt]
 ) -> dict[str, Any]:
@@ -268,6 +277,7 @@ def accounting_json(
             for name in mechanisms
         },
         **({"unit": _UNIT.format(k=relation.max_rows)} if relation.max_rows > 1 else {}),
+        **({"unit": _SHARES.format(s=relation.shares)} if relation.shares > 1 else {}),
         "questions": {name: QUESTIONS[name] for name in questions},
         "noise": {"samplers": SAMPLERS, "randomness": RANDOMNESS},
         "events": events,

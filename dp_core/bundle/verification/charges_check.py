@@ -29,7 +29,8 @@ from dp_core.wall.accounting.events import (
     PolyaUrnEvent,
     StabilityEvent,
 )
-from dp_core.wall.accounting.sensitivity import count_bounds
+from dp_core.wall.accounting.sensitivity import count_bounds, in_shares
+from dp_core.wall.household_values import scale_in_households, stored_shares
 from dp_core.wall.ledger.receipts import result_hash
 from dp_core.wall.ledger.session import (
     DRAWN_CELLS,
@@ -151,6 +152,16 @@ def _noise(event: Event) -> tuple[str, Fraction] | None:
     return ("gaussian", event.scale) if isinstance(event, GaussianEvent) else None
 
 
+def _has_noise_of(event: Event, item: Measured, shares: int) -> bool:
+    """Whether a measurement states the noise of an event, in units of households or records."""
+    found = _noise(event)
+    if found is None or found[0] != item.noise:
+        return False
+    if shares == 1:
+        return found[1] == Fraction(item.scale)
+    return scale_in_households(found[1], shares) == item.scale
+
+
 def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
     """Return whether an event is calibrated to the effect of one record on its query.
 
@@ -162,8 +173,11 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
         if charge.asks.get("rows", claims.records) != claims.records:
             return None
         name = charge.asks["name"]
+        # privacy: a threshold and virtual records are proven for counts of records, not of shares.
+        if relation.shares > 1 and name in (SPARSE_TABLE, DRAWN_RECORDS, DRAWN_CELLS):
+            return None
         if charge.asks == TABLE or name == SPARSE_TABLE:
-            change, l1, l2_squared = count_bounds(relation)
+            change, l1, l2_squared = in_shares(relation, count_bounds(relation))
         elif name == DRAWN_RECORDS:
             change = l1 = l2_squared = differing_draws(charge.asks, relation)
         elif name == DRAWN_CELLS:
@@ -196,12 +210,17 @@ def _sensitive_enough(charge: Charge, claims: Claims) -> bool | None:
 
 def check_tables(measured: Sequence[Measured], claims: Claims) -> str | tuple[str, ...]:
     """Return that each noisy table is what its own charge paid for, or which are not."""
-    wrong = not_as_paid(measured, claims.charges, claims.committed, claims.sets)
+    shares = claims.relation.shares
+    wrong = not_as_paid(measured, claims.charges, claims.committed, claims.sets, shares)
     return tuple(wrong) or f"{len(measured)} noisy tables, each paid for by its own receipt."
 
 
 def not_as_paid(
-    measured: Sequence[Measured], paid: Sequence[Charge], committed: Mapping[str, str], sets: int
+    measured: Sequence[Measured],
+    paid: Sequence[Charge],
+    committed: Mapping[str, str],
+    sets: int,
+    shares: int = 1,
 ) -> list[str]:
     """Return a sentence for each noisy table that is not what a charge of a release paid for.
 
@@ -210,6 +229,7 @@ def not_as_paid(
         paid: All charges of the release.
         committed: Hash of the committed result of each batch.
         sets: Number of its synthetic sets.
+        shares: Shares of a unit: noise was drawn on whole numbers of them; by default 1.
     """
     wrong: list[str] = []
     charges = {charge.number: charge for charge in paid}
@@ -223,7 +243,7 @@ def not_as_paid(
         if item.grant in used:
             wrong.append(f"{name} in {MARGINALS} names receipt {item.grant}, which is used twice.")
         used.add(item.grant)
-        if _noise(charge.event) != (item.noise, Fraction(item.scale)):
+        if not _has_noise_of(charge.event, item, shares):
             wrong.append(f"{name} in {MARGINALS} has other noise than receipt {item.grant} paid.")
         if not _is_what_was_asked(item, charge):
             wrong.append(f"{name} in {MARGINALS} is of other columns than receipt {item.grant}.")
@@ -238,7 +258,7 @@ def not_as_paid(
     ]
     if unseen:
         wrong.append(f"Receipt {unseen[0]} paid for a table that is not in {MARGINALS}.")
-    return wrong or _changed(measured, charges, committed)
+    return wrong or _changed(measured, charges, committed, shares)
 
 
 def _name(item: Measured, number: int) -> str:
@@ -274,7 +294,10 @@ def _is_what_was_asked(item: Measured, charge: Charge) -> bool:
 
 
 def _changed(
-    measured: Sequence[Measured], charges: Mapping[int, Charge], committed: Mapping[str, str]
+    measured: Sequence[Measured],
+    charges: Mapping[int, Charge],
+    committed: Mapping[str, str],
+    shares: int,
 ) -> list[str]:
     """Return a sentence for each batch whose noisy counts are not those that were committed."""
     batches: dict[str, list[Measured]] = {}
@@ -283,12 +306,16 @@ def _changed(
     return [
         f"Noisy counts of {batch!r:.40} in {MARGINALS} are not those that were committed."
         for batch, drawn in batches.items()
-        if result_hash((item.grant, _stored(item)) for item in drawn) != committed[batch]
+        if result_hash((item.grant, _stored(item, shares)) for item in drawn) != committed[batch]
     ]
 
 
-def _stored(item: Measured) -> NDArray[np.int64]:
-    """Return noisy numbers in the form in which they were committed."""
+def _stored(item: Measured, shares: int) -> NDArray[np.int64]:
+    """Return noisy numbers in the form in which they were committed.
+
+    Raises:
+        ValueError: if one of them is not a whole number of shares.
+    """
     if isinstance(item, SparseTable):
         return sparse_result(item.cells, item.values, item.domain.sizes, item.capacity)
-    return item.values
+    return stored_shares(item.values, shares)

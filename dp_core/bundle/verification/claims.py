@@ -15,7 +15,7 @@ from dp_core.errors import BadInput
 from dp_core.methods.bin_density.stated import with_statement as with_stated_densities
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import on_grid
-from dp_core.schema.privacy import Neighbours, Relation
+from dp_core.schema.privacy import Neighbours, Relation, household_shares
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.spec.chosen_domain import read_statement, resolved
 from dp_core.wall.accounting.currency import Currency, Kind
@@ -69,6 +69,7 @@ class Claims:
         account: Account that paid.
         head: Stated hash of the last receipt.
         relation, unit: Neighbouring relation and unit of the guarantee.
+        max_members: Most members of a household; 1 if households are not the unit.
         enforced: Enforced epsilon and delta.
         tightest: The guarantee to quote.
         also: The second guarantee; None if there is none.
@@ -81,7 +82,8 @@ class Claims:
         committed: Hash of the committed result of each batch.
         settled: Receipt of the settlement; None if there is none.
         sets: Number of synthetic sets.
-        rows: Number of rows of each set.
+        rows: Number of rows of each set; of linked tables, of households.
+        persons: Number of persons of each set of linked tables; empty otherwise.
         records: Number of records of the file; None unless it is public.
         schema: The schema in the statement.
         totals: Totals of the accounts that paid, from the settlement; empty without one.
@@ -99,6 +101,7 @@ class Claims:
     head: str
     relation: Relation
     unit: str
+    max_members: int
     enforced: tuple[Fraction, Fraction]
     tightest: Guarantee
     also: Guarantee | None
@@ -112,6 +115,7 @@ class Claims:
     settled: Receipt | None
     sets: int
     rows: tuple[int, ...]
+    persons: tuple[int, ...]
     records: int | None
     schema: Schema
     totals: tuple[Total, ...]
@@ -122,6 +126,11 @@ class Claims:
     message: bytes
     program: str
     earlier: Claims | None
+
+    @property
+    def most(self) -> int:
+        """Most rows of a person or members of a household, for words about the unit."""
+        return self.max_members if self.unit == "household" else self.relation.max_rows
 
     @property
     def payer(self) -> Claims:
@@ -152,9 +161,12 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         account=_text(ledger["account"]),
         head=_text(ledger["head"]),
         relation=Relation(
-            cast(Neighbours, guarantee["neighbours"]), _whole(guarantee.get("max_rows", 1))
+            cast(Neighbours, guarantee["neighbours"]),
+            _whole(guarantee.get("max_rows", 1)),
+            household_shares(_whole(guarantee.get("max_members", 1))),
         ),
         unit=_text(guarantee["unit"]),
+        max_members=_whole(guarantee.get("max_members", 1)),
         enforced=_pair(guarantee["enforced"]),
         tightest=_guarantee(guarantee["tightest"]),
         also=None if guarantee["also"] is None else _guarantee(guarantee["also"]),
@@ -175,6 +187,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         settled=settled,
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
+        persons=tuple(_whole(each) for each in document["sets"].get("persons", ())),
         records=_records(document["sets"]["records"]),
         schema=_schema(method),
         totals=tuple(

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_core.bundle.files.codebook import synthetic_path
+from dp_core.bundle.files.codebook import set_paths
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_document
 from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.bundle.verification.claims import Claims
@@ -49,9 +49,9 @@ def check_expectations(
             wrong.append(f"{EXPECTATIONS} names expectations of set {number} that do not exist.")
             continue
         try:
-            problems = _problems(folder / synthetic_path(number), schema)
+            problems = _problems_of_set(folder, schema, number)
         except (OSError, pa.ArrowException, ValueError, KeyError, TypeError):
-            wrong.append(f"{synthetic_path(number)} cannot be compared with {EXPECTATIONS}.")
+            wrong.append(f"Set {number} cannot be compared with {EXPECTATIONS}.")
             continue
         found = {at for at in of_values if (rules[at].about, rules[at].problem) in problems}
         if found != set(numbers) & of_values:
@@ -64,6 +64,16 @@ def check_expectations(
         f"{len(of_values)} expectations about values, recomputed from the sets, agree with"
         f" {EXPECTATIONS}{stated_only}."
     )
+
+
+def _problems_of_set(folder: Path, schema: Schema, number: int) -> set[tuple[str, Problem | None]]:
+    """Return the problems of the values of a set, of linked tables those of both tables."""
+    tables = (schema,)
+    if schema.linked is not None:
+        tables = (schema.household_schema, schema.person_schema)
+    paths = set_paths(schema, number)
+    found = [_problems(folder / path, each) for path, each in zip(paths, tables, strict=True)]
+    return set().union(*found)
 
 
 def _problems(path: Path, schema: Schema) -> set[tuple[str, Problem | None]]:

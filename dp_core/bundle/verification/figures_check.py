@@ -7,7 +7,7 @@ public figures are recomputed from noisy tables, interactions and sets, with or 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
+from dp_core.bundle.files.linked_sets import codes_of_set, pair_row_blocks, read_linked_set
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
@@ -22,6 +23,7 @@ from dp_core.bundle.verification.claims import Charge, Claims
 from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
+from dp_core.metrics.household_tally import HouseholdTally
 from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import Noise
 from dp_core.schema.decoding import codes_of
@@ -155,6 +157,8 @@ def counts_of_sets(
         BadInput: if a file cannot be read, or contains values that the schema does not allow.
     """
     wanted = tuple(dict.fromkeys(cliques))
+    if schema.linked is not None:
+        return tuple(_counts_of_linked(folder, schema, n, wanted) for n in range(1, sets + 1))
     coarsening = Coarsening(schema) if schema.coarse is not None else None
     domain = schema.domain if coarsening is None else coarsening.domain
     domain = domain.project(
@@ -180,3 +184,19 @@ def counts_of_sets(
             ) from None
         found.append(tally)
     return tuple(found)
+
+
+def _counts_of_linked(
+    folder: Path, schema: Schema, number: int, cliques: Sequence[Clique]
+) -> HouseholdTally:
+    """Return the counts of one set of linked tables, in households."""
+    tally = HouseholdTally(schema.domain, cliques)
+    try:
+        rows = codes_of_set(schema, read_linked_set(folder, schema, number))
+    except (pa.ArrowException, ValueError, LookupError):
+        raise BadInput(
+            f"Set {number} cannot be counted: it contains values that the schema does not allow."
+        ) from None
+    for piece in pair_row_blocks(schema, rows):
+        tally.add(piece)
+    return tally

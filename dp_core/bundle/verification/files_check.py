@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, synthetic_path
+from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, set_paths, synthetic_path
+from dp_core.bundle.files.linked_sets import read_linked_set
 from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.bundle.published import REPORT
 from dp_core.bundle.statement.citation import CITATION, citation_text
@@ -21,6 +22,7 @@ from dp_core.bundle.verification.claims import GARBAGE, Claims
 from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.bundle.verification.wording import is_current, undecided_by_format
 from dp_core.display.number_texts import plural
+from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import ORIGINS
 from dp_core.methods.replicates.survey_weights import Calibrator
 from dp_core.schema.definition import Schema
@@ -106,6 +108,8 @@ def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
     if len(claims.rows) != claims.sets:
         return (f"{STATEMENT} does not state the number of rows of every set.",)
     described = _codebook_columns(folder)
+    if claims.schema.linked is not None:
+        return _check_linked_sets(folder, claims, described, wrong)
     names = {path.name for path in (folder / "synthetic").glob("*")}
     if len(names) != claims.sets:
         wrong.append(f"The folder synthetic contains {len(names)} sets instead of {claims.sets}.")
@@ -133,6 +137,40 @@ def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
         return tuple(wrong) or "There are no sets, as described: the release has noisy tables only."
     sets = plural(claims.sets, "synthetic set")
     return tuple(wrong) or f"{sets} with {sum(claims.rows)} rows, as described."
+
+
+def _check_linked_sets(
+    folder: Path, claims: Claims, described: Mapping[str, list[str]] | None, wrong: list[str]
+) -> str | tuple[str, ...]:
+    """Return that the sets of linked tables are as described and linked, or which are not."""
+    if len(claims.persons) != claims.sets:
+        return (*wrong, f"{STATEMENT} does not state the number of persons of every set.")
+    wanted = [set_paths(claims.schema, number) for number in range(1, claims.sets + 1)]
+    places = {path.relative_to(folder).as_posix() for path in (folder / "synthetic").rglob("*.*")}
+    if places != {path for paths in wanted for path in paths}:
+        wrong.append("The folder synthetic does not contain the two tables of every set.")
+        return tuple(wrong)
+    for number, paths in enumerate(wanted, start=1):
+        try:
+            found = read_linked_set(folder, claims.schema, number)
+        except BadInput as error:
+            wrong.append(error.message)
+            continue
+        stated = claims.rows[number - 1], claims.persons[number - 1]
+        tables = found.households, found.persons
+        for path, table, rows in zip(paths, tables, stated, strict=True):
+            if table.num_rows != rows:
+                wrong.append(f"{path} has another number of rows than {STATEMENT} states.")
+            if described is not None and table.column_names != described.get(path):
+                wrong.append(f"{path} has other columns than {CODEBOOK} describes.")
+    if described is None:
+        wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
+    if not claims.sets:
+        return tuple(wrong) or "There are no sets, as described: the release has noisy tables only."
+    return tuple(wrong) or (
+        f"{plural(claims.sets, 'synthetic set')} with {sum(claims.rows)} households and"
+        f" {sum(claims.persons)} persons, as described; every person is linked to a household."
+    )
 
 
 def _codebook_columns(folder: Path) -> dict[str, list[str]] | None:

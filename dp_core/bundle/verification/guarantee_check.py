@@ -30,12 +30,15 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
     wrong: list[str] = []
     if (epsilon, delta) != (exact_fraction(body["epsilon"]), exact_fraction(body["delta"])):
         wrong.append("The stated (epsilon, delta) is not the one that was reserved.")
-    reserved_for = body["neighbours"], body["unit"], body.get("max_rows", 1)
-    if (claims.relation.neighbours, claims.unit, claims.relation.max_rows) != reserved_for:
+    limits = claims.relation.max_rows, claims.max_members
+    reserved_limits = body.get("max_rows", 1), body.get("max_members", 1)
+    stated = claims.relation.neighbours, claims.unit, limits
+    if stated != (body["neighbours"], body["unit"], reserved_limits):
         wrong.append("The stated neighbours or unit are not those that were reserved.")
-    # privacy: rows above the limit are dropped by what the schema states.
+    # privacy: rows above the limit are dropped by what the schema states; the shares of a household
+    # follow from its most members.
     unit = claims.schema.unit
-    if (claims.unit, claims.relation.max_rows) != (unit.word, unit.max_rows):
+    if (claims.unit, limits) != (unit.word, (unit.max_rows, unit.max_members or 1)):
         wrong.append("The stated unit is not that of the schema.")
     reserved = currency(*(body["currency"][name] for name in ("kind", "limit", "own_delta")))
     if reserved != claims.currency:

@@ -5,7 +5,7 @@ These are the combinations that the schema calls impossible, and its rules betwe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
+from dp_core.bundle.files.linked_sets import joined, read_linked_set
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.bundle.quality.ruled_tables import ruled_tables
 from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
 from dp_core.bundle.verification.claims import Claims
 from dp_core.bundle.verification.figures_check import counts_of_sets
+from dp_core.errors import BadInput
 from dp_core.schema.decoding import codes_of, values_in
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import RuleRows, Units, rows_that_break
@@ -44,10 +46,10 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
         return "The schema states no rules between columns."
     wrong = []
     for number in range(1, claims.sets + 1):
-        path = synthetic_path(number)
+        path = synthetic_path(number) if schema.linked is None else f"Set {number}"
         try:
-            broken = _broken(folder / path, schema)
-        except (OSError, pa.ArrowException, ValueError, LookupError):
+            broken = _broken(schema, lambda names, of=number: _rows(folder, schema, of, names))
+        except (OSError, pa.ArrowException, ValueError, LookupError, BadInput):
             wrong.append(f"{path} cannot be compared with the rules of its schema.")
             continue
         wrong += [f"{path} {what}" for what in broken]
@@ -64,13 +66,32 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
     return f"Every row of the sets obeys the {which} of the schema."
 
 
-def _broken(path: Path, schema: Schema) -> list[str]:
+def _rows(
+    folder: Path, schema: Schema, number: int, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield columns of the rows of a set; of linked tables, of its persons in their households."""
+    if schema.linked is None:
+        yield from read_parquet(folder / synthetic_path(number), names)
+        return
+    table = joined(schema, read_linked_set(folder, schema, number)).select(list(names))
+    yield from table.unify_dictionaries().combine_chunks().to_batches()
+
+
+def _broken(schema: Schema, read: Callable[[Sequence[str]], Iterable[pa.RecordBatch]]) -> list[str]:
     """Return what is wrong with the rows of a set: rules that they break, values off their unit.
 
     Rules compare values in whole units. A value with more digits than `decimals` would be rounded
-    before it is judged, so it is a fault of its own.
+    before it is judged, so it is a fault of its own. Of linked tables a rule about another member
+    repeats one about a member, which is judged for every person.
+
+    Args:
+        schema: The schema as written.
+        read: Yields columns of the rows.
     """
-    zeros = [rule for rule in schema.zeros.rules if not rule.derived]
+    others = () if schema.linked is None else schema.linked.others
+    zeros = [
+        rule for rule in schema.zeros.rules if not rule.derived and not {*others} & {*rule.columns}
+    ]
     named = {name for rule in zeros for name in rule.columns}
     named |= {name for rule in schema.rules for name in rule.columns}
     columns = [column for column in schema.columns if column.name in named]
@@ -78,7 +99,7 @@ def _broken(path: Path, schema: Schema) -> list[str]:
     domain = schema.domain.project(tuple(column.name for column in columns))
     found: dict[str, None] = {}
     finer: dict[str, None] = {}
-    for batch in read_parquet(path, domain.columns):
+    for batch in read(domain.columns):
         arrays = {column.name: batch.column(column.name) for column in columns}
         codes = {column.name: codes_of(column, arrays[column.name]) for column in columns}
         data = Dataset(domain, np.stack([codes[name] for name in domain.columns]))

@@ -42,12 +42,12 @@ _SECTIONS: Mapping[str, frozenset[str]] = {
     "guarantee": frozenset(
         {
             *("neighbours", "unit", "max_rows", "enforced", "tightest", "also", "in_words"),
-            *("over_all_releases", "not_covered"),
+            *("over_all_releases", "not_covered", "max_members", "shares", "unit_in_words"),
         }
     ),
     "method": frozenset({"name", "plan", "plan_sha256", "schema", "schema_sha256", "selection"}),
     "ledger": frozenset({"id", "account", "currency", "receipts", "head", "place", "totals"}),
-    "sets": frozenset({"m", "rows", "mode", "seed", "records", "weights", "rules"}),
+    "sets": frozenset({"m", "rows", "mode", "seed", "records", "weights", "rules", "persons"}),
 }
 _OTHERS = (
     "accounting",
@@ -135,7 +135,7 @@ def _planned(claims: Claims) -> Iterator[tuple[str, object, object]]:
     People read the plan too, so it must not show another epsilon or unit than was reserved.
     """
     reserved, paid, plan = claims.reserve.body, claims.payer.reserve.body, claims.plan
-    protects = ("epsilon", "delta", "neighbours", "unit", "max_rows")
+    protects = ("epsilon", "delta", "neighbours", "unit", "max_rows", "max_members")
     yield (
         "privacy",
         plan["spec"]["privacy"],
@@ -167,7 +167,7 @@ def _remade(
     enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=claims.payer.currency.theorem)
     guarantees = enforced, claims.tightest, claims.also
     for name, value in guaranteed_json(
-        claims.relation, claims.unit, guarantees, claims.totals, claims.adoptions
+        claims.relation, (claims.unit, claims.most), guarantees, claims.totals, claims.adoptions
     ).items():
         yield ("guarantee", name), value
 

@@ -75,11 +75,17 @@ class Rule:
 def rules_of(schema: Schema, *, sets: bool = False) -> tuple[Rule, ...]:
     """Return all expectations of a schema: of each column, between columns, and the team's own.
 
+    Those of linked tables are the expectations of the table of households by itself, then those of
+    the table of persons. Rules over columns of both are not among them.
+
     Args:
         schema: The schema whose codes the file is stored in or, for the sets, with its choices.
         sets: Whether to return the expectations of the synthetic sets, without those about
             identifiers and about the file only. False by default.
     """
+    if schema.linked is not None:
+        homes, persons = schema.household_schema, schema.person_schema
+        return (*rules_of(homes, sets=sets), *rules_of(persons, sets=sets))
     names = {*schema.names}
     found = [rule for column in schema.checked for rule in _of_values(column, names)]
     if schema.unit.column is not None and not sets:

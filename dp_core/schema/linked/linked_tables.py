@@ -13,10 +13,10 @@ is a whole number and every household has exactly S shares.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
+from dp_core.schema.privacy import MOST_MEMBERS, household_shares
 from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns
 
 Larger = Literal["reject", "clip"]
@@ -24,9 +24,6 @@ Larger = Literal["reject", "clip"]
 
 NO_OTHER = "(no other member)"
 """Label of the last level of a column of another member."""
-
-MOST_MEMBERS = 20
-"""Largest `max_members`; its households have 232,792,560 shares each."""
 
 
 def other(name: str) -> str:
@@ -99,11 +96,8 @@ class LinkedTables:
 
     @property
     def shares(self) -> int:
-        """The number S of shares of every household.
-
-        As s and s - 1 have no common factor, it is the least common multiple of 1 to `max_members`.
-        """
-        return math.lcm(*(pair_rows(members) for members in self.sizes))
+        """The number S of shares of every household."""
+        return household_shares(self.max_members)
 
     @property
     def sizes(self) -> tuple[int, ...]:

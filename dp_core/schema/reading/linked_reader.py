@@ -18,13 +18,13 @@ from dp_core.errors import nearest
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import (
     MEMBERS,
-    MOST_MEMBERS,
     NO_OTHER,
     OTHER,
     Larger,
     LinkedTables,
 )
 from dp_core.schema.linked.wide_schema import decided_by_codes, widened
+from dp_core.schema.privacy import MOST_MEMBERS
 from dp_core.schema.reading.dependency_reader import follows
 from dp_core.schema.reading.private_domain_reader import is_private
 
@@ -56,12 +56,21 @@ _DESIGN_ROLES = ("weight", "stratum", "cluster", "replicate_weight")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Table:
-    """One table: its keys, the definitions of its released columns, and the columns it ignores."""
+    """One table.
+
+    Attributes:
+        name: Its name.
+        keys: The keys of its definition.
+        columns: Definitions of its released columns.
+        ignore: Columns that it ignores.
+        faulty: Names of released columns whose fault was noted.
+    """
 
     name: str
     keys: Mapping[str, Node]
     columns: Mapping[str, Node]
     ignore: tuple[str, ...]
+    faulty: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +79,11 @@ class StatedTables:
 
     Attributes:
         flat: The document of one table with all columns, to be read like any other.
+        faulty: Names of columns whose fault was noted; they are not in `flat`.
     """
 
     flat: Node
+    faulty: frozenset[str]
     _households: _Table
     _persons: _Table
     _unit: Mapping[str, Any]
@@ -156,6 +167,10 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
     if homes is None or persons is None:
         faults.stop()
         raise AssertionError("the fault was noted")
+    both = tuple(name for name in homes.columns if name in persons.columns)
+    for name in both:
+        faults.of(None, _refuse_twice, name, persons.columns[name], homes.name)
+    faulty = frozenset(both) | homes.faulty | persons.faulty
     faults.of(None, _check_names, homes, persons)
     least, most = unit.get("min_members", 1), unit.get("max_members", 1)
     place = entries.get("unit", entries["tables"])
@@ -166,8 +181,9 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         place.line,
         f"columns.{MEMBERS}",
     )
-    columns = {**homes.columns, MEMBERS: members, **persons.columns}
-    ignore = [n for n in dict.fromkeys((*homes.ignore, *persons.ignore)) if n not in columns]
+    every = {**homes.columns, MEMBERS: members, **persons.columns}
+    columns = {name: one for name, one in every.items() if name == MEMBERS or name not in faulty}
+    ignore = [n for n in dict.fromkeys((*homes.ignore, *persons.ignore)) if n not in every]
     flat = {
         key: value for key, value in entries.items() if key not in ("tables", "unit", *_NOT_LINKED)
     }
@@ -177,7 +193,11 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         content=tuple(replace(entries["tables"], content=name, quoted=True) for name in ignore),
     )
     return StatedTables(
-        flat=replace(root, content=flat), _households=homes, _persons=persons, _unit=unit
+        flat=replace(root, content=flat),
+        faulty=faulty,
+        _households=homes,
+        _persons=persons,
+        _unit=unit,
     )
 
 
@@ -249,8 +269,11 @@ def _read_table(name: str, node: Node, is_parent: bool, faults: Faults) -> _Tabl
         *(keys["ignore"].texts(example="[interview_id]") if "ignore" in keys else ()),
         *(column for column in ids if column not in identify.values()),
     )
-    for column, definition in columns.items():
-        faults.of(None, _check_column, column, definition)
+    faulty = frozenset(
+        column
+        for column, definition in columns.items()
+        if not faults.of(False, _is_sound, column, definition)
+    )
     for key, column in identify.items():
         if column in columns:
             raise keys[key].error(
@@ -263,7 +286,7 @@ def _read_table(name: str, node: Node, is_parent: bool, faults: Faults) -> _Tabl
             raise keys["ignore"].error(
                 f"{shown(column)} is also under `columns`; keep it in one of the two places."
             )
-    return _Table(name=name, keys=keys, columns=columns, ignore=ignore)
+    return _Table(name=name, keys=keys, columns=columns, ignore=ignore, faulty=faulty)
 
 
 def _role(node: Node) -> str:
@@ -271,8 +294,8 @@ def _role(node: Node) -> str:
     return role.content if role is not None and isinstance(role.content, str) else ""
 
 
-def _check_column(name: str, node: Node) -> None:
-    """Refuse a column with a reserved name, and what linked tables do not have yet."""
+def _is_sound(name: str, node: Node) -> bool:
+    """Return true; refuse a column with a reserved name, and what linked tables have not yet."""
     if name == MEMBERS:
         raise node.error(
             f"the name {MEMBERS} is reserved for the number of persons of a household, which is"
@@ -284,7 +307,7 @@ def _check_column(name: str, node: Node) -> None:
             " rename the column."
         )
     if not isinstance(node.content, Mapping):
-        return
+        return True
     if follows(node):
         raise node.content["follows"].error(
             "linked tables have no columns that follow others yet; remove the key and state the"
@@ -304,16 +327,18 @@ def _check_column(name: str, node: Node) -> None:
             f"the {private} of linked tables cannot be chosen privately yet; state them from public"
             " knowledge."
         )
+    return True
+
+
+def _refuse_twice(name: str, node: Node, homes: str) -> None:
+    raise node.error(
+        f"{shown(name)} is also a column of the table {homes}; release it from one table and put it"
+        " under `ignore` in the other."
+    )
 
 
 def _check_names(homes: _Table, persons: _Table) -> None:
-    """Refuse a name that is released from both tables, or is a key of the other table."""
-    for name, node in persons.columns.items():
-        if name in homes.columns:
-            raise node.error(
-                f"{shown(name)} is also a column of the table {homes.name}; release it from one"
-                " table and put it under `ignore` in the other."
-            )
+    """Refuse a released column with the name of a key of the other table."""
     keys = {homes.keys["key"].text(), persons.keys["link"].text(), persons.keys["key"].text()}
     for name, node in {**homes.columns, **persons.columns}.items():
         if name in keys:

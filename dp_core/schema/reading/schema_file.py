@@ -150,11 +150,20 @@ def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
     if not is_linked(root) or _SPEC_KEYS & set(root.entries()):
         return _read_flat(root, folder, faults)
     tables = read_tables(root, faults)
-    return tables.widened(_read_flat(tables.flat, folder, faults))
+    return tables.widened(_read_flat(tables.flat, folder, faults, tables.faulty))
 
 
-def _read_flat(root: Node, folder: Path | None, faults: Faults) -> Schema:
-    """Return the schema of a top value with the columns of one table."""
+def _read_flat(
+    root: Node, folder: Path | None, faults: Faults, faulty: Collection[str] = ()
+) -> Schema:
+    """Return the schema of a top value with the columns of one table.
+
+    Args:
+        root: The top value.
+        folder: Folder of the schema file; None for a plain mapping.
+        faults: Notes the faults.
+        faulty: Columns that are left out because their fault was noted; none by default.
+    """
     keys = _top_keys(root, faults)
     of = faults.of
     missing_values: tuple[str, ...] = ("",)
@@ -198,7 +207,7 @@ def _read_flat(root: Node, folder: Path | None, faults: Faults) -> Schema:
         *(name for name in identifiers if name != unit.column),
     )
     # Faulty columns: nothing that names them is judged.
-    bad = {name for name, role in roles.items() if role is None}
+    bad = {*faulty, *(name for name, role in roles.items() if role is None)}
     bad |= {name for name, column in read.items() if column is None}
     dependents = _read_dependents(
         following, columns, missing_values, out_of_range, folder, faults, bad

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.spec.plan import Plan
-from dp_core.spec.procedure import SetDrawing, decoded
+from dp_core.spec.procedure import SetDrawing, decoded, decoded_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from dp_core.schema.linked.linked_decoding import TwoTables
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,12 +21,18 @@ class DrawnSet:
     """A synthetic set in memory.
 
     Attributes:
-        records: Its rows, in the schema's labels and units.
+        records: Its rows, in the schema's labels and units; of linked tables both tables.
         off: Largest relative deviation of its weights from a public total; None without totals.
     """
 
-    records: pa.Table
+    records: pa.Table | TwoTables
     off: float | None
+
+    @property
+    def rows(self) -> int:
+        """Number of records; of linked tables, of households."""
+        table = getattr(self.records, "households", self.records)
+        return int(table.num_rows)
 
 
 def drawn_set(plan: Plan, models: Mapping[int, Model], number: int) -> DrawnSet:
@@ -41,6 +49,9 @@ def drawn_set(plan: Plan, models: Mapping[int, Model], number: int) -> DrawnSet:
 
     schema = plan.spec.schema
     drawing = SetDrawing(plan, models, number)
+    if schema.linked is not None:
+        # Households are drawn in one piece.
+        return DrawnSet(decoded_tables(plan, drawing.draw(0), number, 0), None)
     tables = [
         decoded(plan, drawing.draw(position), number, position)
         for position in range(len(drawing.sizes))

@@ -26,5 +26,9 @@ def memory_plan(schema: Schema, stated: Mapping[str, Any]) -> Plan:
     Raises:
         BadInput: for any mistake, with its key, and what is expected there.
     """
-    root = from_plain({**_FIXED, **stated}, source="release")
+    fixed: dict[str, Any] = dict(_FIXED)
+    if schema.linked is not None:
+        names = (schema.linked.households, schema.linked.persons)
+        fixed["data"] = {name: f"{NAME}, {name}" for name in names}
+    root = from_plain({**fixed, **stated}, source="release")
     return make_plan(read_spec(root, Path(), schema=schema))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dp_core.methods.parametric.adapters import Modelling
 from dp_core.schema.privacy import Stage
 from dp_core.schema.reading.schema_document import schema_hash
-from dp_core.spec.data_location import DatabaseTable
 from dp_core.spec.method_options import plain_options
 from dp_core.spec.release_spec import PUBLISH, ReleaseSpec
 
@@ -44,7 +43,7 @@ def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[
     return {
         "version": VERSION,
         "release": spec.release,
-        "data": spec.data.document() if isinstance(spec.data, DatabaseTable) else spec.data,
+        "data": spec.data if isinstance(spec.data, str) else spec.data.document(),
         "schema": {"title": spec.schema.title, "sha256": schema_hash(spec.schema)},
         "account": spec.account,
         **({"measurements": spec.measurements.document()} if spec.measurements else {}),
@@ -54,7 +53,7 @@ def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[
             "delta": str(spec.privacy.delta),
             "neighbours": spec.privacy.neighbours,
             "unit": spec.privacy.unit,
-            **({"max_rows": spec.privacy.max_rows} if spec.privacy.unit != "row" else {}),
+            **spec.privacy.stated_limit,
         },
         "method": spec.method,
         **({"tables": [table.to_json() for table in wanted]} if wanted else {}),

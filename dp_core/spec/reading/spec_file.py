@@ -16,7 +16,6 @@ from typing import Literal
 from dp_core.documents.faults import Faults, top_keys
 from dp_core.documents.names import check_name
 from dp_core.documents.node import Node, one_of
-from dp_core.documents.similar_paths import windows_path
 from dp_core.documents.strict_yaml import load
 from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, nearest
@@ -26,7 +25,6 @@ from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTER
 from dp_core.schema.definition import Schema, Unit
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.reading.schema_file import check_version, load_schema
-from dp_core.spec.data_location import DataPlace, read_object_url, read_table
 from dp_core.spec.earlier_release import EarlierRelease
 from dp_core.spec.presets import PRESETS, Preset
 from dp_core.spec.reading.analyses_reader import (
@@ -36,6 +34,8 @@ from dp_core.spec.reading.analyses_reader import (
 )
 from dp_core.spec.reading.checks_reader import read_tables, read_thresholds
 from dp_core.spec.reading.cluster_reader import read_cluster
+from dp_core.spec.reading.data_reader import read_data, read_path
+from dp_core.spec.reading.linked_limits import refuse_not_linked
 from dp_core.spec.reading.measurements_reader import (
     FindEarlier,
     check_resolved,
@@ -152,9 +152,11 @@ def read_spec(
     release = of("", _read_name, keys["release"], "release") if "release" in keys else ""
     account = of("", _read_name, keys["account"], "account") if "account" in keys else ""
     revises = of(None, _read_name, keys["revises"], "release") if "revises" in keys else None
-    data = of("", _read_data, keys["data"]) if "data" in keys else ""
     if schema is None and "schema" in keys:
         schema = of(None, _read_schema, keys["schema"], folder)
+    data = of("", read_data, keys["data"], schema) if "data" in keys else ""
+    if schema is not None and schema.linked is not None:
+        refuse_not_linked(keys, faults)
     if "privacy" in keys:
         unit = Unit() if schema is None else schema.unit
         of(None, _privacy, keys, root, unit)
@@ -313,41 +315,8 @@ def _read_name(node: Node, what: str) -> str:
         raise node.error(error.message) from None
 
 
-def _read_data(node: Node) -> DataPlace:
-    if isinstance(node.content, Mapping):
-        return read_table(node)
-    if isinstance(node.content, tuple):
-        raise node.error("names one path; for several files write a glob, such as data/*.csv.")
-    if "://" not in node.name():
-        if node.name().lower().endswith((".yaml", ".yml")):
-            raise node.error(
-                f"{shown(node.name())} is a YAML file; name the CSV or Parquet file with the rows."
-            )
-        return _read_path(node)
-    try:
-        return read_object_url(node.name())
-    except ValueError as error:
-        # privacy: the message does not show the URL, which may contain a password.
-        raise node.error(str(error)) from None
-
-
-def _read_path(node: Node) -> str:
-    text = node.name()
-    if text.startswith("~"):
-        raise node.error(
-            f"{shown(text)} begins with ~, which is not expanded; write the full path or a path"
-            " relative to this file."
-        )
-    if "://" in text:
-        # privacy: the message does not show the URL, which may contain a password.
-        raise node.error("is a URL; give the path of a local file.")
-    if meant := windows_path(text):
-        raise node.error(f"{shown(text)} is a Windows path; write {meant}.")
-    return text
-
-
 def _read_schema(node: Node, folder: Path) -> Schema:
-    path = folder / _read_path(node)
+    path = folder / read_path(node)
     if path.suffix.lower() in (".csv", ".parquet"):
         raise node.error(f"{shown(node.name())} is a data file; name the schema, a YAML file.")
     try:
@@ -369,6 +338,7 @@ def _read_privacy(node: Node, unit: Unit) -> Privacy:
         neighbours=one_of(keys.get("neighbours"), _NEIGHBOURS),
         unit=unit.word,
         max_rows=unit.max_rows,
+        max_members=unit.max_members or 1,
     )
 
 

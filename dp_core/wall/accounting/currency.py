@@ -9,6 +9,10 @@ A release pays in one currency, fixed in its plan before the data are read:
 - `mixed`: mu^2/2 on the same curve, for Gaussian events and private choices. Each choice must leave
   a part of the total unspent (`covered_choices`).
 
+Costs depend on the ratio of sensitivity and noise alone, except that on the Gaussian curve
+`SMOOTHING` is subtracted from the variance of integer noise. Where households are the units, both
+are in shares, and the integers are shares: `SMOOTHING` is then S^2 times less in households.
+
 A currency can also set delta aside for events with an own delta. These own deltas are summed, and
 the total is converted to epsilon at the rest of the guarantee's delta.
 """

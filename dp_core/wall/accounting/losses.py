@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.events import Event, GaussianEvent, LaplaceEvent
-from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.accounting.sensitivity import count_bounds, in_shares
 
 CONTINUOUS_FROM = 256.0
 """Scale, records, from which Gaussian noise is treated as continuous (`LENT` is 5e-5 of s^2)."""
@@ -210,8 +210,9 @@ def loss_of(event: Event, asks: Mapping[str, object], relation: Relation) -> tup
     Privacy:
         In a histogram (`HISTOGRAMS`) a row moves one cell by 1, and a replaced row two: one copy of
         a cell's loss for each. The noise is symmetric, so it does not matter which way a cell
-        moves. Of any other question, and of a person of several rows, only the sensitivities that
-        the event states are known, and the loss covers every change within them:
+        moves. Of any other question, of a person of several rows, and of a household of several
+        shares, which may be in several cells in different numbers, only the sensitivities that the
+        event states are known, and the loss covers every change within them:
 
         - Laplace, L1 sensitivity 1: one entry moves by 1.
         - Laplace, 2: one entry moves by 2, or two move by 1. With p = 1/(1 + a), a = e^(-1/scale),
@@ -220,19 +221,28 @@ def loss_of(event: Event, asks: Mapping[str, object], relation: Relation) -> tup
           the noise is symmetric.)
         - Laplace, more: the whole event is (l1/scale)-private, and `Response` dominates that.
         - Gaussian, squared L2 sensitivity 1 or 2: as many entries move by 1 at most.
-        - Gaussian, more: the smoothed noise, with any change of that norm.
+        - Gaussian, more: the smoothed noise, with any change of that norm. Its slack is per entry
+          that changes. With an integer change of squared norm D^2 these are D^2 entries at most.
+          With S shares they are D^2/S: each share changes at most as many entries as the squared
+          norm of its own change, because those are whole numbers, and D^2 is stated as S^2 times
+          the largest of these (`sensitivity.in_shares`).
+
+        Scales and sensitivities are both in shares then, so that a loss is that of their ratio. The
+        smoothing subtracts `LENT` shares squared from the variance, which is S^2 times less in
+        households: noise on shares is the finer grid.
     """
     # privacy: a receipt may say anything; only the name of a histogram counts for one.
     name = asks.get("name") if isinstance(asks, Mapping) else None
     histogram = isinstance(name, str) and name in HISTOGRAMS
-    # Several rows of a person may be in one cell, or in as many cells.
-    cells_move_by_one = histogram and relation.max_rows == 1
+    # Several rows of a person, or shares of a household, may be in one cell, or in as many cells.
+    cells_move_by_one = histogram and relation.max_rows == 1 and relation.shares == 1
+    _, count_l1, count_l2_squared = in_shares(relation, count_bounds(relation))
     match event:
         case LaplaceEvent(scale=scale, l1_sensitivity=l1):
             if histogram:
-                _enough(l1, count_l1(relation))
+                _enough(l1, count_l1)
             if cells_move_by_one:
-                return _response(1 / scale), count_l1(relation)
+                return _response(1 / scale), count_l1
             if l1 <= 2:
                 return _response(1 / scale, l1), 1
             return _response(l1 / scale), 1
@@ -240,12 +250,12 @@ def loss_of(event: Event, asks: Mapping[str, object], relation: Relation) -> tup
             # A smaller scale than the true one gives a larger loss, which is the safe side.
             below = float(min(scale, Fraction(10**100)))
             if histogram:
-                _enough(squared, count_l2_squared(relation))
+                _enough(squared, count_l2_squared)
             if cells_move_by_one:
-                squared = count_l2_squared(relation)
+                squared = count_l2_squared
             if squared <= 2 and scale >= SMALLEST_SCALE:
                 return Gaussian(below), squared
-            if scale >= SMALLEST_SMOOTHED and squared <= MOST_MOVED:
+            if scale >= SMALLEST_SMOOTHED and squared <= MOST_MOVED * relation.shares:
                 return Gaussian(below, squared), 1
     raise ValueError(_UNKNOWN)
 

@@ -36,7 +36,7 @@ class Charter:
         terms: Total and composition.
         calendar: Allowance per period, None without one.
         neighbours: Neighbouring relation of all its releases.
-        unit: Unit of privacy: `row` or `person`.
+        unit: Unit of privacy: `row`, `person` or `household`.
         within: Name of the account whose total also covers this one; None if there is none.
         approved_only: Whether a plan must be approved before it runs.
         owner: Person responsible for the account.

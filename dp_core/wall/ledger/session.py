@@ -203,12 +203,14 @@ class MemorySession:
         currency: What it pays in, and the total.
         neighbours: The neighbouring relation.
         max_rows: Most rows of one unit of privacy.
+        shares: Shares of one unit of privacy: exact counts are in units of 1/`shares` of a record.
         charges: Every grant made.
     """
 
     currency: Currency
     neighbours: Neighbours
     max_rows: int = field(default=1, kw_only=True)
+    shares: int = field(default=1, kw_only=True)
     charges: list[Grant] = field(default_factory=list)
     _results: dict[str, tuple[tuple[Grant, NDArray[np.int64]], ...]] = field(default_factory=dict)
     _summed: tuple[int, Fraction, Fraction] = (0, Fraction(0), Fraction(0))
@@ -216,7 +218,7 @@ class MemorySession:
     @property
     def relation(self) -> Relation:
         """The neighbouring relation that every event was calibrated to."""
-        return Relation(self.neighbours, self.max_rows)
+        return Relation(self.neighbours, self.max_rows, self.shares)
 
     def spent(self) -> Fraction:
         """Return the sum of all charges, in the currency's unit."""

@@ -16,6 +16,7 @@ from dp_core.wall.statistics.table_distance import TableDistance
 from dp_core.wall.statistics.vetted import (
     SUMS,
     VETTED,
+    asked_in_shares,
     bounds,
     required,
     sensitivities,
@@ -38,6 +39,7 @@ __all__ = [
     "TableChecks",
     "TableDistance",
     "TableStatistic",
+    "asked_in_shares",
     "bounds",
     "check_codes",
     "required",

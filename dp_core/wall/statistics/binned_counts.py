@@ -35,6 +35,7 @@ class BinnedCounts(Sum):
     """
 
     NAME: ClassVar[str] = "binned-counts"
+    IN_SHARES: ClassVar[bool] = True
 
     columns: tuple[str, ...]
     sizes: tuple[int, ...]

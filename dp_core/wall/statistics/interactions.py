@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.errors import BadInput
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import names, wholes
@@ -33,6 +34,8 @@ MOST_CELLS = 2**26
 """Largest number of cells of the table."""
 LARGEST = 2**33
 """Largest absolute value of a coefficient: a product over all columns."""
+LARGEST_IN_SHARES = 2**43
+"""Largest coefficient times the shares of a unit: so 2^19 units do not reach 64 bits."""
 MOST_ENTRIES = 2**20
 """Largest number of entries of one interaction, and of all measured together for a set.
 
@@ -69,6 +72,7 @@ class Interaction(Sum):
     """
 
     NAME: ClassVar[str] = "interaction"
+    IN_SHARES: ClassVar[bool] = True
 
     columns: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -166,6 +170,19 @@ class Interaction(Sum):
             ends = [end * own for end in (least, most) for own in (each.least, each.l2_squared)]
             least, most = min(ends), max(ends)
         return 2 * largest - 2 * least
+
+    def in_shares(self, shares: int) -> Self:
+        """Return the same interaction: its entries are sums over shares instead of records.
+
+        Raises:
+            BadInput: if the entries of a few hundred thousand units would not fit in 64 bits.
+        """
+        if shares > 1 and shares * prod(each.reach for each in self._each()) > LARGEST_IN_SHARES:
+            raise BadInput(
+                f"The interaction of {' x '.join(self.columns)} has too large numbers in units of"
+                f" 1/{shares} of a household: measure the whole table."
+            )
+        return self
 
     def claimed_codes(self) -> list[ClaimedCodes]:
         return claims(self.columns, self.sizes)

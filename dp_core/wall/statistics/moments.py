@@ -41,6 +41,7 @@ class CellCounts(Sum):
     """
 
     NAME: ClassVar[str] = "cell-counts"
+    IN_SHARES: ClassVar[bool] = True
 
     by: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -113,6 +114,7 @@ class CellSums(Sum):
     """
 
     NAME: ClassVar[str] = "cell-sums"
+    IN_SHARES: ClassVar[bool] = True
 
     column: str
     positions: int
@@ -196,6 +198,7 @@ class Products(Sum):
     """
 
     NAME: ClassVar[str] = "products"
+    IN_SHARES: ClassVar[bool] = True
 
     columns: tuple[str, str]
     positions: tuple[int, int]

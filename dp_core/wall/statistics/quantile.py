@@ -36,6 +36,7 @@ class Quantile(TableStatistic):
     """
 
     NAME: ClassVar[str] = "quantile"
+    IN_SHARES: ClassVar[bool] = True
 
     column: str
     low: int

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from dp_core.wall.accounting.sensitivity import Bounds
 from dp_core.wall.statistics.counting_queries import Queries, queries_from_json
 from dp_core.wall.statistics.descriptions import whole
 from dp_core.wall.statistics.statistic import TableStatistic, alike
-from dp_core.wall.statistics.whole_numbers import MOST, saturated
+from dp_core.wall.statistics.whole_numbers import MOST, saturated, times
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class QueryCounts(TableStatistic):
     """
 
     NAME: ClassVar[str] = "query-counts"
+    IN_SHARES: ClassVar[bool] = True
 
     queries: Queries
 
@@ -78,6 +79,7 @@ class QueryDistance(TableStatistic):
     """
 
     NAME: ClassVar[str] = "query-distance"
+    IN_SHARES: ClassVar[bool] = True
 
     queries: Queries
     answers: NDArray[np.int64]
@@ -104,6 +106,10 @@ class QueryDistance(TableStatistic):
         and equal for both files, and ||x| - |y|| <= |x - y|.
         """
         return int(self.grid)
+
+    def in_shares(self, shares: int) -> Self:
+        """Return the distances from S times the answers: those in units of 1/grid share."""
+        return replace(self, answers=times(self.answers, shares))
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         # privacy: whole numbers of any size; no float and no overflow.
@@ -140,6 +146,7 @@ class SignedQueries(TableStatistic):
     """
 
     NAME: ClassVar[str] = "signed-queries"
+    IN_SHARES: ClassVar[bool] = True
 
     queries: Queries
     factor: int
@@ -169,6 +176,10 @@ class SignedQueries(TableStatistic):
         and so the entry by 0 or `factor`. Offsets are public and equal for both files.
         """
         return int(self.factor)
+
+    def in_shares(self, shares: int) -> Self:
+        """Return the multiples less S times the offsets."""
+        return replace(self, offsets=times(self.offsets, shares))
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         exact = _exact(self.queries, counts)

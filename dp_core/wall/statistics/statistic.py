@@ -44,11 +44,19 @@ class Statistic(ABC):
 
     Attributes:
         NAME: The `name` in `to_json`, which identifies the class in the list of vetted statistics.
+        IN_SHARES: Whether it may be asked of a file that is counted in shares; by default not. Then
+            S times every count must give S times every value, apart from rounding to whole numbers,
+            with public numbers that are compared with counts also multiplied by S (`in_shares`).
+            Only so do values computed from counts in shares, divided by the number of shares,
+            answer the question about households.
+        NOT_IN_SHARES: If it may not, the reason, and a sentence that names what to use instead.
     """
 
     __slots__ = ()
 
     NAME: ClassVar[str]
+    IN_SHARES: ClassVar[bool] = False
+    NOT_IN_SHARES: ClassVar[str] = ""
 
     @property
     @abstractmethod
@@ -73,6 +81,18 @@ class Statistic(ABC):
     @abstractmethod
     def exact(self, counter: Counter) -> NDArray[np.int64]:
         """Return the exact values, shape (length,). Confidential."""
+
+    def in_shares(self, shares: int) -> Self:  # noqa: ARG002
+        """Return the same question to a file that is counted in shares.
+
+        Values are then S times as large, in the statistic's unit of shares instead of records. The
+        bounds for one row hold for one share. By default it is the same statistic: that is right
+        for one that is computed from counts alone.
+
+        Args:
+            shares: Number S of shares of a unit.
+        """
+        return self
 
     def claimed_codes(self) -> Iterable[ClaimedCodes]:
         """Return the numbers of codes that the bounds assume; by default none."""

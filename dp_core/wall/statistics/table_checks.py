@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,17 @@ class TableChecks(TableStatistic):
     Attributes:
         cliques: Columns of each table.
         references: Public reference counts, each with its clique's shape; whole, not negative.
+        shares: Shares of a unit in which the references are counted; 1 (the default) for records.
+            Tables of one member or of pairs have fractions of households, so that of linked tables
+            the sets are counted in shares, too.
     """
 
     NAME: ClassVar[str] = "table-checks"
+    IN_SHARES: ClassVar[bool] = True
 
     cliques: tuple[Clique, ...]
     references: tuple[NDArray[np.int64], ...]
+    shares: int = 1
 
     def __post_init__(self) -> None:
         if len(self.cliques) != len(self.references) or not self.cliques:
@@ -57,6 +62,18 @@ class TableChecks(TableStatistic):
         most k (replace-one: 2 k) in the L1 norm and k (4 k) in the squared L2 norm.
         """
         return _change(neighbours)
+
+    def in_shares(self, shares: int) -> Self:
+        """Return the distances in shares: the references must be in shares already.
+
+        Raises:
+            ValueError: if they are in other units.
+        """
+        if self.shares != shares:
+            raise ValueError(
+                f"Reference counts must be in units of 1/{shares} of a record, not 1/{self.shares}."
+            )
+        return self
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         # privacy: Python's whole numbers add up without overflow, whatever the counts are.

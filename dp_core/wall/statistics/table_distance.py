@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from dp_core.tables.marginal import Marginal
 from dp_core.wall.accounting.sensitivity import Bounds
 from dp_core.wall.statistics.descriptions import whole
 from dp_core.wall.statistics.statistic import TableStatistic, alike
-from dp_core.wall.statistics.whole_numbers import saturated
+from dp_core.wall.statistics.whole_numbers import saturated, times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +35,7 @@ class TableDistance(TableStatistic):
     """
 
     NAME: ClassVar[str] = "table-distance"
+    IN_SHARES: ClassVar[bool] = True
 
     cliques: tuple[Clique, ...]
     answers: tuple[NDArray[np.int64], ...]
@@ -67,6 +68,14 @@ class TableDistance(TableStatistic):
         public and equal for both files.
         """
         return _change(self.grid, max(self.weights, default=1), neighbours)
+
+    def in_shares(self, shares: int) -> Self:
+        """Return the distances from S times the answers, less S times the offsets."""
+        return replace(
+            self,
+            answers=tuple(times(answer, shares) for answer in self.answers),
+            offsets=tuple(shares * int(offset) for offset in self.offsets),
+        )
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         return saturated(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dp_core.errors import BadInput
 from dp_core.schema.privacy import Relation
-from dp_core.wall.accounting.sensitivity import Bounds, of_unit
+from dp_core.wall.accounting.sensitivity import Bounds, in_shares, of_unit
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.dependence.f_score import FScore
 from dp_core.wall.statistics.dependence.indif import InDif
@@ -61,6 +62,9 @@ VETTED: Mapping[str, type[Statistic]] = {
 def bounds(statistic: Statistic, relation: Relation) -> Bounds:
     """Return the largest change of an entry, and the L1 and squared L2 sensitivity of all.
 
+    With shares they are those for one household, of values in households;
+    `dp_core.wall.accounting.sensitivity.in_shares` makes those of values in shares of them.
+
     Raises:
         TypeError: if the statistic is not on the list.
         BadInput: if its sensitivity is proven for a public number of rows only, and that is not
@@ -79,6 +83,24 @@ def bounds(statistic: Statistic, relation: Relation) -> Bounds:
     )
 
 
+def asked_in_shares(statistic: Statistic, relation: Relation) -> Statistic:
+    """Return the question as it is put to the file: in shares, if a unit has several.
+
+    Raises:
+        BadInput: if the answer in shares would not answer the question about units, or does not fit
+            in 64 bits.
+    """
+    _check_in_shares(type(statistic), relation)
+    return statistic if relation.shares == 1 else statistic.in_shares(relation.shares)
+
+
+def _check_in_shares(kind: type[Statistic], relation: Relation) -> None:
+    if relation.shares > 1 and not kind.IN_SHARES:
+        raise BadInput(
+            f"The statistic {kind.NAME!r} cannot be asked of linked tables: {kind.NOT_IN_SHARES}"
+        )
+
+
 def sensitivities(statistic: Statistic, relation: Relation) -> tuple[int, int]:
     """Return the L1 and the squared L2 sensitivity; see `bounds`."""
     return bounds(statistic, relation)[1:]
@@ -93,16 +115,18 @@ def required(document: Mapping[str, Any], relation: Relation) -> Bounds:
         relation: The release's neighbouring relation.
 
     Returns:
-        The largest change of an entry, and the L1 and squared L2 sensitivity of all entries.
+        The largest change of an entry, and the L1 and squared L2 sensitivity of all entries, of
+        the values that were drawn: in shares, if a unit has several.
 
     Raises:
         ValueError: or another error of `GARBAGE`, if it describes no statistic on the list.
-        BadInput: see `bounds`.
+        BadInput: see `bounds` and `asked_in_shares`.
     """
     kind = VETTED.get(document["name"])
     if kind is None:
         raise ValueError("No statistic of that name has a proven sensitivity.")
-    return of_unit(relation, lambda rows: kind.required(document, rows))
+    _check_in_shares(kind, relation)
+    return in_shares(relation, of_unit(relation, lambda rows: kind.required(document, rows)))
 
 
 def sum_from_json(document: Mapping[str, Any]) -> Sum:

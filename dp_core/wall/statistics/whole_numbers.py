@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.errors import BadInput
+
 MOST = 2**62
 """Largest absolute value of an entry; it leaves room for noise in 64 bits."""
 
@@ -25,6 +27,21 @@ def cut(values: NDArray[Any]) -> NDArray[np.int64]:
     """Return an array of whole numbers as 64-bit ones, cut to [-MOST, MOST]."""
     # privacy: a cut never increases the difference of two values.
     return np.asarray(np.clip(values, -MOST, MOST), dtype=np.int64)
+
+
+def times(values: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
+    """Return public whole numbers times a factor of at least 1.
+
+    Raises:
+        BadInput: if a product does not fit in 64 bits.
+    """
+    largest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
+    if largest * factor >= 2**63:
+        raise BadInput(
+            f"A public number to compare with counts is too large in units of 1/{factor}: use a"
+            " coarser grid."
+        )
+    return values * factor
 
 
 def cell_numbers(codes: NDArray[Any], sizes: Sequence[int]) -> NDArray[np.int64]:

@@ -59,7 +59,9 @@ def ledger() -> None:
 @click.option("--epsilon", required=True, metavar="E", help="Total epsilon.")
 @click.option("--delta", default="0", metavar="D", help="Total delta; 0 allows pure releases only.")
 @click.option("--neighbours", type=WORD, default="add-remove", help="add-remove or replace-one.")
-@click.option("--unit", type=WORD, default="row", help="Who is protected: row or person.")
+@click.option(
+    "--unit", type=WORD, default="row", help="Who is protected: row, person or household."
+)
 @click.option(
     "--composition", type=WORD, default="basic", help="Composition of releases: basic or zcdp."
 )

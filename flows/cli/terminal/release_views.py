@@ -55,9 +55,13 @@ def plan(console: Console, plan: PlanAnswer) -> None:
     )
     if plan.unit != "row":
         changed = "added or removed" if plan.neighbours == "add-remove" else "replaced"
-        most = plan.max_rows
-        words = f"{unit_words(plan.unit, most)} {changed}; rows beyond that are dropped first."
-        if most > 1:
+        most = plan.max_members or plan.max_rows
+        words = f"{unit_words(plan.unit, most)} {changed}"
+        if plan.max_members is not None:
+            words += " with all its members. A record is a household: each counts 1 in every table."
+        else:
+            words += "; rows beyond that are dropped first."
+        if plan.max_rows > 1:
             words += f" The noise on counts is {most} times that needed to protect one row."
         fact(console, "Protects", words)
     if plan.measurements:

@@ -10,7 +10,7 @@ from tasks.run.publication_refusals import failed_sentence, waiting_sentence
 from tasks.run.release_cleanup import mark_waiting, remove_unpublished
 from tasks.run.release_run import Run
 from tasks.stages.publish import published_checks
-from tasks.stages.synthesize import synthetic_file
+from tasks.stages.synthesize import synthetic_files
 
 
 def require_approval(run: Run) -> None:
@@ -61,5 +61,7 @@ def require_unchanged(run: Run) -> None:
 
 def _sets(run: Run) -> list[str]:
     """Return the SHA-256 of each synthetic file."""
-    numbers = range(1, run.spec.sets + 1)
-    return [str(file_record(synthetic_file(run, number))["sha256"]) for number in numbers]
+    files = [
+        file for number in range(1, run.spec.sets + 1) for file in synthetic_files(run, number)
+    ]
+    return [str(file_record(file)["sha256"]) for file in files]

@@ -161,7 +161,7 @@ def test_sets_in_memory_are_those_that_the_pipeline_writes(project):
 
     from dp_core.spec.in_memory.drawn_sets import drawn_set
     from tasks.stages.reconstruct import restored_models
-    from tasks.stages.synthesize import synthetic_file
+    from tasks.stages.synthesize import synthetic_place
 
     compared = []
 
@@ -171,7 +171,7 @@ def test_sets_in_memory_are_those_that_the_pipeline_writes(project):
             run = given[0]
             models = restored_models(run)
             for number in range(1, run.spec.sets + 1):
-                written = pq.read_table(synthetic_file(run, number))
+                written = pq.read_table(synthetic_place(run, number))
                 drawn = drawn_set(run.plan, models, number)
                 compared.append(drawn.records.to_pylist() == written.to_pylist())
         return result

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dp_core.bundle.report.pictures.density import Density, density
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally
-from dp_core.metrics.noise_size import half_width, standard_deviation
+from dp_core.metrics.noise_size import half_width_in_units, standard_deviation
 from dp_core.schema.definition import Column
 from dp_core.wall.released import Measurement
 
@@ -118,7 +118,10 @@ class Picture:
 
 
 def estimate_column(
-    column: str, measurements: Sequence[Measurement], pooled: Pooled | None = None
+    column: str,
+    measurements: Sequence[Measurement],
+    pooled: Pooled | None = None,
+    shares: int = 1,
 ) -> Estimate | None:
     """Return the least noisy estimate of a column's counts; None if no table contains it.
 
@@ -129,6 +132,7 @@ def estimate_column(
         column: Name of the column.
         measurements: Noisy tables.
         pooled: All measurements combined, if interactions were measured; None otherwise.
+        shares: Shares of a unit, on which noise was drawn; 1 (the default) for records.
     """
     if pooled is not None:
         values, width = pooled.counts((column,)), pooled.half_width((column,))
@@ -157,7 +161,11 @@ def estimate_column(
     if len(tables) > 1:
         source += f", mean of {len(tables)} measurements"
     exact = len(tables) == 1 and len(first.clique) == 1
-    width = half_width(first.noise, first.scale) if exact else _NORMAL * math.sqrt(variance)
+    width = (
+        half_width_in_units(first.noise, first.scale, shares)
+        if exact
+        else _NORMAL * math.sqrt(variance)
+    )
     return Estimate(counts, float(width), source)
 
 
@@ -189,6 +197,8 @@ def picture(
     records: float,
     origin: tuple[str, NDArray[np.intp]] | None = None,
     pooled: Pooled | None = None,
+    shares: int = 1,
+    counted: str = "records",
 ) -> Picture:
     """Return the picture of one column.
 
@@ -200,6 +210,8 @@ def picture(
         origin: For a dependent column, the name of its source column, and for each code of the
             source the code of the dependent column.
         pooled: All measurements combined, if interactions were measured; None otherwise.
+        shares: Shares of a unit, on which noise was drawn; 1 (the default) for records.
+        counted: What is counted; `records` by default.
     """
     name, becomes = origin or (column.name, np.arange(column.size))
     shares = np.array(
@@ -209,7 +221,7 @@ def picture(
         ],
         dtype=np.float64,
     ).reshape(len(tallies), column.size)
-    found = estimate_column(name, measurements, pooled)
+    found = estimate_column(name, measurements, pooled, shares)
     if origin and found:
         found = Estimate(
             _merged(found.counts, becomes, column.size),
@@ -236,6 +248,7 @@ def picture(
         [mark.synthetic for mark in marks] if tallies else noisy[: column.bins].tolist(),
         noisy.tolist() if found else None,
         half,
+        counted,
     )
     return Picture(
         column=column.name,

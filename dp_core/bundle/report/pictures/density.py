@@ -69,6 +69,7 @@ def density(
     synthetic: Sequence[float],
     noisy: Sequence[float] | None,
     half_width: float,
+    counted: str = "records",
 ) -> Density | None:
     """Return the density of a column; None if it has no axis, or if one bin would hide the others.
 
@@ -77,6 +78,7 @@ def density(
         synthetic: Share of each code in the sets, percent of the records, length at least `bins`.
         noisy: The same by the noisy tables; None if none contains the column.
         half_width: Half-width of the 95 % range of the noise in each share, percent.
+        counted: What the shares are shares of; `records` by default.
     """
     if column.levels or column.bins < 3 or len(column.edges) != column.bins + 1:
         return None
@@ -111,17 +113,17 @@ def density(
         )
         for low, width, share, other in zip(edges, widths, shares, told, strict=False)
     )
-    return Density(bars, _per_unit(column, top), _ticks(column, edges))
+    return Density(bars, _per_unit(column, top, counted), _ticks(column, edges))
 
 
-def _per_unit(column: Column, top: float) -> str:
+def _per_unit(column: Column, top: float, counted: str) -> str:
     if column.kind == "date":
-        return f"{365.25 * top:.2g} % of the records per year"
+        return f"{365.25 * top:.2g} % of the {counted} per year"
     digits = math.floor(math.log10(top))
     if digits in (0, 1):
-        return f"{top:.2g} % of the records per 1"
+        return f"{top:.2g} % of the {counted} per 1"
     per = 10.0**-digits
-    return f"{top * per:.2g} % of the records per {per:,.{max(digits, 0)}f}"
+    return f"{top * per:.2g} % of the {counted} per {per:,.{max(digits, 0)}f}"
 
 
 def _ticks(column: Column, edges: Sequence[float]) -> tuple[tuple[float, str], ...]:

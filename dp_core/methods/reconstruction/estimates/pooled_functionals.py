@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
-from dp_core.metrics.noise_size import half_width
+from dp_core.metrics.noise_size import half_width_in_units
 from dp_core.tables.domain import Clique
 from dp_core.tables.structural_zeros import StructuralZeros
 
@@ -155,24 +155,26 @@ def half_widths(pooled: Pooled, asked: Functionals, level: float = 0.95) -> Floa
     Exact for single cells with one discrete Laplace draw; otherwise of the mixture of the noise
     (`dp_core.metrics.noise_quantiles`). If one table was measured, errors of counts are whole, so
     their half-width is the least whole number with a probability of at least `level`, as if the
-    mixture were rounded. Other half-widths of less than a record's noise are rounded up.
+    mixture were rounded. Other half-widths of less than a record's noise are rounded up. Of linked
+    tables, shares of a household take the place of records.
 
     Args:
         pooled: All measurements.
         asked: The functionals.
         level: Confidence level, 0.95 by default.
     """
+    shares = 1 if pooled.domain.linked is None else pooled.domain.linked.shares
     scale = single_laplace_scale(pooled, asked)
     if scale is not None:
-        return np.full(asked.shape, float(half_width("laplace", scale, level)))
+        return np.full(asked.shape, float(half_width_in_units("laplace", scale, shares, level)))
     variance = covariance(pooled, asked, asked)
     draws = effective_draws(variance, fourth_cumulant(pooled, asked))
     found = np.asarray(central_quantile(level, draws) * np.sqrt(variance))
     if not all(((each == 0) | (each == 1)).all() for each in asked.weights):
         return found
     if len(pooled.tables) == 1 and not pooled.interactions and pooled.rows is None:
-        return np.maximum(np.ceil(found - 0.5), 0.0)
-    return np.where(variance < 1, np.ceil(found - 1e-9), found)
+        return np.maximum(np.ceil(found * shares - 0.5), 0.0) / shares
+    return np.where(variance * shares**2 < 1, np.ceil(found * shares - 1e-9) / shares, found)
 
 
 def single_laplace_scale(pooled: Pooled, asked: Functionals) -> float | None:

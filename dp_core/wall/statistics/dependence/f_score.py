@@ -37,6 +37,9 @@ class FScore(TableStatistic):
     """
 
     NAME: ClassVar[str] = "f-score"
+    NOT_IN_SHARES: ClassVar[str] = (
+        "it takes time in proportion to the number of shares. Use the R score (`r-score`)."
+    )
 
     candidates: tuple[Candidate, ...]
 

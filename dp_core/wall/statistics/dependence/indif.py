@@ -27,6 +27,7 @@ class InDif(TableStatistic):
     """
 
     NAME: ClassVar[str] = "indif"
+    IN_SHARES: ClassVar[bool] = True
 
     pairs: tuple[tuple[str, str], ...]
 

@@ -52,6 +52,9 @@ class MutualInformation(TableStatistic):
     """
 
     NAME: ClassVar[str] = "mutual-information"
+    NOT_IN_SHARES: ClassVar[str] = (
+        "it does not grow in proportion to the counts. Use the R score (`r-score`)."
+    )
 
     candidates: tuple[Candidate, ...]
     rows: int

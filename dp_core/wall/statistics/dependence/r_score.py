@@ -36,6 +36,7 @@ class RScore(TableStatistic):
     """
 
     NAME: ClassVar[str] = "r-score"
+    IN_SHARES: ClassVar[bool] = True
 
     candidates: tuple[Candidate, ...]
 

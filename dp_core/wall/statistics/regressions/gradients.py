@@ -58,6 +58,7 @@ class ClassGradient(Sum):
     """
 
     NAME: ClassVar[str] = "class-gradient"
+    IN_SHARES: ClassVar[bool] = True
 
     column: str
     classes: int
@@ -178,6 +179,7 @@ class NumberGradient(Sum):
     """
 
     NAME: ClassVar[str] = "number-gradient"
+    IN_SHARES: ClassVar[bool] = True
 
     target: Number
     features: Features

@@ -42,6 +42,10 @@ class ClassMinimiser(Sum):
     """
 
     NAME: ClassVar[str] = "class-minimiser"
+    NOT_IN_SHARES: ClassVar[str] = (
+        "it does not grow in proportion to the counts. Use gradients at public coefficients"
+        " (`class-gradient`)."
+    )
 
     column: str
     classes: int

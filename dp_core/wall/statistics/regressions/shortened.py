@@ -65,6 +65,7 @@ class SecondMoments(Sum):
     """
 
     NAME: ClassVar[str] = "second-moments"
+    IN_SHARES: ClassVar[bool] = True
 
     features: Features
     transform: tuple[int, ...]
@@ -165,6 +166,7 @@ class Scores(Sum):
     """
 
     NAME: ClassVar[str] = "scores"
+    IN_SHARES: ClassVar[bool] = True
 
     outcome: Number | Levels
     features: Features

@@ -1,0 +1,188 @@
+"""Links between two tables by their keys: who the members of each household are. Confidential side.
+
+Keys are compared as exact texts; a whole number is compared by its text. Members are in the order
+of their keys where all keys of a household are whole numbers, otherwise in the order of the file.
+
+Privacy:
+    The members of a household that are kept, and their order, are a function of the household's own
+    persons in the order of the file: whether keys count as numbers is decided for each household by
+    itself. Whether a file is refused depends on all its rows; like every refusal, it is outside
+    epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dp_core.confidential.raw_values import is_text
+from dp_core.errors import BadInput, SchemaViolation
+from dp_core.schema.linked.linked_tables import LinkedTables
+
+_WHOLE = r"^-?[0-9]{1,18}$"
+_SHOWN = 5
+"""Rows that the internal detail of an error names."""
+
+
+def key_texts(table: str, name: str, values: pa.ChunkedArray, missing: Collection[str]) -> pa.Array:
+    """Return a column of keys as texts without null.
+
+    Args:
+        table: Name of the table, for messages.
+        name: Name of the column.
+        values: Texts or whole numbers.
+        missing: Texts that mean missing, besides blanks.
+
+    Raises:
+        BadInput: if it holds neither texts nor whole numbers.
+        SchemaViolation: if a key is empty.
+    """
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+        raise BadInput(
+            f"Column {name!r} of the table {table} is a key and is stored as {kind}; store it as"
+            " text or whole numbers, so that equal keys are equal texts."
+        )
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    texts = array.cast(pa.string()).cast(pa.large_string())
+    nothing = pa.array(["", *(text.strip() for text in missing)], pa.large_string())
+    empty = pc.or_(texts.is_null(), pc.is_in(pc.utf8_trim_whitespace(texts), value_set=nothing))
+    if pc.any(empty).as_py():
+        raise _violation(
+            f"Column {name!r} of the table {table} has rows without a key; fill the column, or"
+            " remove these rows.",
+            empty.to_numpy(zero_copy_only=False),
+        )
+    return texts
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Links:
+    """The members of each household. Confidential.
+
+    Attributes:
+        sizes: Number of members of each household that are kept, `int64`, shape (households,).
+        persons: Their rows in the table of persons, household by household, shape (persons kept,).
+    """
+
+    sizes: NDArray[np.int64]
+    persons: NDArray[np.int64]
+
+
+def linked_members(
+    linked: LinkedTables, keys: pa.Array, links: pa.Array, person_keys: pa.Array
+) -> Links:
+    """Return the members of each household, in the order that the module states.
+
+    Args:
+        linked: The two tables.
+        keys: Key of each household, texts without null.
+        links: Key of each person's household, texts without null.
+        person_keys: Key of each person, texts without null.
+
+    Raises:
+        SchemaViolation: if a key or link is not as the schema says, or a household has too few or
+            too many members. The message names no value and no count.
+    """
+    home, person = f"the table {linked.households}", f"the table {linked.persons}"
+    if len(pc.unique(keys)) < len(keys):
+        first = pc.index_in(keys, value_set=keys).to_numpy()  # of equal keys, the first
+        raise _violation(
+            f"Column {linked.key!r} of {home} repeats a key; every household has one row, so remove"
+            " the others, or name the column that identifies a household.",
+            first != np.arange(len(keys)),
+        )
+    found = pc.index_in(links, value_set=keys)
+    if found.null_count:
+        raise _orphans(linked, keys, links, found)
+    of = found.to_numpy().astype(np.int64)
+    if (repeated := _repeated(of, person_keys)).any():
+        raise _violation(
+            f"Column {linked.person_key!r} of {person} repeats a key within a household; correct"
+            " it, or name the column that tells the persons of a household apart.",
+            repeated,
+        )
+    sizes = np.bincount(of, minlength=len(keys)).astype(np.int64)
+    if (few := sizes < linked.min_members).any():
+        raise _violation(
+            f"There are rows of {home} without a row of {person}; add their members, or leave these"
+            " households out.",
+            few,
+        )
+    many = sizes > linked.max_members
+    if many.any() and linked.larger == "reject":
+        raise _violation(
+            f"There are households with more than {linked.max_members} members, the `max_members`"
+            " of the schema; leave them out (an institution is not a household), or write `larger:"
+            " clip` to keep their first members.",
+            many,
+        )
+    order = np.lexsort((_numbers(of, sizes, person_keys), of))  # stable: then the file's order
+    if many.any():
+        # privacy: which members stay depends on the rows of the household alone.
+        starts = np.cumsum(sizes) - sizes
+        rank = np.arange(order.size) - starts[of[order]]
+        order = order[rank < linked.max_members]
+        sizes = np.minimum(sizes, linked.max_members)
+    return Links(sizes, order)
+
+
+def _repeated(of: NDArray[np.int64], person_keys: pa.Array) -> NDArray[np.bool_]:
+    """Return which persons have the key of an earlier person of their household."""
+    encoded = person_keys.dictionary_encode()
+    both = of * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy()
+    order = np.argsort(both, kind="stable")
+    repeated = np.zeros(of.size, dtype=bool)
+    repeated[order[1:]] = both[order][1:] == both[order][:-1]
+    return repeated
+
+
+def _numbers(
+    of: NDArray[np.int64], sizes: NDArray[np.int64], person_keys: pa.Array
+) -> NDArray[np.int64]:
+    """Return the keys of persons as numbers, 0 in households where a key is no whole number."""
+    whole, numbers = _whole(person_keys)
+    # privacy: a household's keys are numbers or not by themselves, whatever the others have.
+    mixed = np.bincount(of[~whole], minlength=sizes.size) > 0
+    return np.where(mixed[of], 0, numbers)
+
+
+def _whole(texts: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return which texts are whole numbers, and the numbers, 0 for the others."""
+    whole = pc.match_substring_regex(texts, _WHOLE)
+    numbers = pc.if_else(whole, texts, pa.scalar("0", texts.type)).cast(pa.int64())
+    return whole.to_numpy(zero_copy_only=False), numbers.to_numpy()
+
+
+def _orphans(
+    linked: LinkedTables, keys: pa.Array, links: pa.Array, found: pa.Array
+) -> SchemaViolation:
+    """Return the error about links that are no key, where `found` is null."""
+    orphan = found.is_null().to_numpy(zero_copy_only=False)
+    said = f"Column {linked.link!r} of the table {linked.persons}"
+    whole, numbers = _whole(links)
+    key_whole, key_numbers = _whole(keys)
+    if np.isin(numbers[orphan & whole], key_numbers[key_whole]).any():
+        return _violation(
+            f"{said} and {linked.key!r} of the table {linked.households} match as whole numbers but"
+            " not as texts, as 7 and 07 do; write the keys alike in both files.",
+            orphan,
+        )
+    return _violation(
+        f"{said} has values that are no {linked.key!r} of the table {linked.households}; add these"
+        " households, or remove their persons.",
+        orphan,
+    )
+
+
+def _violation(message: str, bad: NDArray[np.bool_]) -> SchemaViolation:
+    rows = np.flatnonzero(bad)
+    first = ", ".join(str(row + 1) for row in rows[:_SHOWN])
+    return SchemaViolation(message, internal=f"{rows.size} rows, the first of them {first}")

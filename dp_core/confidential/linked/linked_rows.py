@@ -1,0 +1,266 @@
+"""Households and persons of two tables as codes, household by household. Confidential side.
+
+Every table is encoded like a single one (`dp_core.confidential.encoding`). Rules over household
+columns and `members` are judged for each household, rules with a person column for each person with
+the columns of the household; of the latter, only a person column can be set to missing.
+
+Privacy:
+    The codes of a household are a function of that household's row and of its members' rows alone,
+    in the order in which the file has them: its members by `key_links`, and their codes by the
+    rules of single rows and of the one household. So files that differ in one household with its
+    members have the same pair rows but for those of this household, and every household has the
+    same number of shares (`dp_core.schema.linked.linked_tables`). Whether a file is refused depends
+    on all its rows; like every refusal, it is outside epsilon.
+
+The functions from `encoded_columns` on take and return arrays of whole households, so that a file
+can be read piece by piece. Memory is linear in the rows, and so is time but for two sorts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_core.confidential.between_columns import RuleCheck
+from dp_core.confidential.encoding import BrokenRule, Encoder, settle_zeros
+from dp_core.confidential.linked.key_links import Links, key_texts, linked_members
+from dp_core.confidential.raw_values import Array, Reader
+from dp_core.errors import BadInput, SchemaViolation, nearest
+from dp_core.schema.definition import Schema
+from dp_core.schema.linked.household_rows import HouseholdRows, to_pair_rows
+from dp_core.schema.linked.linked_tables import MEMBERS, LinkedTables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+
+_SHOWN = 5
+"""Columns or rules that an error names."""
+
+
+def pair_row_codes(schema: Schema, households: pa.Table, persons: pa.Table) -> Dataset:
+    """Return the pair rows of two confidential tables, in the wide domain.
+
+    Args:
+        schema: The schema, of linked tables.
+        households: Raw values of the table of households; the order of the columns is free.
+        persons: Raw values of the table of persons.
+
+    Returns:
+        The pair rows, household by household in the order of `households`.
+
+    Raises:
+        BadInput: if a column is missing, or not in the schema, or a key is neither text nor a whole
+            number.
+        SchemaViolation: if keys, links or sizes are not as the schema says, values are not in the
+            schema, or rows break a rule. The message names no value and no count.
+    """
+    linked = _linked(schema)
+    return to_pair_rows(linked, schema.domain, household_codes(schema, households, persons))
+
+
+def household_codes(schema: Schema, households: pa.Table, persons: pa.Table) -> HouseholdRows:
+    """Return the codes of two confidential tables; see `pair_row_codes`."""
+    linked = _linked(schema)
+    _check_columns(linked.households, households, linked.household_reads, linked.household_ignore)
+    _check_columns(linked.persons, persons, linked.person_reads, linked.person_ignore)
+    missing = schema.unit.missing_values
+    links = linked_members(
+        linked,
+        key_texts(linked.households, linked.key, households.column(linked.key), missing),
+        key_texts(linked.persons, linked.link, persons.column(linked.link), missing),
+        key_texts(linked.persons, linked.person_key, persons.column(linked.person_key), missing),
+    )
+    return linked_codes(
+        schema,
+        links,
+        encoded_columns(schema, linked.households, linked.household_columns, households),
+        encoded_columns(schema, linked.persons, linked.person_columns, persons),
+        compared_units(schema, linked.household_columns, households),
+        compared_units(schema, linked.person_columns, persons),
+    )
+
+
+def linked_codes(
+    schema: Schema,
+    links: Links,
+    homes: Mapping[str, NDArray[np.uint16]],
+    persons: Mapping[str, NDArray[np.uint16]],
+    home_units: Mapping[str, NDArray[np.int64]],
+    person_units: Mapping[str, NDArray[np.int64]],
+) -> HouseholdRows:
+    """Return the codes of two tables household by household, after their rules are settled.
+
+    Args:
+        schema: The schema of linked tables.
+        links: The members of each household.
+        homes: Codes of the household columns, each of shape (households,); changed in place.
+        persons: Codes of the person columns, each of shape (rows of the table of persons,).
+        home_units: Values of household columns that rules compare (`compared_units`).
+        person_units: Values of person columns that rules compare.
+
+    Raises:
+        SchemaViolation: if rows break a rule and no policy settles them.
+    """
+    linked = _linked(schema)
+    each = {name: codes[links.persons] for name, codes in persons.items()}
+    settle_rules(
+        schema,
+        {**homes, MEMBERS: (links.sizes - linked.min_members).astype(np.uint16)},
+        each,
+        {**home_units, MEMBERS: links.sizes},
+        {name: units[links.persons] for name, units in person_units.items()},
+        links.sizes,
+    )
+    return HouseholdRows(
+        np.stack([homes[name] for name in linked.household_columns]),
+        links.sizes,
+        np.stack([each[name] for name in linked.person_columns]),
+    )
+
+
+def encoded_columns(
+    schema: Schema, table: str, names: Sequence[str], rows: pa.Table
+) -> dict[str, NDArray[np.uint16]]:
+    """Return the codes of some columns of one table, each of shape (rows,).
+
+    Args:
+        schema: The schema of linked tables.
+        table: Name of the table, for the message.
+        names: The columns.
+        rows: Raw values.
+
+    Raises:
+        SchemaViolation: if values are not in the schema; the message names the columns only.
+    """
+    codes, misfits = {}, {}
+    for name in names:
+        encoded = Encoder(schema.column(name)).encode(rows.column(name))
+        codes[name] = np.ascontiguousarray(encoded.codes)
+        if encoded.bad is not None:
+            misfits[name] = int(encoded.bad.sum())
+    if misfits:
+        said = ", ".join(repr(name) for name in list(misfits)[:_SHOWN])
+        raise SchemaViolation(
+            f"Values of {said} in the table {table} are not in the schema; correct the file or the"
+            " schema.",
+            internal="\n".join(f"{count} rows: {name}" for name, count in misfits.items()),
+        )
+    return codes
+
+
+def compared_units(
+    schema: Schema, names: Sequence[str], rows: pa.Table
+) -> dict[str, NDArray[np.int64]]:
+    """Return the values of one table that rules compare, in whole units, each of shape (rows,).
+
+    Args:
+        schema: The schema of linked tables.
+        names: Columns of the table; those that no rule compares are left out.
+        rows: Raw values.
+    """
+    check = RuleCheck(schema)
+    return {
+        name: check.units_of(name, Reader(schema.column(name)).read(rows.column(name)))
+        for name in check.columns
+        if name in names
+    }
+
+
+def settle_rules(
+    schema: Schema,
+    homes: Mapping[str, NDArray[np.uint16]],
+    persons: Mapping[str, NDArray[np.uint16]],
+    home_units: Mapping[str, NDArray[np.int64]],
+    person_units: Mapping[str, NDArray[np.int64]],
+    sizes: NDArray[np.int64],
+) -> None:
+    """Set columns to missing in rows that break a rule, where the schema says so; in place.
+
+    Args:
+        schema: The schema of linked tables.
+        homes: Codes of the household columns and of `members`, each of shape (households,).
+        persons: Codes of the person columns, each of shape (persons,), household by household.
+        home_units: Values of household columns and of `members` that rules compare.
+        person_units: Values of person columns that rules compare.
+        sizes: Number of members of each household, shape (households,).
+
+    Raises:
+        SchemaViolation: if rows break a rule and no policy settles them.
+    """
+    linked = _linked(schema)
+    _refuse(linked, linked.households, _settled(schema, homes, home_units))
+    named = {
+        *(name for zero in schema.zeros.rules for name in zero.columns),
+        *(name for rule in schema.rules for name in rule.columns),
+    }
+    of = np.repeat(np.arange(sizes.size), sizes)
+    codes = {name: codes[of] for name, codes in homes.items() if name in named}
+    units = {name: units[of] for name, units in home_units.items() if name in named}
+    broken = _settled(schema, {**codes, **persons}, {**units, **person_units}, fixed={*homes})
+    _refuse(linked, linked.persons, broken)
+
+
+def _settled(
+    schema: Schema,
+    codes: Mapping[str, Array],
+    units: Mapping[str, NDArray[np.int64]],
+    fixed: Collection[str] = (),
+) -> list[BrokenRule]:
+    """Settle the rules over some columns, but for those whose columns are all fixed."""
+
+    def judged(names: tuple[str, ...]) -> bool:
+        return {*names} <= {*codes} and not {*names} <= {*fixed}
+
+    zeros = tuple(rule for rule in schema.zeros.rules if judged(rule.columns))
+    rules = tuple(rule for rule in schema.rules if judged(rule.columns))
+    every = (*(zero.columns for zero in zeros), *(rule.columns for rule in rules))
+    names = tuple(dict.fromkeys(name for each in every for name in each))
+    if not names:
+        return []
+    columns = (schema.column(name) for name in names)
+    only = replace(
+        schema,
+        # Of a household that several persons share, no rule of one person changes a column.
+        columns=tuple(replace(c, out_of_range="reject") if c.name in fixed else c for c in columns),
+        zeros=StructuralZeros(zeros),
+        rules=rules,
+        order=names,
+        linked=None,
+    )
+    return settle_zeros(only, [codes[name] for name in names], units)
+
+
+def _refuse(linked: LinkedTables, table: str, broken: Sequence[BrokenRule]) -> None:
+    left = [each for each in broken if each.refused]
+    if not left:
+        return
+    texts = ", ".join(f"`{each.rule.text}`" for each in left[:_SHOWN])
+    whose = "households" if table == linked.households else "persons"
+    raise SchemaViolation(
+        f"The files have {whose} that break {texts} of the schema; correct the files or the rule.",
+        internal="\n".join(f"{each.refused} rows of {table}: {each.rule.text}" for each in left),
+    )
+
+
+def _check_columns(table: str, rows: pa.Table, reads: Sequence[str], ignore: Sequence[str]) -> None:
+    names = rows.column_names
+    for name in reads:
+        if names.count(name) != 1:
+            what = "has two columns" if name in names else "has no column"
+            hint = nearest(name, names) if name not in names else ""
+            raise BadInput(f"The table {table} {what} {name!r}, which the schema names.{hint}")
+    for name in names:
+        if name not in reads and name not in ignore:
+            raise BadInput(
+                f"The table {table} has a column {name!r} that is not in the schema; add it there"
+                " under `columns` or `ignore`."
+            )
+
+
+def _linked(schema: Schema) -> LinkedTables:
+    if schema.linked is None:
+        raise ValueError("The schema is of a single table.")
+    return schema.linked

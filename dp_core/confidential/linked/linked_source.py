@@ -1,0 +1,158 @@
+"""The sources of two linked tables, and their codes household by household. Confidential side.
+
+Each table is read once, batch by batch. In memory are the keys and links as texts, and the codes;
+the pair rows, which are several times as many as the persons, are made piece by piece.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dp_core.confidential.linked.key_links import key_texts, linked_members
+from dp_core.confidential.linked.linked_rows import (
+    compared_units,
+    encoded_columns,
+    linked_codes,
+)
+from dp_core.confidential.source import Source
+from dp_core.schema.definition import Schema
+from dp_core.schema.linked.household_rows import HouseholdRows, to_pair_rows
+from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.tables.dataset import Dataset
+
+PIECE_ROWS = 1 << 18
+"""Pair rows, about, that are made at a time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkedSource:
+    """The sources of a table of households and of the persons in them.
+
+    Attributes:
+        households: Source of the table of households.
+        persons: Source of the table of persons.
+    """
+
+    households: Source
+    persons: Source
+
+    def digest(self, key: bytes) -> str:
+        """Return the keyed hash of both tables; see `dp_core.confidential.source.keyed_digest`."""
+        both = f"{self.households.digest(key)} {self.persons.digest(key)}"
+        return hmac.new(key, f"linked tables: {both}".encode(), "sha256").hexdigest()
+
+    def assert_unchanged(self) -> None:
+        """Check that the files of both tables are as they were when they were opened.
+
+        Raises:
+            BadInput: if one of them is not.
+        """
+        self.households.assert_unchanged()
+        self.persons.assert_unchanged()
+
+
+def read_households(
+    schema: Schema, source: LinkedSource, progress: Callable[[float], None] | None = None
+) -> HouseholdRows:
+    """Return the codes of two linked tables, household by household in the order of the file.
+
+    Args:
+        schema: The schema of linked tables.
+        source: Both tables.
+        progress: Called with the part that is done, 0 to 1; None (the default) for no progress.
+
+    Raises:
+        BadInput: if a key is neither text nor a whole number, or a file changes or is damaged.
+        SchemaViolation: if keys, links or sizes are not as the schema says, values are not in the
+            schema, or rows break a rule. The message names no value and no count.
+    """
+    linked = schema.linked
+    if linked is None:
+        raise ValueError("The schema is of a single table.")
+    homes = _Columns(schema, linked.households, (linked.key,), linked.household_columns)
+    homes.read(source.households, progress and _within(progress, 0.0, 0.3))
+    persons = _Columns(
+        schema, linked.persons, (linked.link, linked.person_key), linked.person_columns
+    )
+    persons.read(source.persons, progress and _within(progress, 0.3, 1.0))
+    links = linked_members(
+        linked, homes.key(linked.key), persons.key(linked.link), persons.key(linked.person_key)
+    )
+    return linked_codes(
+        schema, links, homes.codes(), persons.codes(), homes.units(), persons.units()
+    )
+
+
+def pair_row_pieces(
+    schema: Schema, linked: LinkedTables, rows: HouseholdRows
+) -> Iterator[tuple[Dataset, float]]:
+    """Yield the pair rows of households in pieces, and the part that is done with each, 0 to 1.
+
+    Args:
+        schema: The schema of linked tables.
+        linked: The two tables.
+        rows: The households.
+    """
+    of_one = rows.sizes * (rows.sizes - 1)
+    ends = np.cumsum(np.maximum(of_one, 1))
+    persons = np.concatenate(([0], np.cumsum(rows.sizes)))
+    start = done = 0
+    while start < rows.sizes.size:
+        stop = int(np.searchsorted(ends, done + PIECE_ROWS, side="right"))
+        stop = max(stop, start + 1)
+        piece = HouseholdRows(
+            rows.households[:, start:stop],
+            rows.sizes[start:stop],
+            rows.persons[:, persons[start] : persons[stop]],
+        )
+        yield to_pair_rows(linked, schema.domain, piece), stop / rows.sizes.size
+        start, done = stop, int(ends[stop - 1])
+
+
+class _Columns:
+    """The keys, codes and compared values of one table, batch by batch. Confidential."""
+
+    def __init__(
+        self, schema: Schema, table: str, keys: Sequence[str], names: Sequence[str]
+    ) -> None:
+        self._schema, self._table, self._names = schema, table, names
+        self._keys: dict[str, list[pa.Array]] = {key: [] for key in keys}
+        self._codes: dict[str, list[NDArray[np.uint16]]] = {name: [] for name in names}
+        self._units: dict[str, list[NDArray[np.int64]]] = {}
+
+    def read(self, source: Source, progress: Callable[[float], None] | None) -> None:
+        """Read the table."""
+        missing = self._schema.unit.missing_values
+        for batch in source.batches():
+            rows = pa.Table.from_batches([batch.records])
+            for key, texts in self._keys.items():
+                texts.append(key_texts(self._table, key, rows.column(key), missing))
+            codes = encoded_columns(self._schema, self._table, self._names, rows)
+            for name, found in codes.items():
+                self._codes[name].append(found)
+            for name, units in compared_units(self._schema, self._names, rows).items():
+                self._units.setdefault(name, []).append(units)
+            if progress is not None:
+                progress(batch.done)
+
+    def key(self, name: str) -> pa.Array:
+        """Return a column of keys; it is then forgotten."""
+        return pa.concat_arrays(self._keys.pop(name))
+
+    def codes(self) -> Mapping[str, NDArray[np.uint16]]:
+        """Return the codes of each column."""
+        return {name: np.concatenate(self._codes.pop(name)) for name in self._names}
+
+    def units(self) -> Mapping[str, NDArray[np.int64]]:
+        """Return the compared values of each column that a rule compares."""
+        return {name: np.concatenate(units) for name, units in self._units.items()}
+
+
+def _within(progress: Callable[[float], None], start: float, end: float) -> Callable[[float], None]:
+    return lambda done: progress(start + done * (end - start))

@@ -1,0 +1,410 @@
+"""Two confidential tables as pair rows: what is refused, and what one household can change."""
+
+import itertools
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dp_core.confidential.linked.linked_rows import household_codes, pair_row_codes
+from dp_core.errors import BadInput, SchemaViolation
+from dp_core.schema.linked.household_rows import from_pair_rows
+from tests.schema_texts import FLATS, RAND, read
+
+PLAIN = read(FLATS[: FLATS.index("impossible:")])
+CLIPPED = read(
+    FLATS[: FLATS.index("impossible:")].replace("max_members: 4", "max_members: 2, larger: clip")
+)
+HOME = {"hh": "7", "district": "1", "income": "50", "children": "0", "street": "High Street"}
+PERSON = {
+    **{"hh": "7", "number": "1", "age": "30", "sex": "m", "job": "part"},
+    **{"passport": "X1", "street": "High Street"},
+}
+
+
+def table(rows, columns=HOME):
+    names = list(columns)
+    return pa.table({name: pa.array([row[name] for row in rows], pa.string()) for name in names})
+
+
+def homes(*rows):
+    return table([{**HOME, **row} for row in rows], HOME)
+
+
+def persons(*rows):
+    return table([{**PERSON, **row} for row in rows], PERSON)
+
+
+def refusal(schema, *files):
+    """Return what is said of files that are refused, which has no value of theirs and no count."""
+    with pytest.raises(SchemaViolation) as caught:
+        household_codes(schema, *files)
+    error = caught.value
+    assert error.message.count(". ") == 0
+    assert error.message.endswith(".")
+    assert error.internal
+    assert re.search(r"\d+ rows", error.internal)
+    numbers = {*re.findall(r"\d+", error.message)}
+    rules = " ".join(rule.text for rule in schema.rules)
+    assert numbers <= {"7", "07", *re.findall(r"\d+", FLATS + rules)}
+    for secret in ("High", "X1", "4711"):
+        assert secret not in error.message
+    return error.message
+
+
+@st.composite
+def files(draw, most=4):
+    """Return households, and their persons mixed up, as lists of rows."""
+    keys = draw(st.lists(st.text("07a", min_size=1, max_size=3), max_size=6, unique=True))
+    found, people = [], []
+    for key in keys:
+        found.append(
+            {
+                **HOME,
+                "hh": key,
+                "district": draw(st.sampled_from("12")),
+                "income": draw(st.sampled_from(["0", "45", "?", "100"])),
+                "children": draw(st.sampled_from("0123")),
+            }
+        )
+        numbers = st.sampled_from(["1", "2", "10", "-3", "b", "a"])
+        for number in draw(st.lists(numbers, min_size=1, max_size=most, unique=True)):
+            people.append(
+                {
+                    **PERSON,
+                    "hh": key,
+                    "number": number,
+                    "age": draw(st.sampled_from(["3", "20", "50", "99"])),
+                    "sex": draw(st.sampled_from(["m", "f", "", "x"])),
+                    "job": draw(st.sampled_from(["none", "full"])),
+                }
+            )
+    return found, draw(st.permutations(people))
+
+
+def ordered(people):
+    """Return the rows of one household in the order of their keys, if these are numbers."""
+    if all(re.fullmatch("-?[0-9]+", row["number"]) for row in people):
+        return sorted(people, key=lambda row: int(row["number"]))
+    return people
+
+
+def one_by_one(schema, households, people):
+    """Return the pair rows as tuples of labels: the definition."""
+    found = []
+    age = schema.column("age")
+    for home in households:
+        own = ordered([row for row in people if row["hh"] == home["hh"]])
+        own = own[: schema.linked.max_members]
+        income = "(missing)" if home["income"] == "?" else int(home["income"])
+        if income != "(missing)":
+            income = schema.column("income").code_labels()[min(income // 20, 4)]
+        district = {"1": "north", "2": "south"}[home["district"]]
+        head = (district, income, home["children"], str(len(own)))
+        members = [
+            (
+                age.code_labels()[sum(edge <= int(row["age"]) for edge in (16, 40, 65))],
+                {"m": "male", "f": "female"}.get(row["sex"], "(missing)"),
+                row["job"],
+            )
+            for row in own
+        ]
+        pairs = [*itertools.permutations(members, 2)] or [(members[0], ("(no other member)",) * 3)]
+        found += [(*head, *one, *other) for one, other in pairs]
+    return found
+
+
+def labels(schema, data):
+    names = [column.code_labels() for column in schema.columns]
+    return [tuple(of[c] for of, c in zip(names, row, strict=True)) for row in data.codes.T.tolist()]
+
+
+@given(file=files())
+def test_the_pair_rows_of_two_tables_are_the_ordered_pairs_of_members(file):
+    households, people = file
+    data = pair_row_codes(PLAIN, homes(*households), persons(*people))
+
+    assert labels(PLAIN, data) == one_by_one(PLAIN, households, people)
+
+
+@given(file=files())
+def test_the_codes_of_the_tables_come_back_from_the_pair_rows(file):
+    households, people = homes(*file[0]), persons(*file[1])
+    rows = household_codes(PLAIN, households, people)
+    back = from_pair_rows(PLAIN.linked, pair_row_codes(PLAIN, households, people))
+
+    for one, other in zip(
+        (rows.households, rows.sizes, rows.persons),
+        (back.households, back.sizes, back.persons),
+        strict=True,
+    ):
+        assert np.array_equal(one, other)
+
+
+@given(file=files(), at=st.integers(0, 5))
+def test_a_household_changes_no_rows_but_its_own_also_where_members_are_left_out(file, at):
+    households, people = file
+    whole = labels(CLIPPED, pair_row_codes(CLIPPED, homes(*households), persons(*people)))
+    assert whole == one_by_one(CLIPPED, households, people)
+
+    rows_of = {
+        home["hh"]: one_by_one(CLIPPED, [home], people)  # each household by itself
+        for home in households
+    }
+    assert whole == [row for home in households for row in rows_of[home["hh"]]]
+    left = [home for place, home in enumerate(households) if place != at]
+    if len(left) == len(households):
+        return
+    gone = households[at]["hh"]
+    without = pair_row_codes(
+        CLIPPED, homes(*left), persons(*(row for row in people if row["hh"] != gone))
+    )
+    assert labels(CLIPPED, without) == [row for home in left for row in rows_of[home["hh"]]]
+
+
+def ages(rows):
+    return rows.persons[0].tolist()
+
+
+def test_the_first_members_by_number_stay_and_others_by_the_order_of_the_file():
+    young, old = {"age": "3"}, {"age": "70"}
+    numbers = persons({"number": "10", **old}, {"number": "9", **young}, {"number": "-1", **young})
+    texts = persons({"number": "b", **old}, {"number": "10", **young}, {"number": "9", **young})
+
+    assert ages(household_codes(CLIPPED, homes({}), numbers)) == [0, 0]
+    assert ages(household_codes(CLIPPED, homes({}), texts)) == [3, 0]
+
+
+def test_texts_among_the_keys_of_one_household_do_not_change_the_order_in_another():
+    own = [{"number": "10", "age": "70"}, {"number": "9", "age": "3"}, {"number": "8", "age": "3"}]
+    other = [{"hh": "8", "number": "b", "age": "70"}]
+    alone = household_codes(CLIPPED, homes({}), persons(*own))
+    both = household_codes(CLIPPED, homes({}, {"hh": "8"}), persons(*other, *own))
+
+    assert ages(alone) == [0, 0]
+    assert ages(both) == [0, 0, 3]
+
+
+@pytest.mark.parametrize("digits", ["1" * 18, "9" * 19, "9" * 30])
+def test_a_key_too_long_for_a_number_is_a_text(digits):
+    rows = persons({"number": digits, "age": "70"}, {"number": "5", "age": "3"})
+
+    order = [0, 3] if len(digits) <= 18 else [3, 0]
+    assert ages(household_codes(PLAIN, homes({}), rows)) == order
+
+
+def stored(rows, kind):
+    return pa.chunked_array([rows.column("hh").combine_chunks().cast(kind)])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.int64(), pa.uint8(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())],
+)
+def test_keys_may_be_stored_as_texts_or_whole_numbers_of_any_kind(kind):
+    people = persons({"age": "70"}, {"hh": "8", "age": "3"})
+    people = people.set_column(0, "hh", stored(people, kind))
+
+    rows = household_codes(PLAIN, homes({"hh": "8"}, {}), people)
+
+    assert ages(rows) == [0, 3]
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.bool_(), pa.decimal128(5, 1)])
+def test_keys_that_have_no_text_of_their_own_are_refused(kind):
+    home = homes({"hh": "1"})
+    home = home.set_column(0, "hh", stored(home, kind))
+
+    with pytest.raises(BadInput, match=r"'hh' of the table households is a key and is stored as"):
+        household_codes(PLAIN, home, persons({"hh": "1"}))
+
+
+def test_the_order_of_columns_and_the_cut_into_pieces_are_free():
+    households = homes({}, {"hh": "8", "district": "2"})
+    people = persons({}, {"number": "2", "age": "3"}, {"hh": "8", "age": "70"})
+    whole = pair_row_codes(PLAIN, households, people)
+    pieces = pa.concat_tables([people.slice(0, 1), people.slice(1)])
+
+    other = pair_row_codes(
+        PLAIN,
+        households.select(households.column_names[::-1]),
+        pieces.select(people.column_names[::-1]),
+    )
+
+    assert pieces.column("age").num_chunks == 2
+    assert np.array_equal(other.codes, whole.codes)
+
+
+REFUSED = {
+    "no such household": (
+        (homes({}), persons({}, {"hh": "4711"})),
+        "Column 'hh' of the table persons has values that are no 'hh' of the table households",
+    ),
+    "a household that matches as a number": (
+        (homes({}), persons({"hh": "07"}, {"hh": "4711"})),
+        "match as whole numbers but not as texts, as 7 and 07 do",
+    ),
+    "a blank around a key": ((homes({}), persons({"hh": " 7"})), "has values that are no 'hh'"),
+    "a household without persons": (
+        (homes({}, {"hh": "4711"}), persons({})),
+        "There are rows of the table households without a row of the table persons",
+    ),
+    "a repeated household": (
+        (homes({}, {}), persons({})),
+        "Column 'hh' of the table households repeats a key",
+    ),
+    "a repeated person": (
+        (homes({}), persons({}, {})),
+        "Column 'number' of the table persons repeats a key within a household",
+    ),
+    "a household of five": (
+        (homes({}), persons(*({"number": str(number)} for number in range(5)))),
+        "There are households with more than 4 members, the `max_members` of the schema",
+    ),
+    "an institution": (
+        (homes({}), persons(*({"number": str(number)} for number in range(4000)))),
+        "an institution is not a household",
+    ),
+    "an empty key": ((homes({"hh": " "}), persons({})), "the table households has rows without"),
+    "a missing key": ((homes({"hh": None}), persons({})), "the table households has rows without"),
+    "a text for missing as link": (
+        (homes({}), persons({}, {"hh": "?"})),
+        "Column 'hh' of the table persons has rows without a key",
+    ),
+    "an empty person key": (
+        (homes({}), persons({"number": ""})),
+        "Column 'number' of the table persons has rows without a key",
+    ),
+    "an unknown level": (
+        (homes({}), persons({"job": "4711"})),
+        "Values of 'job' in the table persons are not in the schema",
+    ),
+    "a value out of range": (
+        (homes({"children": "4711", "income": "4711"}), persons({})),
+        "Values of 'income', 'children' in the table households are not in the schema",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_fit_is_said_in_one_sentence_without_a_value(case):
+    given_files, said = REFUSED[case]
+
+    assert said in refusal(PLAIN, *given_files)
+
+
+def test_a_household_of_four_thousand_keeps_its_first_members_where_the_schema_says_so():
+    people = persons(*({"number": str(number)} for number in range(4000, 0, -1)))
+    rows = household_codes(CLIPPED, homes({}), people)
+
+    assert rows.sizes.tolist() == [2]
+
+
+def test_the_same_number_in_two_households_is_no_repetition():
+    rows = household_codes(PLAIN, homes({}, {"hh": "8"}), persons({}, {"hh": "8"}))
+
+    assert rows.sizes.tolist() == [1, 1]
+
+
+def test_no_household_at_all_has_no_pair_rows():
+    data = pair_row_codes(PLAIN, homes(), persons())
+
+    assert data.codes.shape == (len(PLAIN.domain), 0)
+
+
+def test_columns_that_are_missing_twice_there_or_unknown_are_named():
+    two = persons({}).append_column("age", pa.array(["3"]))
+    for given_files, said in (
+        ((homes({}).drop_columns("income"), persons({})), "households has no column 'income'"),
+        ((homes({}), persons({}).drop_columns("number")), "persons has no column 'number'"),
+        ((homes({}), two), "persons has two columns 'age'"),
+        (
+            (homes({}).append_column("income2", pa.array(["3"])), persons({})),
+            "households has a column 'income2' that is not in the schema",
+        ),
+    ):
+        with pytest.raises(BadInput, match=re.escape(said)):
+            household_codes(PLAIN, *given_files)
+
+
+def ruled(*rules):
+    return read(FLATS[: FLATS.index("impossible:")] + "rules:\n" + "".join(rules))
+
+
+def test_a_rule_over_both_tables_is_judged_for_each_person_with_the_household():
+    schema = read(FLATS)
+    poor = homes({"income": "10"})
+
+    assert "`if income < 20 then job != full`" in refusal(
+        schema, poor, persons({}, {"number": "2", "job": "full"})
+    )
+    assert household_codes(schema, homes({}), persons({"job": "full"})).sizes.tolist() == [1]
+    assert household_codes(schema, poor, persons({})).sizes.tolist() == [1]
+    missing = homes({"income": "?"})  # neither met nor broken
+    assert household_codes(schema, missing, persons({"job": "full"})).sizes.tolist() == [1]
+
+
+def test_a_rule_about_the_number_of_members_is_judged_for_each_household():
+    schema = read(FLATS)
+    one_child = homes({"children": "1"})
+
+    assert "households that break `children < members`" in refusal(schema, one_child, persons({}))
+    both = persons({}, {"number": "2"})
+    assert household_codes(schema, one_child, both).sizes.tolist() == [2]
+
+
+def test_a_structural_zero_of_persons_is_judged_in_the_table_of_persons():
+    message = refusal(read(FLATS), homes({}), persons({"age": "10", "job": "full"}))
+
+    assert "persons that break `age: <16, job: [part, full]`" in message
+
+
+def test_only_a_column_of_persons_is_set_to_missing_by_a_rule_over_both_tables():
+    clipping = FLATS.replace("missing: level}", "missing: level, out_of_range: missing}", 1)
+    head = clipping[: clipping.index("impossible:")]
+    schema = read(f"{head}rules:\n  - if sex == m then income >= 60\n")
+    assert schema.column("income").out_of_range == "missing"
+    rows = household_codes(schema, homes({}), persons({}, {"number": "2", "sex": "f"}))
+
+    # Although `income` is the last column of the rule: the household's other members share it.
+    assert rows.households[1].tolist() == [2]
+    assert rows.persons[1].tolist() == [2, 1]
+
+
+def test_a_rule_of_households_sets_their_column_to_missing():
+    clipping = FLATS.replace("missing: level}", "missing: level, out_of_range: missing}", 1)
+    head = clipping[: clipping.index("impossible:")]
+    schema = read(f"{head}rules:\n  - if children > 1 then income >= 60\n")
+    rows = household_codes(
+        schema, homes({}, {"hh": "8", "children": "2"}), persons({}, {"hh": "8"})
+    )
+
+    assert rows.households[1].tolist() == [2, schema.column("income").missing_code]
+
+
+def test_values_that_a_rule_compares_stay_with_their_person_in_any_order_of_the_file():
+    schema = ruled("  - if job == full then age >= 18\n")
+    adult, young = {"age": "19", "job": "full"}, {"hh": "8", "age": "17", "job": "part"}
+
+    for people in ((adult, young), (young, adult)):
+        rows = household_codes(schema, homes({}, {"hh": "8"}), persons(*people))
+        assert rows.persons[2].tolist() == [2, 1]
+    assert "`if job == full then age >= 18`" in refusal(
+        schema, homes({}, {"hh": "8"}), persons({**young, "job": "full"}, {})
+    )
+
+
+def test_rules_are_judged_for_the_members_that_are_kept():
+    text = FLATS.replace("max_members: 4", "max_members: 2, larger: clip")
+    people = [{"number": str(number)} for number in range(1, 4)]
+    people[2] |= {"age": "10", "job": "full"}
+
+    assert household_codes(read(text), homes({}), persons(*people)).sizes.tolist() == [2]
+
+
+def test_a_schema_of_a_single_table_is_refused():
+    with pytest.raises(ValueError, match="single table"):
+        household_codes(read(RAND), homes({}), persons({}))

@@ -1,0 +1,73 @@
+"""What a pair row weighs."""
+
+import math
+
+import pytest
+
+from dp_core.schema.linked.linked_tables import LinkedTables, other, pair_rows
+from dp_core.schema.privacy import MOST_MEMBERS
+
+
+def linked(**options) -> LinkedTables:
+    names = {"households": "homes", "persons": "people", "key": "k", "link": "k", "person_key": "n"}
+    columns = {"household_columns": ("a", "b"), "person_columns": ("x", "y")}
+    return LinkedTables(**{**names, **columns, "max_members": 4, **options})
+
+
+@pytest.mark.parametrize("most", range(1, MOST_MEMBERS + 1))
+@pytest.mark.parametrize("least", [0, 1])
+def test_every_household_has_the_same_whole_number_of_shares(least, most):
+    tables = linked(min_members=least, max_members=most)
+
+    assert tables.sizes == tuple(range(least, most + 1))
+    for code, weight in enumerate(tables.weights):
+        members = tables.members_of(code)
+        assert tables.code_of(members) == code
+        assert type(weight) is int
+        assert weight >= 1
+        assert weight * pair_rows(members) == tables.shares
+
+
+@pytest.mark.parametrize("most", range(2, MOST_MEMBERS + 1))
+def test_no_smaller_number_of_shares_gives_whole_weights(most):
+    assert linked(max_members=most).shares == math.lcm(*(s * (s - 1) for s in range(2, most + 1)))
+
+
+def test_the_shares_of_a_few_sizes_are_known():
+    assert {most: linked(max_members=most).shares for most in (1, 2, 3, 4, 10, 20)} == {
+        1: 1,
+        2: 2,
+        3: 6,
+        4: 12,
+        10: 2520,
+        20: 232792560,
+    }
+    assert linked().weights == (12, 6, 2, 1)
+
+
+def test_the_wide_domain_has_every_column_once():
+    assert linked().columns == ("a", "b", "members", "x", "y", "other.x", "other.y")
+    assert linked().others == tuple(map(other, ("x", "y")))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_members": 0},
+        {"max_members": MOST_MEMBERS + 1},
+        {"max_members": 4.0},
+        {"min_members": 2},
+        {"household_columns": ("a", "a")},
+        {"household_columns": ("x",)},
+        {"person_columns": ("members",)},
+        {"household_columns": ("other.x",)},
+    ],
+)
+def test_sizes_and_names_that_no_table_may_have_are_refused(options):
+    with pytest.raises(ValueError, match=r"members|repeated"):
+        linked(**options)
+
+
+def test_a_size_that_is_not_in_the_domain_has_no_code():
+    with pytest.raises(ValueError, match="not in tuple"):
+        linked().code_of(5)

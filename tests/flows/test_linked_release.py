@@ -1,0 +1,398 @@
+"""A release of two linked tables, from the files to the bundle."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dp_core.bundle.files.marginals_file import read_marginals
+from dp_core.bundle.verification.verify import verify
+from dp_core.confidential.code_store import CodeStore
+from dp_core.confidential.linked.linked_rows import pair_row_codes
+from dp_core.errors import BadInput, SchemaViolation
+from dp_core.schema.reading.schema_file import load_schema
+from dp_core.tables.linked_columns import MEMBERS, OTHER
+from dp_core.wall.released import Measurement
+from tests.flows.conftest import plainly
+from tests.flows.linked_project import (
+    DATA,
+    SCHEMA,
+    SHARES,
+    linked_project,
+    tables,
+    write_linked_spec,
+    write_tables,
+)
+
+HIGH = "{epsilon: 1000, delta: 1e-6}"
+"""Noise of less than one household, so that a wrong count would show."""
+
+
+@pytest.fixture
+def town(tmp_path, home):
+    return linked_project(tmp_path / "work", home)
+
+
+def pair_frame(found):
+    """Return the pair rows of the files, each with its part of a household: 1/(s (s - 1)) or 1."""
+    homes, people = found["homes"], found["people"].rename(columns={"home_id": "home"})
+    people = people.assign(age=pd.cut(people["age"].astype(int), [-1, 17, 64, 99], labels=False))
+    people["members"] = people.groupby("home")["nr"].transform("size")
+    both = people.merge(people, on="home", suffixes=("", "_other"))
+    both = both[(both["nr"] != both["nr_other"]) | (both["members"] == 1)].copy()
+    alone = both["members"] == 1
+    both[["age_other", "work_other"]] = both[["age_other", "work_other"]].astype(object)
+    both.loc[alone, ["age_other", "work_other"]] = "nobody"
+    size = both["members"]
+    both["part"] = 1 / np.maximum(size * (size - 1), 1)
+    both = both.merge(homes, on="home")
+    return both.rename(columns={"age_other": "other.age", "work_other": "other.work"})
+
+
+def codes_of(column):
+    """Return the code of each value that a column of `pair_frame` may have."""
+    texts = {
+        "tenure": ["1", "2"],
+        "income": ["1", "2", "3"],
+        "work": ["1", "2"],
+        "age": [0, 1, 2],
+        MEMBERS: [1, 2, 3, 4],
+    }
+    if column.startswith(OTHER):
+        return {**codes_of(column.removeprefix(OTHER)), "nobody": len(texts[column[6:]])}
+    return {value: code for code, value in enumerate(texts[column])}
+
+
+def test_a_release_has_linked_sets_and_verifies(town):
+    run = town.release()
+
+    assert [check.name for check in verify(town.out).checks if not check.passed] == []
+    statement = json.loads((town.out / "release.json").read_bytes())
+    assert statement["guarantee"]["unit"] == "household"
+    assert statement["guarantee"]["max_members"] == 4
+    for number in (1, 2):
+        homes, people = (
+            pd.read_parquet(town.out / f"synthetic/set-{number}/{name}.parquet")
+            for name in ("homes", "people")
+        )
+        assert list(homes.columns) == ["home", "tenure", "income"]
+        assert list(people.columns) == ["home_id", "nr", "age", "work"]
+        assert homes["home"].is_unique
+        assert set(people["home_id"]) == set(homes["home"])
+        assert not people.duplicated(["home_id", "nr"]).any()
+        assert people.groupby("home_id").size().max() <= 4
+        assert not ((people["age"] < 18) & (people["work"] == "employed")).any()
+        assert 200 < len(homes) < 400
+    assert not run.folder.confidential.exists()
+
+
+@pytest.mark.usefixtures("quick")
+def test_noisy_tables_count_each_household_once(town):
+    """At a very large epsilon they are the counts of the files, but for a small noise."""
+    write_linked_spec(town, privacy=HIGH)
+    town.release()
+    pairs = pair_frame(tables())
+    schema = load_schema(town.folder / "town.schema.yaml")
+    compared = 0
+    for item in read_marginals(town.out / "marginals.parquet", schema):
+        if not isinstance(item, Measurement):
+            continue  # an interaction is a part of a table
+        exact = np.zeros(item.domain.sizes)
+        places = [pairs[name].map(codes_of(name)).to_numpy(int) for name in item.clique]
+        np.add.at(exact, tuple(places), pairs["part"].to_numpy())
+        assert exact.sum() == pytest.approx(300)
+        assert np.abs(item.values - exact).max() < 8 * np.sqrt(item.variance) + 1e-9
+        assert item.variance < 0.2
+        compared += 1
+    assert compared > 8
+
+
+@pytest.mark.usefixtures("quick")
+def test_events_are_in_shares_and_sensitivity_is_that_of_all_shares(town):
+    town.release()
+    charges = town.ledger().entries(kinds=("charge",))
+    counts = [e.body["event"] for e in charges if e.body["stage"] in ("one_way", "measure")]
+    assert counts
+    for event in counts:
+        if "l2_sensitivity_squared" in event:
+            assert event["l2_sensitivity_squared"] == str(SHARES**2)
+        else:
+            assert event["l1_sensitivity"] == str(SHARES)
+    (reserved,) = town.ledger().entries(kinds=("reserve",))
+    assert (reserved.body["unit"], reserved.body["max_members"]) == ("household", 4)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    "stage",
+    ["identify", "validate", "discretize", "count", "basics", "select", "measure", "reconstruct"]
+    + ["synthesize", "check", "publish"],
+)
+def test_a_release_that_was_interrupted_goes_on_and_pays_once(town, stage):
+    def interrupted(task, *given):
+        result = plainly(task, *given)
+        if task.name == stage:
+            raise KeyboardInterrupt
+        return result
+
+    with pytest.raises(KeyboardInterrupt):
+        town.release(perform=interrupted)
+    before = [entry.receipt.number for entry in town.ledger().entries(kinds=("charge",))]
+    town.release()
+
+    charges = town.ledger().entries(kinds=("charge",))
+    assert [entry.receipt.number for entry in charges][: len(before)] == before
+    steps = [(e.body["stage"], e.body["step"]) for e in charges]
+    assert len(set(steps)) == len(steps)
+    assert town.redraws() == 0
+    assert [check for check in verify(town.out).checks if not check.passed] == []
+
+
+@pytest.mark.usefixtures("quick")
+def test_lost_codes_are_written_again_and_are_the_same(town):
+    def until_counted(task, *given):
+        if task.name == "count":
+            raise KeyboardInterrupt
+        return plainly(task, *given)
+
+    with pytest.raises(KeyboardInterrupt):
+        town.release(perform=until_counted)
+    schema = load_schema(town.folder / "town.schema.yaml")
+    folder = town.run_folder / "confidential/codes"
+    first = CodeStore(folder, schema.domain)
+    codes = np.concatenate([first.codes(chunk) for chunk in range(first.chunks)], axis=1)
+    (folder / "manifest.json").unlink()
+    with pytest.raises(KeyboardInterrupt):
+        town.release(perform=until_counted)
+    second = CodeStore(folder, schema.domain)
+    again = np.concatenate([second.codes(chunk) for chunk in range(second.chunks)], axis=1)
+    assert np.array_equal(codes, again)
+    assert second.identity != first.identity
+
+    found = (pa.Table.from_pandas(frame) for frame in tables().values())
+    assert np.array_equal(codes, pair_row_codes(schema, *found).codes)
+
+
+# -- what is refused, and what it costs
+
+
+def orphan(found):
+    found["people"].loc[5, "home_id"] = "999999"
+
+
+def empty_home(found):
+    found["people"] = found["people"][found["people"]["home_id"] != "10"]
+
+
+def repeated_home(found):
+    found["homes"] = pd.concat([found["homes"], found["homes"].iloc[:1]])
+
+
+def repeated_person(found):
+    found["people"] = pd.concat([found["people"], found["people"].iloc[:1]])
+
+
+def leading_zero(found):
+    found["people"].loc[found["people"]["home_id"] == "10", "home_id"] = "010"
+
+
+def institution(found):
+    more = [
+        {"home_id": "10", "nr": str(number), "age": "30", "work": "1"} for number in range(50, 90)
+    ]
+    found["people"] = pd.concat([found["people"], pd.DataFrame(more)])
+
+
+def no_key(found):
+    found["homes"].loc[3, "home"] = ""
+
+
+def other_value(found):
+    found["people"].loc[3, "work"] = "secret-word"
+
+
+def working_child(found):
+    found["people"].loc[3, ["age", "work"]] = ["7", "1"]
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (orphan, "are no 'home' of the table homes"),
+        (empty_home, "rows of the table homes without a row of the table people"),
+        (repeated_home, "repeats a key"),
+        (repeated_person, "repeats a key within a household"),
+        (leading_zero, "match as whole numbers but not as texts"),
+        (institution, "more than 4 members"),
+        (no_key, "rows without a key"),
+        (other_value, "column 'work' holds texts that are not among its levels"),
+        (working_child, "`impossible` rule"),
+    ],
+)
+def test_a_faulty_file_is_refused_in_one_sentence_and_costs_nothing(town, command, spoil, said):
+    found = tables()
+    spoil(found)
+    write_tables(town.folder, found)
+    ended = command("run", town.spec, "--out", town.out)
+
+    assert ended.code == 2
+    assert said.lower() in ended.err.lower()
+    assert "Nothing was spent" in ended.err
+    assert town.kinds() == ["ledger", "open", "reserve", "settle"]
+    told = ended.err
+    for secret in ("999999", "secret-word", "street"):
+        assert secret not in told
+    # What is told to others is one fixed sentence.
+    machine = command("run", town.spec, "--out", town.out, "--json")
+    assert said.lower() not in machine.out.lower()
+    assert not town.out.exists()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_missing_file_is_no_attempt_on_the_data(town, command):
+    (town.folder / "people.csv").unlink()
+    ended = command("run", town.spec, "--out", town.out)
+    assert ended.code == 2
+    assert "No data file matches 'people.csv'" in ended.err
+    assert town.untouched()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"data": "homes.csv"}, "names one place, but the schema has two tables"),
+        ({"data": "{homes: homes.csv}"}, "people"),
+        ({"data": "{homes: homes.csv, persons: people.csv}"}, "persons"),
+        ({"data": "{homes: homes.csv, people: homes.csv}"}, "the same place for both tables"),
+        (
+            {"data": "{homes: homes.csv, people: {database: DB, table: people}}"},
+            "reached in different ways",
+        ),
+        ({"method": "privsyn"}, "cannot release linked tables yet"),
+        ({"select": "{method: aim}"}, "cannot release linked tables yet"),
+        ({"reconstruct": "{method: pgm}"}, "cannot release linked tables yet"),
+        ({"synthesize": "{sets: 2, mode: split}"}, "not a mode of linked tables"),
+        ({"tables": "[[tenure, income]]"}, "no wanted tables yet"),
+        ({"analyses": "['income ~ tenure']"}, "no declared analyses yet"),
+        ({"checks": "{share: 0.1, tables: [[tenure]]}"}, "no charged checks"),
+    ],
+)
+def test_what_linked_tables_do_not_have_is_refused_when_planned(town, command, changes, said):
+    write_linked_spec(town, **changes)
+    for words in (("plan", town.spec), ("run", town.spec, "--out", town.out)):
+        ended = command(*words)
+        assert ended.code == 2
+        assert said in ended.err
+    assert town.untouched()
+
+
+def test_places_of_two_tables_need_a_schema_of_two_tables(project, command):
+    project.write_spec(data="{homes: a.csv, people: b.csv}")
+    ended = command("plan", project.spec)
+    assert ended.code == 2
+    assert "the schema has a single one" in ended.err
+
+
+@pytest.mark.parametrize("unit", ["row", "person"])
+def test_an_account_of_another_unit_refuses_households(tmp_path, home, command, unit):
+    town = linked_project(tmp_path / "work", home, unit=unit)
+    ended = command("run", town.spec, "--out", town.out)
+    assert ended.code == 3
+    assert f"protects one {unit}, but the schema's unit is one household" in ended.err
+    assert town.untouched()
+
+
+def test_an_account_of_households_refuses_rows(project, command):
+    project.open_account("homes", unit="household")
+    project.write_spec(account="homes")
+    ended = command("run", project.spec, "--out", project.out)
+    assert ended.code == 3
+    assert "protects one household, but the schema's unit is one row" in ended.err
+
+
+def test_a_plan_says_who_is_protected(town, command):
+    ended = command("plan", town.spec)
+    assert ended.code == 0
+    assert "one household (at most 4 persons)" in " ".join(ended.out.split())
+    assert "other.age" in ended.out
+    answer = command("plan", town.spec, "--json").json
+    assert (answer["unit"], answer["max_members"]) == ("household", 4)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("larger", ["reject", "clip"])
+def test_members_beyond_the_limit_are_left_out_if_the_schema_says_so(town, larger):
+    found = tables()
+    institution(found)
+    write_tables(town.folder, found)
+    schema = SCHEMA.replace("max_members: 4", f"max_members: 4, larger: {larger}")
+    (town.folder / "town.schema.yaml").write_text(schema)
+    if larger == "reject":
+        with pytest.raises(SchemaViolation, match="do not fit its schema"):
+            town.release()
+        return
+    town.release()
+    assert [check for check in verify(town.out).checks if not check.passed] == []
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("kind", ["parquet", "glob", "database"])
+def test_other_places_give_the_same_codes(town, kind, monkeypatch):
+    def until_counted(task, *given):
+        if task.name == "count":
+            raise KeyboardInterrupt
+        return plainly(task, *given)
+
+    found = tables()
+    data = DATA
+    if kind == "parquet":
+        for name, frame in found.items():
+            typed = frame.apply(lambda column: pd.to_numeric(column, errors="ignore"))
+            typed.to_parquet(town.folder / f"{name}.parquet")
+        data = DATA.replace("csv", "parquet")
+    elif kind == "glob":
+        people = found["people"]
+        people.iloc[:100].to_csv(town.folder / "part-1.csv", index=False)
+        people.iloc[100:].to_csv(town.folder / "part-2.csv", index=False)
+        data = "{homes: homes.csv, people: part-*.csv}"
+    else:
+        file = town.folder / "town.db"
+        with sqlite3.connect(file) as connection:
+            for name, frame in found.items():
+                frame.to_sql(name, connection, index=False)
+        monkeypatch.setenv("TOWN_DB", f"sqlite:///{file}")
+        places = [f"{name}: {{database: TOWN_DB, table: {name}}}" for name in found]
+        data = "{" + ", ".join(places) + "}"
+    write_linked_spec(town, data=data)
+    with pytest.raises(KeyboardInterrupt):
+        town.release(perform=until_counted)
+    schema = load_schema(town.folder / "town.schema.yaml")
+    store = CodeStore(town.run_folder / "confidential/codes", schema.domain)
+    codes = np.concatenate([store.codes(chunk) for chunk in range(store.chunks)], axis=1)
+
+    expected = pair_row_codes(schema, *(pa.Table.from_pandas(each) for each in found.values()))
+    assert np.array_equal(codes, expected.codes)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("name", ["homes", "people"])
+def test_a_release_goes_on_with_the_same_two_files_only(town, name):
+    def until_identified(task, *given):
+        result = plainly(task, *given)
+        if task.name == "identify":
+            raise KeyboardInterrupt
+        return result
+
+    with pytest.raises(KeyboardInterrupt):
+        town.release(perform=until_identified)
+    found = tables()
+    found[name].iloc[0, 1] = found[name].iloc[1, 1] = "2"
+    write_tables(town.folder, found)
+    with pytest.raises(BadInput, match="changed since it began"):
+        town.release()
