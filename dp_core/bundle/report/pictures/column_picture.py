@@ -121,7 +121,7 @@ def estimate_column(
     column: str,
     measurements: Sequence[Measurement],
     pooled: Pooled | None = None,
-    shares: int = 1,
+    parts: int = 1,
 ) -> Estimate | None:
     """Return the least noisy estimate of a column's counts; None if no table contains it.
 
@@ -132,7 +132,7 @@ def estimate_column(
         column: Name of the column.
         measurements: Noisy tables.
         pooled: All measurements combined, if interactions were measured; None otherwise.
-        shares: Shares of a unit, on which noise was drawn; 1 (the default) for records.
+        parts: Shares of a unit, on which noise was drawn; 1 (the default) for records.
     """
     if pooled is not None:
         values, width = pooled.counts((column,)), pooled.half_width((column,))
@@ -162,7 +162,7 @@ def estimate_column(
         source += f", mean of {len(tables)} measurements"
     exact = len(tables) == 1 and len(first.clique) == 1
     width = (
-        half_width_in_units(first.noise, first.scale, shares)
+        half_width_in_units(first.noise, first.scale, parts)
         if exact
         else _NORMAL * math.sqrt(variance)
     )
@@ -197,7 +197,7 @@ def picture(
     records: float,
     origin: tuple[str, NDArray[np.intp]] | None = None,
     pooled: Pooled | None = None,
-    shares: int = 1,
+    parts: int = 1,
     counted: str = "records",
 ) -> Picture:
     """Return the picture of one column.
@@ -210,7 +210,7 @@ def picture(
         origin: For a dependent column, the name of its source column, and for each code of the
             source the code of the dependent column.
         pooled: All measurements combined, if interactions were measured; None otherwise.
-        shares: Shares of a unit, on which noise was drawn; 1 (the default) for records.
+        parts: Shares of a unit, on which noise was drawn; 1 (the default) for records.
         counted: What is counted; `records` by default.
     """
     name, becomes = origin or (column.name, np.arange(column.size))
@@ -221,7 +221,7 @@ def picture(
         ],
         dtype=np.float64,
     ).reshape(len(tallies), column.size)
-    found = estimate_column(name, measurements, pooled, shares)
+    found = estimate_column(name, measurements, pooled, parts)
     if origin and found:
         found = Estimate(
             _merged(found.counts, becomes, column.size),
