@@ -10,6 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dp_core.audit.configurations import (
@@ -32,6 +33,8 @@ from tasks.ledger.database import ledger_database
 from tasks.ledger.database import transaction as rows_module
 from tasks.stages import stage_task as stage_module
 from tests.flows.conftest import make_project, plainly, survey
+from tests.flows.linked_project import SHARES, linked_project, write_linked_spec, write_tables
+from tests.flows.linked_project import tables as linked_tables
 from tests.full import some
 
 CANARY_TEXT, CANARY_NUMBER = "zqxcanary", "917.3146289"
@@ -319,6 +322,68 @@ def test_neighbouring_inputs_with_equal_noisy_answers_leave_equal_files(
     assert "home/ledger.db" in first
     published = {"bundle/release.json", "bundle/marginals.parquet"}
     assert published & first.keys() == (set() if configuration.name == FAILING else published)
+
+
+def make_linked(place, found, neighbours, mode, monkeypatch):
+    """Make a release of two linked tables whose every path is the same."""
+    monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
+    monkeypatch.setenv("DP_RELEASE_STATE", str(place / "state"))
+    project = linked_project(place / "work", place / "home", neighbours=neighbours)
+    write_tables(project.folder, found)
+    write_linked_spec(
+        project,
+        privacy=f"{{epsilon: {EPSILON}, delta: 1e-6, neighbours: {neighbours}}}",
+        synthesize=f"{{sets: 2, mode: {mode}}}",
+    )
+    project.release(place / "bundle")
+    return project
+
+
+def another_household(found, neighbours):
+    """Return files that differ in one household: with other values, and another number of members.
+
+    Under replace-one the first household is replaced, otherwise one is added at the end.
+    """
+    homes, people = found["homes"], found["people"]
+    key = homes["home"].iloc[0] if neighbours == "replace-one" else "zz1"
+    mine = people["home_id"] == key
+    size = 4 if mine.sum() < 4 else 1
+    home = {"home": key, "tenure": "2", "income": "3", "street": "Side street"}
+    members = [
+        {"home_id": key, "nr": str(number), "age": str(90 + number), "work": "2"}
+        for number in range(1, size + 1)
+    ]
+    homes = pd.concat([homes[homes["home"] != key], pd.DataFrame([home])])
+    return {"homes": homes, "people": pd.concat([people[~mine], pd.DataFrame(members)])}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("neighbours", "mode"), [("add-remove", "posterior"), ("replace-one", "shared")]
+)
+@pytest.mark.usefixtures("frozen")
+def test_files_that_differ_in_one_household_leave_equal_files(
+    tmp_path, monkeypatch, neighbours, mode
+):
+    def noisy(exact, grant):
+        # Whole households, so that there are enough of them to draw.
+        values = np.random.default_rng(grant.number).integers(0, 40, size=grant.step.shape)
+        assert values.shape == exact.shape
+        return SHARES * values.astype(np.int64)
+
+    monkeypatch.setattr(curator.granted_noise, "add", noisy)
+    found, seen = linked_tables(), []
+    for each in (found, another_household(found, neighbours)):
+        place = tmp_path / "place"
+        project = make_linked(place, each, neighbours, mode, monkeypatch)
+        seen.append((outside(place), input_of(project.home / "ledger.db")))
+        place.rename(tmp_path / f"kept-{len(seen)}")
+
+    (first, first_input), (second, second_input) = seen
+    assert first_input != second_input
+    assert first.keys() == second.keys()
+    assert [name for name in first if first[name] != second[name]] == []
+    assert {"bundle/release.json", "bundle/synthetic/set-1/people.parquet"} <= first.keys()
 
 
 def degenerate(rows, relation):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,11 @@ def check(file: Path, patterns: Sequence[str]) -> FileCheck:
 
     Args:
         file: The schema.
-        patterns: Paths or globs of the data files.
+        patterns: Paths or globs of the data files; of linked tables, one of the table of
+            households and one of the table of persons.
 
     Raises:
-        BadInput: if the schema cannot be read, or no data file is found.
+        BadInput: if the schema cannot be read, no data file is found, or linked tables are not two.
     """
     yaml = (".yaml", ".yml")
     if file.suffix.lower() not in yaml and any(
@@ -40,10 +42,56 @@ def check(file: Path, patterns: Sequence[str]) -> FileCheck:
                 f"{one}: only files of this machine are checked; copy the object, or a sample of"
                 " it, and check the copy."
             )
+    if schema.linked is not None:
+        return _of_linked(schema, patterns)
     found = check_files(patterns, schema)
     if not schema.expectations or found.columns < len(schema.reads) or not found.rows:
         return found
     return with_findings(found, list(_own_expectations(schema.stored, patterns)))
+
+
+def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:
+    """Check each of two linked tables by itself and, if both fit, their keys and links."""
+    from dp_core.confidential.linked.linked_source import LinkedSource, read_households
+    from dp_core.confidential.source import open_source
+
+    linked = schema.linked
+    assert linked is not None
+    if len(patterns) != 2:
+        raise BadInput(
+            f"The schema has two linked tables; name the file of the table {linked.households},"
+            f" then that of {linked.persons}."
+        )
+    homes = check_files(patterns[:1], schema.household_schema)
+    persons = check_files(patterns[1:], schema.person_schema)
+    more: list[Finding] = []
+    if homes.fits and persons.fits:
+        reads = (linked.household_reads, linked.person_reads)
+        ignores = (linked.household_ignore, linked.person_ignore)
+        try:
+            read_households(
+                schema,
+                LinkedSource(
+                    *(
+                        open_source(*(pattern, Path(), columns, ignore))
+                        for pattern, columns, ignore in zip(patterns, reads, ignores, strict=True)
+                    )
+                ),
+            )
+        except BadInput as error:
+            message, _, fix = error.message.partition("; ")
+            where = f" ({error.internal})" if error.internal else ""
+            more.append(
+                Finding("refusal", "links", "", f"{message}{where}.", fix[:1].upper() + fix[1:])
+            )
+    rows = (homes.rows, persons.rows)
+    both = replace(
+        homes,
+        files=(*homes.files, *persons.files),
+        rows=None if None in rows else sum(each or 0 for each in rows),
+        columns=homes.columns + persons.columns,
+    )
+    return with_findings(both, [*persons.findings, *more])
 
 
 def _own_expectations(schema: Schema, patterns: Sequence[str]) -> Iterator[Finding]:

@@ -96,7 +96,8 @@ def schema_check(file: Path, data: tuple[str, ...]) -> FileCheck:
     """Show everything in a file that does not fit a schema.
 
     Confidential: it prints values and counts, for the person who may see the data. It needs no
-    account, spends nothing and writes nothing. Several files or a glob are one file of a release.
+    account, spends nothing and writes nothing. Several files or a glob are one file of a release;
+    of linked tables, name the file of households, then that of persons.
     It ends with exit code 2 if a release would refuse the file.
     """
     from flows.cli.actions.file_check import check
