@@ -21,12 +21,11 @@ from dp_core.bundle.writer import write_bundle
 from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.documents.canonical import digest
-from dp_core.schema.linked.household_rows import from_pair_rows
-from dp_core.schema.linked.linked_decoding import decode_tables
+from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.in_memory.drawn_sets import drawn_set
 from dp_core.spec.in_memory.stated_plan import NAME, memory_plan
 from dp_core.spec.procedure import Outcome, carry_out, sample
-from dp_core.tables.dataset import Dataset
 from dp_core.wall.household_counter import HouseholdCounter
 from dp_core.wall.ledger.ledger_position import Place, Total
 from dp_core.wall.ledger.receipts import START, Receipt, make_receipt, result_hash
@@ -95,6 +94,7 @@ def outcome(
     epsilon: str = "4",
     delta: str = "1e-9",
     mode: str = "posterior",
+    stages: Mapping[str, Any] | None = None,
 ) -> tuple[Outcome, MemorySession]:
     """Return a release in memory, and the session that paid for it."""
     data = frames() if data is None else data
@@ -103,7 +103,8 @@ def outcome(
     stated = {
         "privacy": privacy,
         "method": "auto",
-        "synthesize": {"sets": sets, "seed": 3, "mode": mode},
+        "synthesize": {"sets": sets, "seed": 3, **({"mode": mode} if sets else {})},
+        **(stages or {}),
     }
     plan = memory_plan(schema, stated)
     tables = [pa.Table.from_pandas(data[name].astype(str)) for name in ("homes", "people")]
@@ -220,32 +221,34 @@ def published_of(made: Outcome, session: MemorySession, chain: Chain | None = No
             dataclasses.replace(item, grant=chain.numbers[item.grant]) for item in made.released
         ),
         sets=spec.sets,
-        rows=0,
+        rows=0 if spec.sets else (),
         mode=spec.mode,
         seed=spec.seed,
-        records=round(sum(rows) / len(rows)),
+        records=round(sum(rows) / len(rows))
+        if rows
+        else pooled_records(spec.schema.domain, made.released),
         records_public=public,
         software={"python": "3.11"},
     )
 
 
-def sets_of(made: Outcome) -> tuple[Dataset, ...]:
-    """Return the pair rows of the synthetic sets."""
-    return tuple(sample(made.plan, made.models, n) for n in range(1, made.plan.spec.sets + 1))
+def write(folder: Path, made: Outcome, published: Published, **options: Any) -> Path:
+    """Write the bundle of a release and return its folder.
 
-
-def write(
-    folder: Path, published: Published, data: tuple[Dataset, ...], scratch: Path, **options: Any
-) -> Path:
-    """Write the bundle of a release and return its folder."""
+    Args:
+        folder: A new folder; beside it a folder of the sets is made.
+        made: The release.
+        published: What is published of it.
+        **options: Further arguments of `write_bundle`.
+    """
     schema, linked = published.schema, published.schema.linked
-    files = []
-    for number, pairs in enumerate(data, start=1):
-        place = scratch / f"set-{number}"
-        rng = np.random.default_rng(number)
-        tables = decode_tables(schema, from_pair_rows(linked, pairs), rng=rng)
+    files, data = [], []
+    for number in range(1, published.sets + 1):
+        place = folder.parent / "sets" / f"set-{number}"
+        tables = drawn_set(made.plan, made.models, number).records
         write_synthetic(place / f"{linked.households}.parquet", [tables.households])
         write_synthetic(place / f"{linked.persons}.parquet", [tables.persons])
         files.append(place)
-    tallies = tally_sets(schema.domain, published.released, [[each] for each in data])
+        data.append([sample(made.plan, made.models, number)])
+    tallies = tally_sets(schema.domain, published.released, data)
     return write_bundle(folder, published, synthetic=files, tallies=tallies, **options)

@@ -13,7 +13,7 @@ from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.bundle.verification.claims import GARBAGE, currency
 from dp_core.bundle.verification.verify import Verification
 from dp_core.documents.canonical import digest
-from dp_core.schema.privacy import Relation
+from dp_core.schema.privacy import Relation, household_shares
 from dp_core.wall.ledger.receipts import START, Receipt, make_receipt
 
 
@@ -42,7 +42,11 @@ def _follow(folder: Path, document: dict) -> None:
     paid = measured["currency"]
     document["accounting"] = accounting_json(
         currency(paid["kind"], paid["limit"]["exact"], paid["own_delta"]["exact"]),
-        Relation(document["guarantee"]["neighbours"], document["guarantee"].get("max_rows", 1)),
+        Relation(
+            document["guarantee"]["neighbours"],
+            document["guarantee"].get("max_rows", 1),
+            household_shares(document["guarantee"].get("max_members", 1)),
+        ),
         [Receipt.from_json(row) for row in measured["receipts"]],
     )
     document["release"]["cite_as"] = suggested(document)

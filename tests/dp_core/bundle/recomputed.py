@@ -34,14 +34,18 @@ def recompute(folder: Path) -> tuple[float, Fraction]:
         Fraction(reserve["currency"]["limit"]),
         Fraction(reserve["currency"]["own_delta"]),
     )
-    rows = guarantee.get("max_rows", 1)
+    # A household moves counts in shares by its shares, of one kind of steps, like rows of a person.
+    rows, shares = guarantee.get("max_rows", 1), guarantee.get("shares", 1)
+    if shares > 1:
+        assert guarantee["unit"] == "household"
+        assert shares == math.lcm(*range(1, guarantee["max_members"] + 1)), "shares of a household"
     charges = [
         row["body"] | {"number": row["number"]} for row in receipts if row["kind"] == "charge"
     ]
     total = own_delta = Fraction(0)
     for charge in charges:
         stated = sensitivity_of(charge["event"])
-        needed = sensitivity_needed(charge, guarantee["neighbours"], rows)
+        needed = sensitivity_needed(charge, guarantee["neighbours"], rows, shares)
         assert stated >= needed, f"receipt {charge['number']}: sensitivity {stated} < {needed}"
         cost, fails = cost_of(charge["event"], kind)
         # Logarithms are no fractions: what was charged may be above by what was rounded up.
@@ -51,7 +55,7 @@ def recompute(folder: Path) -> tuple[float, Fraction]:
             assert limit - total >= 8 * cost, f"receipt {charge['number']} leaves too little"
     assert total <= limit, "more was charged than was reserved"
     assert own_delta <= aside * (1 + Fraction(1, 10**15)), "thresholds fail more often"
-    check_noise(folder, {charge["number"]: charge["event"] for charge in charges})
+    check_noise(folder, {charge["number"]: charge["event"] for charge in charges}, shares)
     return convert(kind, limit, Fraction(reserve["delta"]), aside)
 
 
@@ -108,7 +112,7 @@ def sensitivity_of(event: dict[str, Any]) -> int:
     return next(event[name] for name in names if name in event)
 
 
-def sensitivity_needed(charge: dict[str, Any], neighbours: str, rows: int) -> int:
+def sensitivity_needed(charge: dict[str, Any], neighbours: str, rows: int, shares: int) -> int:
     """Return how far one unit moves what was asked, in the norm of the event's noise."""
     asks, gaussian = charge["asks"], charge["event"]["mechanism"] == "discrete-gaussian"
     steps = [neighbours] if rows == 1 or neighbours == "add-remove" else ["add-remove", neighbours]
@@ -160,7 +164,8 @@ def sensitivity_needed(charge: dict[str, Any], neighbours: str, rows: int) -> in
             case other:
                 raise AssertionError(f"this script does not know what one record does to {other}")
         found = max(found, one)
-    return found * (rows**2 if gaussian else rows)
+    parts = rows * shares  # one of the two is 1
+    return found * (parts**2 if gaussian else parts)
 
 
 def of_queries(queries: dict[str, Any], replaced: bool) -> int:
@@ -214,7 +219,7 @@ def convert(kind: str, total: Fraction, delta: Fraction, aside: Fraction) -> tup
     return high, delta
 
 
-def check_noise(folder: Path, events: dict[int, dict[str, Any]]) -> None:
+def check_noise(folder: Path, events: dict[int, dict[str, Any]], shares: int) -> None:
     """Raise unless every noisy table has the noise that its receipt paid for."""
     import pyarrow.parquet as pq
 
@@ -223,7 +228,7 @@ def check_noise(folder: Path, events: dict[int, dict[str, Any]]) -> None:
         event = events[row["grant"]]
         gaussian = event["mechanism"] == "discrete-gaussian"
         assert row["noise"] == ("gaussian" if gaussian else "laplace"), row
-        assert Fraction(row["scale"]) == Fraction(event["scale"]), row
+        assert row["scale"] == float(Fraction(event["scale"]) / shares), row
         assert row["threshold"] == event.get("threshold", 0), row
 
 

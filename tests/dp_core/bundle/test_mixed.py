@@ -36,7 +36,8 @@ def claims_of(receipts, stated):
             theorem=stated["theorem"],
         ),
         also=None,
-        schema=SimpleNamespace(unit=SimpleNamespace(word="row", max_rows=1)),
+        max_members=1,
+        schema=SimpleNamespace(unit=SimpleNamespace(word="row", max_rows=1, max_members=None)),
         program="dp_release 0.1.0",
         plan={
             "spec": {"synthesize": {"mode": "shared"}, "select": {"method": "mst"}},

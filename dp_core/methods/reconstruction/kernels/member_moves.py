@@ -1,9 +1,9 @@
 """Changes one value of one member at a time until the households add up to the tables, compiled.
 
-The error is the sum of `(held - wanted)^2 / (wanted + spare)` over the cells of all tables, as in
-`kernels.descent`. A member of a household of s counts 1 / s in the tables of a member, and each
-ordered pair of two members 1 / (s (s - 1)) in the tables of two members. A member's value is taken
-out of all tables, and the value that adds least to the error is put in.
+The error is the sum of `worth * (held - wanted)^2` over the cells of all tables. A member of a
+household of s counts 1 / s in the tables of a member, and each ordered pair of two members
+1 / (s (s - 1)) in the tables of two members. A member's value is taken out of all tables, and the
+value that adds least to the error is put in.
 """
 
 from __future__ import annotations

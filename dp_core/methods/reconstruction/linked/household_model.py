@@ -16,15 +16,19 @@ from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstru
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.linked_columns import MEMBERS, LinkedColumns, pair_rows
+from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns, pair_rows
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Table
 
-SWEEPS = 30
-"""Most visits of every value of the members."""
+SWEEPS = 12
+"""Most visits of every value of the members; more are made while a rule is broken."""
 
-_ENOUGH = 0.001  # part of a random sample's error below which a sweep gains little
-_SPARE = 1.0  # records added to the wanted count of a cell, so that empty cells cost something
+_MOST_SWEEPS = 50
+_ENOUGH = 0.015  # part of the remaining error below which a sweep gains little
+_SPARE = (
+    0.001  # part of the households added to each wanted count in the error's weights: with less
+)
+# the rarest cells decide, and the sweeps end later and farther from the common ones
 _MOST_IMPLIED = 1 << 16  # cells of a table of a pair by the number of members
 _RAKING_ROUNDS = 30
 _HOUSEHOLDS = 0.2  # part of the drawing after the households are drawn, for the progress
@@ -102,7 +106,8 @@ class HouseholdModel(FittedTables):
         """Return the codes of all persons, household by household, shape (columns, persons)."""
         from dp_core.methods.reconstruction.kernels.member_moves import add_members, move_members
 
-        tables = (*self.tables, *implied_by_size(self.domain, self.tables))
+        tables = with_agreeing_members(self.domain, self.tables)
+        tables = (*tables, *implied_by_size(self.domain, tables))
         targets = MemberTargets.of(self.domain, tables, self.zeros, households.rows)
         household_of = np.repeat(np.arange(sizes.size), sizes)
         start = np.cumsum(sizes) - sizes
@@ -114,17 +119,16 @@ class HouseholdModel(FittedTables):
         own, pairs, rules = (_fields(each) for each in (targets.own, targets.pairs, targets.rules))
         gap = -targets.wanted
         add_members(codes, persons, household_of, start, sizes, own, pairs, gap)
-        worth = 1.0 / (targets.wanted + _SPARE)
-        # A random sample has an error of about 1 in each cell that is not empty.
-        enough = _ENOUGH * float((targets.wanted * worth).sum())
+        worth = 1.0 / (targets.wanted + max(1.0, _SPARE * households.rows))
         broken = False
-        for sweep in range(SWEEPS):
+        for sweep in range(_MOST_SWEEPS):
             gained, broken = move_members(
                 codes, persons, household_of, start, sizes, rng.permutation(household_of.size),
                 width, own, pairs, rules, targets.forbidden, gap, worth,
             )  # fmt: skip
-            progress((sweep + 1) / SWEEPS)
-            if gained <= enough and not broken:
+            progress(min(1.0, (sweep + 1) / SWEEPS))
+            done = sweep + 1 >= SWEEPS or gained <= _ENOUGH * float((np.square(gap) * worth).sum())
+            if done and not broken:
                 break
         if broken:
             raise BadInput(
@@ -157,6 +161,44 @@ class HouseholdModel(FittedTables):
             values = np.searchsorted(edges, np.arange(mine.size), side="right")
             found[rng.permutation(mine)] = np.minimum(values, size - 1)
         return found
+
+
+def with_agreeing_members(domain: Domain, tables: Sequence[Table]) -> tuple[Table, ...]:
+    """Return the tables after those of two members are made to agree with those of one.
+
+    A pair of two members is one of the same two in the other order, so of households of two and
+    more members the other member's columns have the tables of the member's. A household of one
+    member has no other member. Noisy tables do not know this.
+
+    Args:
+        domain: Domain of pair rows.
+        tables: Fitted tables.
+    """
+    linked = domain.linked
+    assert linked is not None
+    fitted = {table.clique: table.values for table in tables}
+    found = []
+    for table in tables:
+        known = [(MEMBERS, name.removeprefix(OTHER)) for name in table.clique]
+        of_both = len(table.clique) == 2 and table.clique[1] in linked.others
+        if not of_both or not all(each in fitted for each in known):
+            found.append(table)
+            continue
+        (alone, rows), (_, columns) = (
+            (values[0], values[1:].sum(axis=0)) for values in (fitted[each] for each in known)
+        )
+        together = table.values[:, :-1]
+        if known[0] == known[1]:
+            together = (together + together.T) / 2
+        # Both have the total of the households of two and more, up to rounding.
+        columns = columns * (rows.sum() / max(float(columns.sum()), 1e-9))
+        pair = domain.project(known[0][1:] + known[1][1:]) if known[0] != known[1] else None
+        names = pair.columns if pair is not None else ("one", "other")
+        together = rake(
+            together, names, [(names[:1], rows), (names[1:], columns)], rounds=_RAKING_ROUNDS
+        )
+        found.append(Table(table.domain, np.column_stack([together, alone])))
+    return tuple(found)
 
 
 def implied_by_size(domain: Domain, tables: Sequence[Table]) -> tuple[Table, ...]:

@@ -23,8 +23,8 @@ MOST_RULE_CELLS = 1 << 22
 class Listed:
     """Tables of one member's columns, listed by the person column whose value is changed.
 
-    A cell of entry e has the index `base[e] + stride[e] * value + sum over k of
-    strides[k] * code of columns[k]`, k from `first[e]` to before `first[e + 1]`. Columns are numbered
+    A cell of entry e has the index `base[e] + stride[e] * value`, plus `strides[k]` times the code
+    of `columns[k]` for each k from `first[e]` to before `first[e + 1]`. Columns are numbered:
     household columns first, then `members`, then person columns.
 
     Attributes:

@@ -1,0 +1,334 @@
+"""The bundle of a release of households and persons."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import dp_core as dp
+from dp_core.analysis.notebook.memory_release import MemoryRelease
+from dp_core.bundle.files.codebook import MARGINALS
+from dp_core.bundle.files.linked_sets import codes_of_set, pair_row_blocks, read_linked_set
+from dp_core.bundle.files.marginals_file import SHARES, UNIT, read_marginals
+from dp_core.bundle.report.example_code import example_code
+from dp_core.bundle.verification.verify import verify
+from dp_core.spec.procedure import sample
+from dp_core.wall.household_values import stored_shares
+from tests.dp_core.bundle import recomputed
+from tests.dp_core.bundle.forgery import failed, reseal, statement_of
+from tests.linked_release import chain_of, outcome, published_of, write
+
+S = 12
+"""Shares of a household of at most four members."""
+HOMES, PEOPLE = "synthetic/set-1/homes.parquet", "synthetic/set-1/people.parquet"
+
+
+@pytest.fixture(scope="module")
+def release():
+    made, session = outcome()
+    return made, session, published_of(made, session)
+
+
+@pytest.fixture(scope="module")
+def bundle(release, tmp_path_factory):
+    made, _, published = release
+    return write(tmp_path_factory.mktemp("linked") / "out", made, published)
+
+
+@pytest.fixture
+def copy(bundle, tmp_path):
+    return shutil.copytree(bundle, tmp_path / "copy")
+
+
+def change(folder, name, edit):
+    """Replace a table of the folder by what `edit` makes of it, and make all checksums fit."""
+    path = folder / name
+    kept = pq.read_schema(path).metadata
+    table = edit(pq.read_table(path)).replace_schema_metadata(kept)
+    pq.write_table(table, path)
+    reseal(folder, statement_of(folder))
+
+
+def put(table, name, values):
+    place = table.column_names.index(name)
+    return table.set_column(place, name, pa.array(values, table.schema.field(name).type))
+
+
+def test_the_bundle_verifies(bundle):
+    found = verify(bundle)
+    assert found.passed, found
+    sentences = {check.name: check.sentence for check in found.checks}
+    assert "every person is linked to a household" in sentences["sets"]
+
+
+def test_with_a_public_number_of_households_it_verifies_too(tmp_path):
+    made, session = outcome(neighbours="replace-one")
+    published = published_of(made, session)
+    folder = write(tmp_path / "out", made, published)
+    assert verify(folder).passed, verify(folder)
+    assert statement_of(folder)["sets"]["records"] == {"value": 400, "how": "public"}
+
+
+def test_counts_are_in_households_and_give_the_committed_shares_back(bundle, release):
+    _, session, published = release
+    committed = {
+        chain_of(*release[:2]).numbers[grant.number]: values
+        for results in session._results.values()
+        for grant, values in results
+    }
+    measured = read_marginals(bundle / MARGINALS, published.schema)
+    assert len(measured) > 5
+    for item in measured:
+        assert item.values.dtype == np.float64
+        np.testing.assert_array_equal(
+            stored_shares(item.values.ravel(), S), committed[item.grant].ravel()
+        )
+    metadata = pq.read_schema(bundle / MARGINALS).metadata
+    assert metadata[UNIT.encode()] == b"household"
+    assert metadata[SHARES.encode()] == str(S).encode()
+
+
+def test_the_noise_is_stated_in_households(bundle):
+    events = {
+        row["number"]: row["body"]["event"]
+        for row in statement_of(bundle)["ledger"]["receipts"]
+        if row["kind"] == "charge"
+    }
+    for item in read_marginals(bundle / MARGINALS):
+        assert item.scale == pytest.approx(float(Fraction(events[item.grant]["scale"])) / S)
+
+
+def test_the_statement_says_who_is_protected_and_what_a_share_is(bundle):
+    guarantee = statement_of(bundle)["guarantee"]
+    assert (guarantee["unit"], guarantee["max_members"], guarantee["shares"]) == ("household", 4, S)
+    assert "with all its members, at most 4" in guarantee["unit_in_words"]
+    assert "one household (at most 4 persons) added or removed" in guarantee["in_words"]
+
+
+def test_the_statement_lists_both_tables_of_every_set(bundle):
+    document = statement_of(bundle)
+    names = {f"synthetic/set-{k}/{table}.parquet" for k in (1, 2) for table in ("homes", "people")}
+    assert names <= {*document["files"]}
+    rows = [pq.read_metadata(bundle / name).num_rows for name in sorted(names)]
+    assert document["sets"]["rows"] == rows[::2]
+    assert document["sets"]["persons"] == rows[1::2]
+
+
+def test_the_codebook_has_primary_keys_and_the_foreign_key(bundle):
+    package = json.loads((bundle / "datapackage.json").read_text())
+    homes, people = package["resources"][:2]
+    assert homes["schema"]["primaryKey"] == "home"
+    assert people["schema"]["primaryKey"] == ["home_id", "nr"]
+    assert people["schema"]["foreignKeys"] == [
+        {"fields": "home_id", "reference": {"resource": homes["name"], "fields": "home"}}
+    ]
+    for resource, name in ((homes, HOMES), (people, PEOPLE)):
+        assert resource["path"] == name
+        fields = [field["name"] for field in resource["schema"]["fields"]]
+        assert fields == pq.read_schema(bundle / name).names
+    assert package["linkedTables"]["members"]["bins"][0]["from"] == 1
+
+
+def test_a_set_that_is_read_gives_the_codes_that_were_drawn(bundle, release):
+    made, _, published = release
+    rows = codes_of_set(published.schema, read_linked_set(bundle, published.schema, 1))
+    (pairs,) = pair_row_blocks(published.schema, rows)
+    np.testing.assert_array_equal(pairs.codes, sample(made.plan, made.models, 1).codes)
+
+
+def test_a_read_set_is_two_frames_whose_keys_fit(bundle):
+    read = dp.read_bundle(bundle)
+    homes, people = read.sets[0]["homes"], read.sets[0]["people"]
+    assert list(homes.columns) == ["home", "tenure", "income"]
+    assert list(people.columns) == ["home_id", "nr", "age", "work"]
+    assert homes["home"].is_unique
+    assert set(people["home_id"]) == set(homes["home"])
+    assert homes["income"].dtype.ordered
+
+
+def test_a_release_in_memory_has_the_sets_and_the_answers_of_its_bundle(bundle, release):
+    memory, read = MemoryRelease(release[0], rows=None), dp.read_bundle(bundle)
+    for one, other in zip(memory.sets, read.sets, strict=True):
+        for table in ("homes", "people"):
+            pd.testing.assert_frame_equal(one[table], other[table])
+    for question in ("count by tenure", "count by members", "share of work"):
+        one, other = memory.query(question), read.query(question)
+        assert (one.unit, one.determined) == (other.unit, other.determined)
+        pd.testing.assert_frame_equal(one.frame, other.frame)
+    pd.testing.assert_frame_equal(memory.infer("age ~ work").frame, read.infer("age ~ work").frame)
+
+
+def test_noisy_tables_are_frames_of_households(bundle):
+    tables = dp.read_bundle(bundle).tables
+    whole = [tables[key] for key in tables if key]
+    assert whole
+    for frame in whole:
+        # Every household counts 1 in each table.
+        assert frame[frame["table"] == frame["table"][0]]["count"].sum() == pytest.approx(
+            400, abs=6 * frame["margin"][0] * len(frame) ** 0.5
+        )
+
+
+FORGERIES = {
+    "a person without a household": (
+        PEOPLE,
+        lambda t: put(t, "home_id", [10**6, *t["home_id"].to_pylist()[1:]]),
+        "sets",
+    ),
+    "a repeated household": (
+        HOMES,
+        lambda t: put(t, "home", [2, *t["home"].to_pylist()[1:]]),
+        "sets",
+    ),
+    "a repeated person": (
+        PEOPLE,
+        lambda t: pa.concat_tables([t.slice(0, 1), t.slice(0, t.num_rows - 1)]),
+        "sets",
+    ),
+    "a household without persons": (
+        PEOPLE,
+        lambda t: t.filter(pc.not_equal(t["home_id"], 1)),
+        "sets",
+    ),
+    "a household with five persons": (
+        PEOPLE,
+        lambda t: pa.concat_tables(
+            [
+                t.filter(pc.not_equal(t["home_id"], 1)),
+                put(put(t.slice(0, 5), "home_id", [1] * 5), "nr", range(1, 6)),
+            ]
+        ),
+        "sets",
+    ),
+    "a person too many": (
+        PEOPLE,
+        lambda t: pa.concat_tables(
+            [t, put(t.slice(0, 1), "nr", [9])]
+            if t["home_id"].to_pylist().count(1) < 4
+            else [t, put(put(t.slice(0, 1), "nr", [9]), "home_id", [2])]
+        ),
+        "sets",
+    ),
+    "a child that is employed": (
+        PEOPLE,
+        lambda t: put(
+            put(t, "age", [7, *t["age"].to_pylist()[1:]]),
+            "work",
+            ["employed", *t["work"].to_pylist()[1:]],
+        ),
+        "rules",
+    ),
+    "a count with one share more": (
+        MARGINALS,
+        lambda t: put(t, "count", [t["count"][0].as_py() + 1 / S, *t["count"].to_pylist()[1:]]),
+        "tables",
+    ),
+    "a count that is no whole number of shares": (
+        MARGINALS,
+        lambda t: put(t, "count", [t["count"][0].as_py() + 0.01, *t["count"].to_pylist()[1:]]),
+        "tables",
+    ),
+    "a count that is not finite": (
+        MARGINALS,
+        lambda t: put(t, "count", [float("inf"), *t["count"].to_pylist()[1:]]),
+        "tables",
+    ),
+    "less noise": (
+        MARGINALS,
+        lambda t: put(t, "scale", [value / 2 for value in t["scale"].to_pylist()]),
+        "tables",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_changed_table_does_not_verify(copy, name):
+    file, edit, check = FORGERIES[name]
+    change(copy, file, edit)
+    assert check in failed(verify(copy))
+
+
+def test_a_file_of_other_shares_does_not_verify(copy):
+    path = copy / MARGINALS
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({UNIT: "household", SHARES: "6"}), path)
+    reseal(copy, statement_of(copy))
+    assert "unit of the schema" in failed(verify(copy))["tables"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "check"),
+    [("max_members", 3, "guarantee"), ("max_members", 10, "guarantee"), ("unit", "row", "wording")],
+)
+def test_another_unit_than_was_reserved_does_not_verify(copy, key, value, check):
+    document = statement_of(copy)
+    document["guarantee"][key] = value
+    reseal(copy, document)
+    assert check in failed(verify(copy))
+
+
+@pytest.mark.parametrize(("key", "value"), [("shares", 6), ("unit_in_words", "Nobody.")])
+def test_another_sentence_about_the_unit_does_not_verify(copy, key, value):
+    document = statement_of(copy)
+    document["guarantee"][key] = value
+    reseal(copy, document)
+    assert f"guarantee.{key}" in failed(verify(copy))["wording"]
+
+
+def test_another_number_of_persons_does_not_verify(copy):
+    document = statement_of(copy)
+    document["sets"]["persons"][0] += 1
+    reseal(copy, document)
+    assert PEOPLE in failed(verify(copy))["sets"]
+
+
+def test_the_report_is_in_households_and_names_the_other_member(bundle):
+    page = (bundle / "report.html").read_text()
+    shown = re.sub(r"<(?:pre|code)\b.*?</(?:pre|code)>", "", page, flags=re.DOTALL)
+    assert "other member’s age" in shown
+    assert "other.age" not in shown
+    assert "homes and people" in shown
+    assert "percent of the households" in shown
+    assert "percent of the records" not in shown
+
+
+def test_the_examples_in_the_report_run_on_the_households(bundle, release):
+    code = example_code(release[2])
+    assert "synthetic/set-{k}/homes.parquet" in code.python
+    out = io.StringIO()
+    before = os.getcwd()
+    os.chdir(bundle)
+    try:
+        with contextlib.redirect_stdout(out):
+            exec(code.python, {})
+            exec(code.python_table, {})
+    finally:
+        os.chdir(before)
+    assert "95 % interval" in out.getvalue()
+
+
+def test_the_guarantee_follows_from_the_receipts_without_this_program(tmp_path):
+    stages = {"select": {"basis": "tables"}}
+    made, session = outcome(neighbours="replace-one", stages=stages)
+    folder = write(tmp_path / "out", made, published_of(made, session))
+    epsilon, _ = recomputed.recompute(folder)
+    assert epsilon == pytest.approx(4, abs=1e-6)
+
+
+def test_tables_only_have_no_sets(tmp_path):
+    made, session = outcome(sets=0)
+    folder = write(tmp_path / "out", made, published_of(made, session))
+    assert verify(folder).passed, verify(folder)
+    assert statement_of(folder)["sets"]["persons"] == []
