@@ -268,6 +268,13 @@ def test_a_faulty_file_is_refused_in_one_sentence_and_costs_nothing(town, comman
     assert "Refused" in shown.out
 
 
+@pytest.mark.usefixtures("quick")
+def test_the_terminal_tells_households_and_persons(town, command):
+    made = command("run", town.spec, "--out", town.out)
+    assert made.code == 0
+    assert re.search(r"2 sets of \d+ households with \d+ persons", " ".join(made.out.split()))
+
+
 def test_a_draft_of_two_files_is_completed_and_fits(town, command):
     homes, people = (town.folder / f"{name}.csv" for name in ("homes", "people"))
     drafted = command("schema", "draft", homes, people)

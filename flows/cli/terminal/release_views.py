@@ -303,7 +303,10 @@ def published(console: Console, made: answers.PublishedRelease) -> None:
     """Print what a published release cost, and where it is."""
     sets = "noisy tables only"
     if made.sets:
-        sets = f"{plural(made.sets, 'set')} of {made.rows:,} rows"
+        size = f"{made.rows:,} rows"
+        if made.persons is not None:
+            size = f"{made.rows:,} households with {made.persons:,} persons"
+        sets = f"{plural(made.sets, 'set')} of {size}"
     console.print(f"[bold]{made.release}[/bold] is released: {sets} in {made.seconds} s.")
     spent = f"{privacy(made.spent)} ({made.neighbours}) in {made.charges} charges"
     if made.measurements:
