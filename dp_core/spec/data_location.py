@@ -69,12 +69,16 @@ class TablePlaces:
     persons: OnePlace
     names: tuple[str, str]
 
+    @property
+    def each(self) -> tuple[OnePlace, OnePlace]:
+        """The place of the table of households, and that of the table of persons."""
+        return (self.households, self.persons)
+
     def document(self) -> dict[str, object]:
         """Return the places as a spec states them."""
-        both = (self.households, self.persons)
         return {
             name: place.document() if isinstance(place, DatabaseTable) else place
-            for name, place in zip(self.names, both, strict=True)
+            for name, place in zip(self.names, self.each, strict=True)
         }
 
 

@@ -74,8 +74,7 @@ def _check_data_files(spec: ReleaseSpec) -> None:
     """
     if spec.measurements is not None:
         return  # it opens no data
-    of_tables = isinstance(spec.data, TablePlaces)
-    for place in (spec.data.households, spec.data.persons) if of_tables else (spec.data,):
+    for place in spec.data.each if isinstance(spec.data, TablePlaces) else (spec.data,):
         if not isinstance(place, DatabaseTable) and store_of(place) is None:
             find_data_files(place, spec.folder)
 

@@ -87,7 +87,7 @@ def _open_linked(
     homes, persons = folder / linked.households, folder / linked.persons
     read = (linked.household_reads, linked.person_reads)
     ignored = (linked.household_ignore, linked.person_ignore)
-    wanted = tuple(zip((places.households, places.persons), read, ignored, strict=True))
+    wanted = tuple(zip(places.each, read, ignored, strict=True))
     if isinstance(places.households, DatabaseTable):
         from tasks.inputs.database_source import table_sources
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from dp_core.errors import BadInput
 from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
-from tasks.validation.expectations import RESULTS
+from tasks.validation.expectations import RESULTS, TABLES
 from tasks.validation.suite_judge import deprecations_unheard, keep_quiet
 
 DATA_DOCS = "expectations/data-docs"
@@ -47,13 +47,15 @@ def write_data_docs(internal: Path) -> Path:
     """Write the Data Docs of the last validation and return their first page.
 
     Args:
-        internal: Internal folder of the run, with the results of the validation.
+        internal: Internal folder of the run, with the results of the validation; of linked tables,
+            the results of each table.
 
     Raises:
         BadInput: if there are no results.
     """
+    files = sorted((internal / TABLES).glob(f"*/{RESULTS}")) or [internal / RESULTS]
     try:
-        document = json.loads((internal / RESULTS).read_text())
+        documents = [json.loads(file.read_text()) for file in files]
     except (OSError, ValueError):
         raise BadInput(
             "The internal folder of the release has no results of its validation; they are there"
@@ -64,7 +66,7 @@ def write_data_docs(internal: Path) -> Path:
     shutil.rmtree(pages, ignore_errors=True)
     pages.mkdir(mode=0o700, parents=True)
     with deprecations_unheard():
-        _build(pages, document["results"])
+        _build(pages, [result for each in documents for result in each["results"]])
     for page in pages.rglob("*.html"):
         write_atomically(page, _confined(page.read_text(encoding="utf-8")).encode("utf-8"))
     for each in [pages, *pages.rglob("*")]:

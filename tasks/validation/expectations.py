@@ -45,6 +45,8 @@ from tasks.validation.validation_report import (
 
 SUITE, RESULTS = "expectations/suite.json", "expectations/results.json"
 """Files of the internal folder: the suite, and what Great Expectations found."""
+TABLES = "tables"
+"""Folder of the internal folder with the files of each linked table, in a folder of its name."""
 
 UNCODED = Encoded(np.empty(0, np.uint16), None, {})
 

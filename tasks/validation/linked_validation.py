@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from dp_core.confidential.linked.linked_source import LinkedSource
@@ -16,10 +17,7 @@ from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Schema
 from tasks.inputs.linked_coding import write_pair_codes
-from tasks.validation.expectations import validate
-
-TABLES = "tables"
-"""Folder of the internal folder with the results of each table, in a folder of its name."""
+from tasks.validation.expectations import TABLES, validate
 
 _JUDGED = 0.7
 """Part of the work, roughly, after the values of both tables are judged."""
@@ -56,7 +54,7 @@ def validate_linked(
         try:
             validate(
                 each,
-                flat,
+                replace(flat, title=f"{schema.title}, {name}"),
                 internal / TABLES / name,
                 lambda done: progress(start + (end - start) * done),
                 alone if flat.rules or flat.zeros.rules else None,

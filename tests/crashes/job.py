@@ -44,6 +44,33 @@ method: privsyn
 total: {share: 0.05}
 synthesize: {sets: 2}
 """
+LINKED_SCHEMA = """\
+version: 1
+title: Town households
+unit: {table: homes, max_members: 3}
+rows_about: 300
+tables:
+  homes:
+    key: home
+    columns:
+      tenure: {type: category, levels: [own, rent]}
+  people:
+    key: nr
+    parent: homes
+    link: home
+    columns:
+      age: {type: integer, min: 0, max: 99, edges: [0, 15, 40, 100]}
+      sex: {type: category, levels: [female, male]}
+"""
+LINKED_SPEC = """\
+version: 1
+release: town
+data: {homes: homes.csv, people: people.csv}
+schema: town.schema.yaml
+account: town
+privacy: {epsilon: 1, delta: 1e-6}
+synthesize: {sets: 2}
+"""
 CHECKED = "checks: {share: 0.3, tables: [[age, sex], [sex, marital]], thresholds: [%s]}\n"
 KINDS: Mapping[str, str] = {
     "plain": "",
@@ -52,10 +79,12 @@ KINDS: Mapping[str, str] = {
     "failed": CHECKED % "{figure: worst_tvd, fail: 1e-5}",
     "refused": "",
     "reused": "",
+    "linked": "",
 }
 """What the spec says beside, by what becomes of the release: a person who looked publishes it or
 withdraws it, its own thresholds end it, or the data refuse it. `reused` is a second release, from
-the tables of a first one that is finished before, and whose data are gone."""
+the tables of a first one that is finished before, and whose data are gone. `linked` is one of two
+linked tables."""
 AGAIN = """\
 version: 1
 release: again
@@ -71,6 +100,7 @@ ENDS = {
     "failed": "failed-thresholds",
     "refused": "returned",
     "reused": "finished",
+    "linked": "finished",
 }
 BY = {"by": "officer", "reason": "test"}
 
@@ -137,7 +167,22 @@ class Place:
         (work / "town.csv").write_text("\n".join(lines) + "\n")
         (work / "town.schema.yaml").write_text(SCHEMA)
         self.spec.write_text(SPEC + KINDS[self.kind])
+        if self.kind == "linked":
+            self._prepare_linked(work)
         return self
+
+    def _prepare_linked(self, work: Path) -> None:
+        """Write data, schema and spec of linked tables, whose columns depend on each other."""
+        homes, people = ["home,tenure"], ["home,nr,age,sex"]
+        for number in range(300):
+            homes.append(f"{number},{'own' if number % 3 else 'rent'}")
+            for member in range(1, number % 3 + 2):
+                age = (70, 25, 5)[(number + member) % 3]
+                people.append(f"{number},{member},{age},{'female' if member % 2 else 'male'}")
+        (work / "homes.csv").write_text("\n".join(homes) + "\n")
+        (work / "people.csv").write_text("\n".join(people) + "\n")
+        (work / "town.schema.yaml").write_text(LINKED_SCHEMA)
+        self.spec.write_text(LINKED_SPEC)
 
     def environment(self) -> dict[str, str]:
         """Return what tells the program where this place is."""
@@ -202,7 +247,7 @@ def work(place: Place) -> None:
         if held is not None and held.outcome == "returned":
             return  # the person knows that the data refused
     else:
-        _open_account()
+        _open_account(place)
     try:
         carry_out(spec, out, perform=lambda task, *given: task.fn(*given))
     except Held:
@@ -238,13 +283,13 @@ def work_under_prefect(place: Place) -> None:
     if RunFolder(home(), RELEASE).exists():
         words = ["resume", RELEASE]
     else:
-        _open_account()
+        _open_account(place)
         words = ["run", str(place.spec), "--out", str(place.out)]
     sys.argv = ["dp-release", *words]
     main()
 
 
-def _open_account() -> None:
+def _open_account(place: Place) -> None:
     from dp_core.wall.accounting.composition import Terms
     from tasks.run.home import home, open_ledger
 
@@ -255,6 +300,7 @@ def _open_account() -> None:
         RELEASE,
         terms=Terms("basic", Fraction(2), Fraction("1e-5")),
         neighbours="add-remove",
+        unit="household" if place.kind == "linked" else "row",
         by="officer",
         reason="test",
     )

@@ -130,6 +130,14 @@ def test_a_release_that_uses_paid_tables_is_killed_and_goes_on(server, tmp_path)
     assert_nothing_wrong(killed, number)
 
 
+def test_a_release_of_linked_tables_that_is_killed_goes_on(server, tmp_path):
+    matrix = Matrix(server, tmp_path, kind="linked")
+    points = matrix.points()
+    number = len(points) if EXHAUSTIVE else 20 if FULL else 2
+    killed = kill_at_points(matrix, None if EXHAUSTIVE else number, points=points)
+    assert_nothing_wrong(killed, number)
+
+
 @exhaustive
 @pytest.mark.full
 @pytest.mark.parametrize("kind", WITH_A_GATE)

@@ -18,6 +18,7 @@ from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.reading.schema_file import load_schema
 from dp_core.tables.linked_columns import MEMBERS, OTHER
 from dp_core.wall.released import Measurement
+from tasks.validation.data_docs import write_data_docs
 from tests.flows.conftest import plainly
 from tests.flows.linked_project import (
     DATA,
@@ -89,6 +90,10 @@ def test_a_release_has_linked_sets_and_verifies(town):
         assert not ((people["age"] < 18) & (people["work"] == "employed")).any()
         assert 200 < len(homes) < 400
     assert not run.folder.confidential.exists()
+    # Staff can open what Great Expectations found in each table.
+    index = write_data_docs(run.folder.internal).read_text()
+    assert "Households of a town, homes" in index
+    assert "Households of a town, people" in index
 
 
 @pytest.mark.usefixtures("quick")

@@ -11,7 +11,7 @@ from typing import Any
 
 from dp_core.analysis.notebook.open_release import OpenRelease
 from dp_core.analysis.notebook.plan_page import PlanPage, privacy_words
-from dp_core.analysis.notebook.statement import tables_words
+from dp_core.analysis.notebook.statement import columns_words, tables_words
 from dp_core.bundle.in_memory import NOT_PROTECTED, MadeInMemory, save_in_memory
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.statement.release_json import origin_of, plain
@@ -111,7 +111,7 @@ class MemoryRelease(OpenRelease):
             Fact("Tables", tables_words(len(self.tables), len(bundle.measured))),
             Fact("Sets", _sets_words(bundle, spec.mode)),
             *((Fact("Declared", "; ".join(bundle.declared)),) if bundle.declared else ()),
-            Fact("Columns", ", ".join(spec.schema.names)),
+            Fact("Columns", columns_words(spec.schema)),
         )
 
 
@@ -122,7 +122,8 @@ def _sets_words(bundle: Bundle, mode: str) -> str:
         return str(covers)
     rows = sorted(set(bundle.claims.rows))
     number = f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}"
-    size = f"{plural(sets, 'set')} of {number} rows each ({mode})."
+    what = "rows" if bundle.claims.schema.linked is None else "households"
+    size = f"{plural(sets, 'set')} of {number} {what} each ({mode})."
     return f"{size} Intervals of `infer` cover: {covers}"
 
 

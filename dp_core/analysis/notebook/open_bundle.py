@@ -9,7 +9,13 @@ from functools import cached_property
 from pathlib import Path
 
 from dp_core.analysis.notebook.open_release import OpenRelease
-from dp_core.analysis.notebook.statement import Statement, guarantee_words, sets_words, tables_words
+from dp_core.analysis.notebook.statement import (
+    Statement,
+    columns_words,
+    guarantee_words,
+    sets_words,
+    tables_words,
+)
 from dp_core.bundle import reading
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.bundle.verification.verify import Verification, verify
@@ -82,7 +88,7 @@ class OpenBundle(OpenRelease):
             ),
             Fact("Sets", sets_words(statement)),
             *((Fact("Declared", "; ".join(declared)),) if declared else ()),
-            Fact("Columns", ", ".join(schema.names)),
+            Fact("Columns", columns_words(schema)),
         )
 
 

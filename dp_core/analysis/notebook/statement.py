@@ -8,6 +8,7 @@ from typing import Any
 from dp_core.display.number_texts import plural
 from dp_core.display.page import Fact, Page, Sentence
 from dp_core.display.printed import Printed
+from dp_core.schema.definition import Schema
 
 
 class Statement(Printed, dict[str, Any]):
@@ -57,6 +58,15 @@ def tables_words(tables: int, measurements: int) -> str:
     return f"{plural(tables, 'table')} of counts, from {plural(measurements, 'measurement')}"
 
 
+def columns_words(schema: Schema) -> str:
+    """Return the columns of the sets, of linked tables by table."""
+    linked = schema.linked
+    if linked is None:
+        return ", ".join(schema.names)
+    homes, persons = ", ".join(linked.household_reads), ", ".join(linked.person_reads)
+    return f"{linked.households}: {homes}; {linked.persons}: {persons}"
+
+
 def sets_words(statement: Statement) -> str:
     """Return how many sets there are, and what their intervals cover."""
     return " ".join(_sets_words(statement))
@@ -67,7 +77,8 @@ def _sets_words(statement: Statement) -> Iterator[str]:
     if sets["m"]:
         rows = sorted(set(sets["rows"]))
         number = f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}"
-        yield f"{plural(sets['m'], 'set')} of {number} rows each ({sets['mode']})."
+        what = "households" if "persons" in sets else "rows"
+        yield f"{plural(sets['m'], 'set')} of {number} {what} each ({sets['mode']})."
         yield f"Intervals of `infer` cover: {inference['covers']}"
     else:
         yield inference["covers"]

@@ -94,7 +94,7 @@ def _drawn(schema: Schema, name: str, counts: NDArray[np.float64], half_width: f
     percent = 100 * shares / total if total > 0 else shares
     most = max(float(percent.max(initial=0.0)), 1e-9)
     shown = [text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…" for text in labels]
-    left = 8 + _LETTER * max(map(len, shown))
+    left = 16 + _LETTER * max(map(len, shown))
     size = len(labels)
     side = round(min(max(_SQUARES / size, _NARROWEST), _WIDEST))
     width, height = left + side * size, side * size + left

@@ -68,7 +68,7 @@ def check_expectations(
 
 def _problems_of_set(folder: Path, schema: Schema, number: int) -> set[tuple[str, Problem | None]]:
     """Return the problems of the values of a set, of linked tables those of both tables."""
-    tables = (schema,)
+    tables: tuple[Schema, ...] = (schema,)
     if schema.linked is not None:
         tables = (schema.household_schema, schema.person_schema)
     paths = set_paths(schema, number)

@@ -6,6 +6,7 @@ These are the combinations that the schema calls impossible, and its rules betwe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
     for number in range(1, claims.sets + 1):
         path = synthetic_path(number) if schema.linked is None else f"Set {number}"
         try:
-            broken = _broken(schema, lambda names, of=number: _rows(folder, schema, of, names))
+            broken = _broken(schema, partial(_rows, folder, schema, number))
         except (OSError, pa.ArrowException, ValueError, LookupError, BadInput):
             wrong.append(f"{path} cannot be compared with the rules of its schema.")
             continue

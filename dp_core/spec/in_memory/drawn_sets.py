@@ -31,7 +31,7 @@ class DrawnSet:
     @property
     def rows(self) -> int:
         """Number of records; of linked tables, of households."""
-        table = getattr(self.records, "households", self.records)
+        table: pa.Table = getattr(self.records, "households", self.records)
         return int(table.num_rows)
 
 

@@ -123,7 +123,7 @@ def release_with_file(
         check: Called with its schema before the ledger is opened; None (the default) for no check.
 
     Raises:
-        BadInput: if the folder is no such release.
+        BadInput: if the folder is no such release, or one of linked tables.
     """
     from dp_core.bundle.reading import read_bundle
     from dp_core.bundle.verification.claims import Claims
@@ -132,6 +132,11 @@ def release_with_file(
     bundle = read_bundle(bundle_folder)
     claims = bundle.claims
     assert isinstance(claims, Claims)  # only a release in memory has other facts
+    if claims.schema.linked is not None:
+        raise BadInput(
+            f"Release {claims.name!r} is of linked tables, whose sets are not compared with the"
+            " confidential files yet, but for utility.html in its internal folder."
+        )
     if check is not None:
         check(claims.schema)
     ledger = existing_ledger()
@@ -164,7 +169,7 @@ def _same_source(release: ReleaseWithFile, copies: Path) -> Source:
     Raises:
         BadInput: if it is no longer where the spec has it, or has changed.
     """
-    from dp_core.confidential.source import keyed_digest
+    from dp_core.confidential.source import Source, keyed_digest
     from tasks.inputs.open_input import open_input
     from tasks.run.earlier_releases import load_release
 
@@ -179,4 +184,5 @@ def _same_source(release: ReleaseWithFile, copies: Path) -> Source:
             f"The data of release {reservation.release!r} are not those that it was made of any"
             " more; put that file back where the spec has it."
         )
+    assert isinstance(source, Source)  # not of linked tables
     return source

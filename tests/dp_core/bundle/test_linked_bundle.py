@@ -11,12 +11,14 @@ import shutil
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import dp_core as dp
+from dp_core.analysis.notebook.memory_release import MemoryRelease
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.linked_sets import codes_of_set, pair_row_blocks, read_linked_set
 from dp_core.bundle.files.marginals_file import SHARES, UNIT, read_marginals
@@ -98,7 +100,7 @@ def test_counts_are_in_households_and_give_the_committed_shares_back(bundle, rel
     assert metadata[SHARES.encode()] == str(S).encode()
 
 
-def test_the_noise_is_stated_in_households(bundle, release):
+def test_the_noise_is_stated_in_households(bundle):
     events = {
         row["number"]: row["body"]["event"]
         for row in statement_of(bundle)["ledger"]["receipts"]
@@ -154,6 +156,18 @@ def test_a_read_set_is_two_frames_whose_keys_fit(bundle):
     assert homes["home"].is_unique
     assert set(people["home_id"]) == set(homes["home"])
     assert homes["income"].dtype.ordered
+
+
+def test_a_release_in_memory_has_the_sets_and_the_answers_of_its_bundle(bundle, release):
+    memory, read = MemoryRelease(release[0], rows=None), dp.read_bundle(bundle)
+    for one, other in zip(memory.sets, read.sets, strict=True):
+        for table in ("homes", "people"):
+            pd.testing.assert_frame_equal(one[table], other[table])
+    for question in ("count by tenure", "count by members", "share of work"):
+        one, other = memory.query(question), read.query(question)
+        assert (one.unit, one.determined) == (other.unit, other.determined)
+        pd.testing.assert_frame_equal(one.frame, other.frame)
+    pd.testing.assert_frame_equal(memory.infer("age ~ work").frame, read.infer("age ~ work").frame)
 
 
 def test_noisy_tables_are_frames_of_households(bundle):
