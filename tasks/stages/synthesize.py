@@ -29,6 +29,8 @@ _DRAWN = 0.98  # part of the stage after all pieces are drawn
 @stage("synthesize")
 def synthesize(run: Run) -> Mapping[str, object]:
     """Draw every set, keep its codes for the stage `check`, and write its decoded values."""
+    import pyarrow.parquet as pq
+
     models = restored_models(run)
     numbers = range(1, run.spec.sets + 1)
     sizes = {number: piece_sizes(run.plan, models, number) for number in numbers}
@@ -42,7 +44,11 @@ def synthesize(run: Run) -> Mapping[str, object]:
             if left is not None:
                 off.append(left)
     # `off`: largest relative deviation of each set's weights from public totals, if there are any.
-    return {"rows": [sum(sizes[number]) for number in numbers], "off": off}
+    done: dict[str, object] = {"rows": [sum(sizes[number]) for number in numbers], "off": off}
+    if run.spec.schema.linked is not None:
+        persons = [synthetic_files(run, number)[1] for number in numbers]
+        done["persons"] = [pq.read_metadata(file).num_rows for file in persons]
+    return done
 
 
 def synthetic_place(run: Run, number: int) -> Path:
