@@ -191,8 +191,8 @@ class PublishedRelease(Answer):
         accuracy: The public figures of the check stage.
         utility: Distances to the data, by number of columns; for the demo's public data only.
         measurements: The release whose noisy tables it used at no cost; None if it measured.
-        persons: Persons in the first set, of linked tables; otherwise None. `rows` are its
-            households.
+        rows: Records of the first set; of linked tables they are households.
+        persons: Persons of the first set of linked tables; otherwise None.
     """
 
     release: str

@@ -305,7 +305,7 @@ def published(console: Console, made: answers.PublishedRelease) -> None:
     if made.sets:
         size = f"{made.rows:,} rows"
         if made.persons is not None:
-            size = f"about {made.rows:,} households with {made.persons:,} persons"
+            size = f"{made.rows:,} households with {made.persons:,} persons"
         sets = f"{plural(made.sets, 'set')} of {size}"
     console.print(f"[bold]{made.release}[/bold] is released: {sets} in {made.seconds} s.")
     spent = f"{privacy(made.spent)} ({made.neighbours}) in {made.charges} charges"
@@ -337,12 +337,12 @@ def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
 
 def demo(console: Console, made: answers.PublishedRelease) -> None:
     """Print a published release of the demo, and its distances to the public data."""
-    published(console, made)
     from flows.cli.actions.demo_job import HOUSEHOLDS
 
+    published(console, made)
     assert made.utility is not None
-    means = ", ".join(f"{name} {value:.4f}" for name, value in made.utility.items() if value)
     data, are = ("survey", "is public") if made.persons is None else ("files", "are generated")
+    means = ", ".join(f"{name} {value:.4f}" for name, value in made.utility.items() if value)
     fact(
         console,
         "Truth",

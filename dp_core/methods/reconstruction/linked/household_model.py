@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.methods import registry
-from dp_core.methods.reconstruction.estimates.raking import rake
+from dp_core.methods.reconstruction.estimates.raking import margin, rake
 from dp_core.methods.reconstruction.linked.member_targets import Listed, ListedPairs, MemberTargets
 from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstructor
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
@@ -55,10 +55,7 @@ class HouseholdModel(FittedTables):
         holders = [table for table in self.tables if set(clique) <= set(table.clique)]
         if not holders:
             raise KeyError(f"No table holds {list(clique)} together.")
-        held = min(holders, key=lambda holder: holder.values.size)
-        summed = tuple(at for at, name in enumerate(held.clique) if name not in clique)
-        kept = [name for name in held.clique if name in clique]
-        return held.values.sum(axis=summed).transpose([kept.index(name) for name in clique])
+        return margin(min(holders, key=lambda holder: holder.values.size), clique)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return the pair rows of `rows` synthetic households, household by household."""
