@@ -3,6 +3,7 @@
     python benchmarks/households.py [--epsilon 1 4] [--mode posterior shared] [--repeats 3]
         [--households 20000]
     python benchmarks/households.py --schema SCHEMA.yaml --tables HOUSEHOLDS.csv PERSONS.csv
+    python benchmarks/households.py --write flows/demo     # the files of `dp-release demo --households`
 
 By default the file is generated: couples of like age, children with parents of an age, incomes by
 employment, households of 1 to 8 members in five regions. Each repeat makes a release in memory at
@@ -19,6 +20,7 @@ the CPU seconds of a release with one set.
 from __future__ import annotations
 
 import argparse
+import gzip
 import itertools
 import sys
 import time
@@ -35,6 +37,8 @@ from numpy.typing import NDArray
 import dp_core as dp
 from dp_core.schema.definition import Schema
 
+NAMES = {"id": "household", "nr": "person", "owned": "tenure", "state": "activity"}
+"""Columns with another name in the files of the demo."""
 KINDS = ("household", "person", "household x person", "member x member")
 DELTA = "1e-9"
 Frames = Mapping[str, pd.DataFrame]
@@ -64,7 +68,7 @@ def generated(households: int, seed: int) -> tuple[dict[str, Any], dict[str, pd.
     first = rng.integers(1, 3, households)[of]
     other = np.where(rng.random(of.size) < 0.95, 3 - first, first)
     sex = np.where(place == 0, first, np.where(place == 1, other, rng.integers(1, 3, of.size)))
-    working = rng.random(of.size) < np.select([age < 18, age < 65], [0.02, 0.75], 0.08)
+    working = rng.random(of.size) < np.select([age < 16, age < 18, age < 65], [0, 0.02, 0.75], 0.08)
     state = np.select([age < 18, working, age >= 65], [1, 2, 4], 3)
     job = np.where(working, 1 + (rng.integers(0, 4, of.size) + region[of]) % 6, 0)
     earners = np.bincount(of, weights=working, minlength=households)
@@ -122,6 +126,18 @@ def generated(households: int, seed: int) -> tuple[dict[str, Any], dict[str, pd.
         ),
     }
     return schema, tables
+
+
+def write(folder: Path) -> None:
+    """Write the demo's two files: 2,000 generated households and their persons.
+
+    Args:
+        folder: An existing folder; it gets `households.csv.gz` and `persons.csv.gz`.
+    """
+    _, tables = generated(2_000, seed=25)
+    for name, frame in tables.items():
+        text = frame.rename(columns=NAMES).to_csv(index=False)
+        (folder / f"{name}.csv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 class Coded:
@@ -250,7 +266,11 @@ def main() -> None:
     parser.add_argument("--households", type=int, default=20_000)
     parser.add_argument("--schema", type=Path)
     parser.add_argument("--tables", nargs=2, type=Path, metavar=("HOUSEHOLDS", "PERSONS"))
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the demo's files only")
     asked = parser.parse_args()
+    if asked.write:
+        write(asked.write)
+        return
     stated: Any
     if asked.schema:
         stated = dp.read_schema(asked.schema)
