@@ -95,10 +95,11 @@ def outcome(
     delta: str = "1e-9",
     mode: str = "posterior",
     stages: Mapping[str, Any] | None = None,
+    schema: Mapping[str, Any] = SCHEMA,
 ) -> tuple[Outcome, MemorySession]:
     """Return a release in memory, and the session that paid for it."""
     data = frames() if data is None else data
-    schema = parse_schema(SCHEMA)
+    schema = parse_schema(schema)
     privacy = {"epsilon": epsilon, "delta": delta, "neighbours": neighbours}
     stated = {
         "privacy": privacy,

@@ -59,7 +59,9 @@ class HouseholdTally(Tally):
         return self
 
     def count(self, clique: Clique) -> NDArray[Any]:
-        """Return the counts of a clique in households (`float64`), shape of its sizes.
+        """Return the counts of a clique in households, shape of its sizes.
+
+        They are floats, or integers if a household has one member at most.
 
         Raises:
             KeyError: if the clique is not among those tallied.
@@ -71,7 +73,7 @@ class HouseholdTally(Tally):
             table = np.moveaxis(shares, -1, clique.index(MEMBERS))
         else:
             table = shares.sum(axis=-1)
-        return np.asarray(table / self._shares)
+        return np.asarray(table if self._shares == 1 else table / self._shares)
 
 
 def tally_of(domain: Domain, cliques: Iterable[Clique]) -> Tally:

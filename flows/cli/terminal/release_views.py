@@ -338,15 +338,21 @@ def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
 
 def demo(console: Console, made: answers.PublishedRelease) -> None:
     """Print a published release of the demo, and its distances to the public data."""
+    from flows.cli.actions.demo_job import HOUSEHOLDS
+
     published(console, made)
     assert made.utility is not None
+    data, are = ("survey", "is public") if made.persons is None else ("files", "are generated")
     means = ", ".join(f"{name} {value:.4f}" for name, value in made.utility.items() if value)
     fact(
         console,
         "Truth",
-        f"average TVD between the sets and the survey: {means}. (Computed from the data, and"
-        " printed only because the demo's survey is public.)",
+        f"average TVD between the sets and the {data}: {means}. (Computed from the data, and"
+        f" printed only because the demo's {data} {are}.)",
     )
+    if made.persons is not None:
+        for command, asked in HOUSEHOLDS.questions:
+            path(console, "Try", f'dp-release {command} {made.out} "{asked}"')
 
 
 def shown(console: Console, answer: answers.ReleaseStatus | answers.AllStatuses) -> None:

@@ -28,7 +28,7 @@ from dp_core.spec.procedure import sample
 from dp_core.wall.household_values import stored_shares
 from tests.dp_core.bundle import recomputed
 from tests.dp_core.bundle.forgery import failed, reseal, statement_of
-from tests.linked_release import chain_of, outcome, published_of, write
+from tests.linked_release import SCHEMA, chain_of, frames, outcome, published_of, write
 
 S = 12
 """Shares of a household of at most four members."""
@@ -332,3 +332,14 @@ def test_tables_only_have_no_sets(tmp_path):
     folder = write(tmp_path / "out", made, published_of(made, session))
     assert verify(folder).passed, verify(folder)
     assert statement_of(folder)["sets"]["persons"] == []
+
+
+@pytest.mark.parametrize(("most", "kind"), [(1, "int64"), (2, "double")])
+def test_households_of_few_members_verify(tmp_path, most, kind):
+    schema = {**SCHEMA, "unit": {"table": "homes", "max_members": str(most)}}
+    data = frames()
+    data["people"] = data["people"][data["people"]["nr"] <= most].reset_index(drop=True)
+    made, session = outcome(data, schema=schema)
+    folder = write(tmp_path / "out", made, published_of(made, session))
+    assert verify(folder).passed, verify(folder)
+    assert str(pq.read_schema(folder / MARGINALS).field("count").type) == kind
