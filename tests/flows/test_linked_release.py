@@ -268,6 +268,44 @@ def test_a_faulty_file_is_refused_in_one_sentence_and_costs_nothing(town, comman
     assert "Refused" in shown.out
 
 
+WAYS = {
+    "pure": {"privacy": "{epsilon: 2, delta: 0}"},
+    "gaussian": {"measure": "{noise: gaussian}"},
+    "replaced": {"privacy": "{epsilon: 2, delta: 1e-6, neighbours: replace-one}"},
+    "one set": {"synthesize": "{sets: 1, mode: shared}"},
+    "tables only": {"synthesize": "{sets: 0}"},
+    "fewer households": {"synthesize": "{sets: 2, rows: 40}"},
+    "measured number": {"total": "{share: 0.1}"},
+}
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_release_may_be_made_in_every_way_that_is_not_refused(tmp_path, home, way):
+    neighbours = "replace-one" if way == "replaced" else "add-remove"
+    town = linked_project(tmp_path / "work", home, neighbours=neighbours)
+    write_linked_spec(town, **WAYS[way])
+    town.release()
+    assert [check.sentence for check in verify(town.out).checks if not check.passed] == []
+    sets = json.loads((town.out / "release.json").read_bytes())["sets"]
+    if way == "replaced":
+        assert (sets["records"]["value"], sets["records"]["how"]) == (300, "public")
+    elif way == "fewer households":
+        assert sets["rows"] == [40, 40]
+    elif way == "tables only":
+        assert not (town.out / "synthetic").exists()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_release_of_linked_tables_waits_for_approval_and_is_published(town, command):
+    write_linked_spec(town, publish="after-approval")
+    assert command("run", town.spec, "--out", town.out).code == 6
+    words = ("--by", "Ana", "--reason", "looked")
+    assert command("look", "town", *words).code == 0
+    assert command("publish", "town", *words).code == 0
+    assert [check.sentence for check in verify(town.out).checks if not check.passed] == []
+
+
 @pytest.mark.usefixtures("quick")
 def test_the_terminal_tells_households_and_persons(town, command):
     made = command("run", town.spec, "--out", town.out)

@@ -117,9 +117,7 @@ def test_every_release_can_be_planned_for_some_unit_of_privacy():
     impossible = [
         each.name
         for each in configurations()
-        if not any(
-            plan_of(each, unit, epsilon="4", delta="1e-6") for unit in (*UNITS, *HOUSEHOLDS)
-        )
+        if not any(plan_of(each, unit, epsilon="4", delta="1e-6") for unit in (*UNITS, *HOUSEHOLDS))
     ]
     assert impossible == []
 
