@@ -9,6 +9,7 @@ import sqlite3
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.files.marginals_file import read_marginals
@@ -266,6 +267,27 @@ def test_a_faulty_file_is_refused_in_one_sentence_and_costs_nothing(town, comman
     shown = command("schema", "check", town.folder / "town.schema.yaml", homes, people)
     assert shown.code == 2
     assert "Refused" in shown.out
+
+
+@pytest.mark.usefixtures("quick")
+def test_keys_and_ignored_columns_never_leave_the_confidential_side(town):
+    found = tables()
+    key = {old: f"zqx{old}canary" for old in found["homes"]["home"]}
+    found["homes"]["home"] = found["homes"]["home"].map(key)
+    found["people"]["home_id"] = found["people"]["home_id"].map(key)
+    found["homes"]["street"] = "zqx street canary"
+    write_tables(town.folder, found)
+    town.release()
+    looked = 0
+    for path in [*town.home.rglob("*"), *town.out.rglob("*")]:
+        inside = {"confidential", "internal"} & {*path.parts}
+        if path.is_file() and not inside:
+            looked += 1
+            content = path.read_bytes()
+            assert b"canary" not in content, path
+            if path.suffix == ".parquet":
+                assert "canary" not in repr(pq.read_table(path).to_pydict()), path
+    assert looked > 10
 
 
 WAYS = {
