@@ -15,8 +15,8 @@ from dp_core.audit.report import CLOSE, HOUSEHOLDS, UNITS
 from dp_core.confidential.linked import key_links
 from dp_core.methods import registry
 from dp_core.schema.privacy import Relation
-from dp_core.tables.dataset import Dataset
 from dp_core.spec.presets import PRESETS
+from dp_core.tables.dataset import Dataset
 from dp_core.wall import curator as curator_module
 from dp_core.wall.accounting import currency as currency_module
 from dp_core.wall.accounting import sensitivity

@@ -89,7 +89,7 @@ def test_values_beyond_the_bounds_and_broken_rules_become_the_codes_of_the_schem
 
 
 def test_the_search_makes_whole_possible_households_of_every_size():
-    schema, files = files_of(HOUSEHOLDS[0])
+    schema, _ = files_of(HOUSEHOLDS[0])
     rng = np.random.default_rng(2)
     unit, sizes, seen = np.zeros((1, 0), np.uint16), Counter(), set()
     for _ in range(300):
