@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from dp_core.display.answer import Answer
+from dp_core.display.answer import OMITTED, Answer
 from dp_core.display.number_texts import plural
 from dp_core.display.page import Fact, Page, Sentence
 from dp_core.display.printed import Printed
@@ -101,6 +101,8 @@ class FileCheck(Answer, Printed):
         columns: Number of columns that were checked.
         findings: Refusals first, then what the schema settles, then hints.
         notice: What to keep in mind before the output is passed on or the schema is changed.
+        rows_of: Number of rows of the table of households and of that of persons, of linked
+            tables; otherwise None.
     """
 
     confidential: bool = True
@@ -111,6 +113,7 @@ class FileCheck(Answer, Printed):
     columns: int
     findings: tuple[Finding, ...]
     notice: str = f"{NOTICE} {PUBLIC_KNOWLEDGE}"
+    rows_of: tuple[int, ...] | None = field(default=None, metadata=OMITTED)
 
     @property
     def exit_code(self) -> int:
@@ -142,6 +145,9 @@ class FileCheck(Answer, Printed):
     def _verdict(self) -> str:
         what = ", ".join(self.files) or "The frame"
         size = "" if self.rows is None else f" has {plural(self.rows, 'row')} and"
+        if self.rows_of is not None:
+            homes, persons = self.rows_of
+            size = f" ({plural(homes, 'household')}, {plural(persons, 'person')})"
         counts = [
             f"{len(found)} {one if len(found) == 1 else many}"
             for severity, one, many in _SAID

@@ -13,13 +13,15 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from dp_core.documents.names import is_name
 from dp_core.documents.other_formats import conversion
 from dp_core.documents.similar_paths import similar_path
 from dp_core.documents.typed_text import parse_fraction, printable
 from dp_core.errors import BadInput
-from dp_core.schema.codebooks.draft_lines import RULE_LINES, UNIT_LINES
+from dp_core.schema.codebooks.draft_lines import LINKED_UNIT_LINES, RULE_LINES, UNIT_LINES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,6 +96,46 @@ def draft_schema(path: Path, codebook: Codebook | None = None) -> str:
         names = [*(name for name, _ in columns), *ignored]
         return draft_from_codebook(codebook, names, path.name)
     return _text(path.name, columns, ignored)
+
+
+def draft_linked(households: Path, persons: Path) -> str:
+    """Return the draft of a schema for two linked tables, named after their files.
+
+    Args:
+        households: The file with a row for each household, of which no row is read.
+        persons: The file with a row for each person.
+
+    Raises:
+        BadInput: if `draft_schema` refuses a file, or the tables cannot be named after them.
+    """
+    files = (households, persons)
+    names = [path.name.partition(".")[0] for path in files]
+    if len({*names}) < 2 or not all(map(is_name, names)):
+        names = ["households", "persons"]
+    found = [_columns_of(path) for path in files]
+    own = [[*(name for name, _ in columns), *ignored] for columns, ignored in found]
+    both = [name for name in own[0] if name in own[1]]
+    keys = (
+        "    key:                 # the column that identifies a household; remove it below\n",
+        "    key:                 # the column that tells the persons of a household apart\n"
+        f"    parent: {names[0]}\n"
+        "    link:                # the column that holds the key of the person's household\n",
+    )
+    text = "tables:\n"
+    for name, key, (columns, ignored) in zip(names, keys, found, strict=True):
+        text += f"  {name}:\n{key}    columns:\n"
+        for column, body in columns:
+            text += indent(f"  {_key(column)}:\n{body}", "    ")
+        listed = ", ".join(map(_key, ignored))
+        text += f"    ignore: [{listed}]       # columns of the file that are not released\n"
+    if both:
+        listed = ", ".join(map(_key, both))
+        text += f"# In both files (a key, or release it from one table only): {listed}\n"
+    typed = all(body is not _TYPE_TODO for columns, _ in found for _, body in columns)
+    todo = f"{_TYPED if typed else _UNTYPED} Name the keys."
+    unit = LINKED_UNIT_LINES.format(table=names[0])
+    shown = " and ".join(printable(path.name) for path in files)
+    return f"{_HEAD.format(file=shown, todo=todo, unit=unit)}{text}{RULE_LINES}"
 
 
 def file_columns(path: Path) -> tuple[str, ...]:

@@ -183,7 +183,10 @@ def require_files(place: DataPlace, what: str) -> str:
         BadInput: if the data are a table, in an object store, or two linked tables.
     """
     if isinstance(place, TablePlaces):
-        raise BadInput(f"{what} reads a single table, but the data are two linked tables.")
+        raise BadInput(
+            f"{what} reads a single table, but the data are two linked tables; name a spec"
+            " of one table."
+        )
     if store_of(place) is not None:
         raise BadInput(
             f"{what} reads local files, but the data are in an object store; copy them first."

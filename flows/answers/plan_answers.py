@@ -376,7 +376,7 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> AccountRoom:
     account = ledger.find_account(plan.spec.account) if ledger else None
     if ledger is None or account is None:
         known = [one.name for one in ledger.accounts()] if ledger else []
-        missing = no_account(known, plan.spec.account)
+        missing = no_account(known, plan.spec.account, plan.spec.privacy.unit)
         return AccountRoom(False, missing, refused=Refusal(missing, "no-account"))
     # These need the database's packages, without which there is no ledger.
     from dp_core.wall.ledger.account_balance import room

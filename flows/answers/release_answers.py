@@ -191,6 +191,8 @@ class PublishedRelease(Answer):
         accuracy: The public figures of the check stage.
         utility: Distances to the data, by number of columns; for the demo's public data only.
         measurements: The release whose noisy tables it used at no cost; None if it measured.
+        rows: Records of the first set; of linked tables they are households.
+        persons: Persons of the first set of linked tables; otherwise None.
     """
 
     release: str
@@ -208,6 +210,7 @@ class PublishedRelease(Answer):
     seconds: float
     utility: Mapping[str, float] | None = field(default=None, metadata=OMITTED)
     measurements: str | None = field(default=None, metadata=OMITTED)
+    persons: int | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,6 +426,7 @@ def published_release(
         internal=folder.internal,
         seconds=round(seconds, 1),
         measurements=reservation.measurements.release if reservation.measurements else None,
+        persons=(synthesis.get("persons") or [None])[0],
     )
 
 

@@ -87,7 +87,8 @@ def _paying(book: Transaction, plan: Plan) -> Sequence[Charter]:
     """
     accounts = lineage(book, plan.spec.account)
     if not accounts:
-        raise BudgetRefused(no_account(account_names(book), plan.spec.account), row="no-account")
+        missing = no_account(account_names(book), plan.spec.account, plan.spec.privacy.unit)
+        raise BudgetRefused(missing, row="no-account")
     return accounts
 
 

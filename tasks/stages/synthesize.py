@@ -33,16 +33,21 @@ def synthesize(run: Run) -> Mapping[str, object]:
     numbers = range(1, run.spec.sets + 1)
     sizes = {number: piece_sizes(run.plan, models, number) for number in numbers}
     off: list[float] = []
+    persons: list[int] = []
     # When all pieces are drawn, the last set is still to be written.
     told = step_of(partial(run.progress, "synthesize"), 0.0, _DRAWN)
     with drawn_pieces(run.plan, models, numbers, run.client, progress=told) as pieces:
         for number in numbers:
             mine = itertools.islice(pieces, len(sizes[number]))
+            if run.spec.schema.linked:
+                persons.append(_write_linked_set(run, number, mine))
+                continue
             left = _write_set(run, number, mine, sizes[number][0])
             if left is not None:
                 off.append(left)
     # `off`: largest relative deviation of each set's weights from public totals, if there are any.
-    return {"rows": [sum(sizes[number]) for number in numbers], "off": off}
+    facts = {"rows": [sum(sizes[number]) for number in numbers], "off": off}
+    return {**facts, "persons": persons} if run.spec.schema.linked else facts
 
 
 def synthetic_place(run: Run, number: int) -> Path:
@@ -90,12 +95,9 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
     from dp_core.methods.replicates.survey_weights import Calibrator
 
     schema = run.spec.schema
-    path, *_ = synthetic_files(run, number)
+    (path,) = synthetic_files(run, number)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _codes_folder(run, number).parent.mkdir(mode=0o700, exist_ok=True)
-    if schema.linked is not None:
-        _write_linked_set(run, number, pieces)
-        return None
 
     def stored() -> Iterator[pa.Table]:
         with StoreWriter(_codes_folder(run, number), schema.domain) as store:
@@ -118,19 +120,22 @@ def _write_set(run: Run, number: int, pieces: Iterable[Drawn], size: int) -> flo
     return off
 
 
-def _write_linked_set(run: Run, number: int, pieces: Iterable[Drawn]) -> None:
-    """Write the two tables of a set, and the codes of its pair rows."""
+def _write_linked_set(run: Run, number: int, pieces: Iterable[Drawn]) -> int:
+    """Write the two tables of a set and the codes of its pair rows; return its persons."""
     from dp_core.bundle.files.parquet_file import write_synthetic
     from dp_core.confidential.code_store import StoreWriter
     from dp_core.schema.linked.linked_decoding import TwoTables
 
     ((piece, tables),) = pieces
     assert isinstance(tables, TwoTables)
+    synthetic_place(run, number).mkdir(mode=0o700, parents=True, exist_ok=True)
+    _codes_folder(run, number).parent.mkdir(mode=0o700, exist_ok=True)
     with StoreWriter(_codes_folder(run, number), run.spec.schema.domain) as store:
         store.append(list(piece.codes))
     both = (tables.households, tables.persons)
     for path, table in zip(synthetic_files(run, number), both, strict=True):
         write_synthetic(path, [table])
+    return int(tables.persons.num_rows)
 
 
 def _drawn_before(run: Run, number: int, size: int) -> Iterator[Dataset]:

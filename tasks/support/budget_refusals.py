@@ -57,12 +57,14 @@ class RecentUse:
     settled: bool
 
 
-def no_account(known: Sequence[str], name: str) -> str:
+def no_account(known: Sequence[str], name: str, unit: str = "row") -> str:
     """Return the sentence about an account that does not exist.
 
     Args:
         known: Names of all accounts.
         name: Name in the spec or on the command line.
+        unit: Unit that the account has to protect; by default a row, as for an account that is
+            opened without `--unit`.
     """
     hint = nearest(name, known) or " No account is open yet."
     sentence = f"There is no account {name!r}.{hint}"
@@ -70,8 +72,8 @@ def no_account(known: Sequence[str], name: str) -> str:
         # An account opened under a misspelt name would give the same people a second budget.
         return sentence
     return (
-        f"{sentence} Open one with `dp-release ledger open {name} --epsilon E --delta D --by NAME"
-        " --reason TEXT`."
+        f"{sentence} Open one with `dp-release ledger open {name} --epsilon E --delta D"
+        f"{'' if unit == 'row' else f' --unit {unit}'} --by NAME --reason TEXT`."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 
 import numpy as np
@@ -267,6 +268,40 @@ def test_a_faulty_file_is_refused_in_one_sentence_and_costs_nothing(town, comman
     assert "Refused" in shown.out
 
 
+@pytest.mark.usefixtures("quick")
+def test_the_terminal_tells_households_and_persons(town, command):
+    made = command("run", town.spec, "--out", town.out)
+    assert made.code == 0
+    assert re.search(r"2 sets of \d+ households with \d+ persons", " ".join(made.out.split()))
+
+
+def test_a_draft_of_two_files_is_completed_and_fits(town, command):
+    homes, people = (town.folder / f"{name}.csv" for name in ("homes", "people"))
+    drafted = command("schema", "draft", homes, people)
+    assert drafted.code == 0
+    file = town.folder / "drafted.schema.yaml"
+    file.write_text(drafted.out)
+    refused = command("schema", "check", file, homes, people)
+    assert refused.code == 2  # types, keys and the largest number of members are to be stated
+
+    text = drafted.out.replace("title: ", "title: T ").replace("max_members: }", "max_members: 4}")
+    text = text.replace("    key: ", "    key: home ", 1).replace("    key:  ", "    key: nr ", 1)
+    text = text.replace("    link: ", "    link: home_id ")
+    types = {
+        "tenure": "{type: category, levels: [1, 2]}",
+        "income": "{type: ordinal, levels: [1, 2, 3]}",
+        "age": "{type: integer, min: 0, max: 99}",
+        "work": "{type: category, levels: [1, 2]}",
+        **dict.fromkeys(("home", "street", "home_id", "nr")),
+    }
+    for name, stated in types.items():
+        column = re.compile(f"^      {name}:\n        type: .*\n", re.MULTILINE)
+        text = column.sub(f"      {name}: {stated}\n" if stated else "", text)
+    text = text.replace("ignore: []", "ignore: [street]", 1)
+    file.write_text(text)
+    assert command("schema", "check", file, homes, people).code == 0
+
+
 def test_files_that_fit_are_said_to_fit(town, command):
     homes, people = (town.folder / f"{name}.csv" for name in ("homes", "people"))
     shown = command("schema", "check", town.folder / "town.schema.yaml", homes, people)
@@ -301,7 +336,6 @@ def test_a_missing_file_is_no_attempt_on_the_data(town, command):
         ({"select": "{method: aim}"}, "cannot release linked tables yet"),
         ({"reconstruct": "{method: pgm}"}, "cannot release linked tables yet"),
         ({"synthesize": "{sets: 2, mode: split}"}, "not a mode of linked tables"),
-        ({"tables": "[[tenure, income]]"}, "no wanted tables yet"),
         ({"analyses": "['income ~ tenure']"}, "no declared analyses yet"),
         ({"checks": "{share: 0.1, tables: [[tenure]]}"}, "no charged checks"),
     ],

@@ -59,6 +59,7 @@ class QueryAnswer(Printed, Answer):
             `margin_without_bins` is half of the width that they would have without bins.
         reason: Why there is no answer.
         missing: Groups of columns that no published table has together.
+        counted: What was counted, `households` or `persons`, of linked tables; otherwise None.
         needed: Table that would give the answer, with its cells and, for a share of the budget, the
             95 % margin of one of its counts, in records.
     """
@@ -78,6 +79,7 @@ class QueryAnswer(Printed, Answer):
     reason: str | None = field(default=None, metadata=OMITTED)
     missing: tuple[tuple[str, ...], ...] | None = field(default=None, metadata=OMITTED)
     needed: object = field(default=None, metadata=OMITTED)
+    counted: str | None = field(default=None, metadata=OMITTED)
 
     @property
     def exit_code(self) -> int:
@@ -176,10 +178,10 @@ class QueryAnswer(Printed, Answer):
         bins = "any position of the values within their bins"
         if "sampling" not in self.covers:
             also = f"the privacy noise and {bins}" if self.in_bins else "the privacy noise only"
-            return (
-                f"{percent} for the value in the confidential file: the {what} covers {also}."
-                " --sampling adds the error of the file as a sample."
-            )
+            told = f"{percent} for the value in the confidential file: the {what} covers {also}."
+            if self.counted == "persons":  # for them, --sampling is refused
+                return told
+            return f"{told} --sampling adds the error of the file as a sample."
         return (
             f"{percent} for the population: the {what} covers the privacy noise"
             f"{f', {bins},' if self.in_bins else ''} and the error of the file as a simple random"
@@ -263,6 +265,7 @@ def answer_query(
         reason=why.sentence if why else None,
         missing=why.missing if why else None,
         needed=why.needed if why else None,
+        counted=None if schema.linked is None else result.counted,
     )
 
 

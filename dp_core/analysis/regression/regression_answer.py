@@ -119,6 +119,7 @@ class RegressionAnswer(Printed, Answer):
         design: Sample design by which variances within the sets were computed; None if rows were
             treated as independent.
         size_factor: Factor on W if the sets and the file differ in size; else 1.
+        of: What a row of the sets is, `households` or `persons`, of linked tables; otherwise None.
     """
 
     folder: str
@@ -141,6 +142,7 @@ class RegressionAnswer(Printed, Answer):
     all_terms: JointTest | None
     warnings: list[str]
     notes: list[str]
+    of: str | None = field(default=None, metadata=OMITTED)
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -192,7 +194,7 @@ class RegressionAnswer(Printed, Answer):
     def _sets(self) -> str:
         used = [row.used for row in self.rows]
         rows = f"{used[0]:,}" if min(used) == max(used) else f"{min(used):,} to {max(used):,}"
-        return f"{self.sets} of {rows} rows" if len(used) > 1 else f"1 of {rows} rows"
+        return f"{self.sets if len(used) > 1 else 1} of {rows} {self.of or 'rows'}"
 
     def _table(self) -> Listing:
         level, rows = f"{100 * self.level:.4g} %", []

@@ -115,11 +115,12 @@ def infer(
     factor = _size_factor(bundle)
     found = analyse(formula, frames, claims.schema, bundle.rule, family=known, size_factor=factor)
     sides = compared(formula, found.design, frames, claims.schema)
+    of_persons = about_persons(claims.schema, formula.columns)
     alike: tuple[Concern, ...] = ()
     survey: DesignUsed | None = None
     if by_design:
         found, alike, survey = _with_clusters(bundle, found, sides, factor)
-    elif about_persons(claims.schema, formula.columns):
+    elif of_persons:
         survey = households_used(found.design.samples)
     design, fits, combined = found.design, found.fits, found.combined
     stacked = fit_stacked(design) if combined else None
@@ -178,6 +179,7 @@ def infer(
             *(relation_warnings(bundle, formula) if answered_from == "sets" else ()),
         ],
         notes=notes,
+        of=None if linked is None else "persons" if of_persons else "households",
     )
 
 

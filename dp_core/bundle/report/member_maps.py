@@ -117,7 +117,7 @@ def _drawn(schema: Schema, name: str, counts: NDArray[np.float64], half_width: f
         for column in range(size):
             value = float(percent[row, column])
             parts.append(
-                f'<rect class="bar" x="{left + side * column:.0f}" y="{y}" width="{side - 1}"'
+                f'<rect class="pairof" x="{left + side * column:.0f}" y="{y}" width="{side - 1}"'
                 f' height="{side - 1}" fill-opacity="{value / most:.3f}"><title>{escape(label)},'
                 f" {escape(shown[column])}: {value:.1f} %</title></rect>"
             )

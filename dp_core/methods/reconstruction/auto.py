@@ -107,7 +107,8 @@ class AutoReconstruction:
         visits = cells * len(cliques)
         if cells <= sum(domain.size(tuple(clique)) for clique in every):
             visits = cells
-        if cells <= self.most_cells and visits <= _MOST_VISITS:
+        # Members of a household are drawn from tables of pairs, not from their joint distribution.
+        if domain.linked is None and cells <= self.most_cells and visits <= _MOST_VISITS:
             name, own = (
                 "pgm",
                 {

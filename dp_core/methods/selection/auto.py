@@ -27,6 +27,7 @@ from dp_core.methods.selection.budget.certain_parts import CertainParts, togethe
 from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
+from dp_core.methods.selection.budget.linked_kinds import kind_weights
 from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
 from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
@@ -349,6 +350,7 @@ class Auto(Selector):
         served = dict.fromkeys(dependence, 1.0) | reach(
             {pair: dependence[pair] for pair in forest}, rows
         )
+        served |= kind_weights(domain, dependence)
         implied = sum((served[pair] - 1) * dependence[pair] for pair in forest)
         others = domain.number_of_cliques(2) - len(dependence)
         apart = max(typical - implied / max(others, 1), 0.0)

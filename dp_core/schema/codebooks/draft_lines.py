@@ -7,6 +7,11 @@ unit: row                # one row is one person; or {column: person_id, max_row
 # rows_about: 20000      # rows, only if public; `plan` then states TVD, expected error, memory
 """
 """Lines of every draft about the unit of privacy and the number of rows."""
+LINKED_UNIT_LINES = """\
+unit: {{table: {table}, max_members: }}  # most members of a household, from public knowledge
+# rows_about: 20000      # households, only if public; `plan` then states TVD and expected error
+"""
+"""The same for linked tables."""
 RULE_LINES = """\
 # impossible:            # combinations that cannot occur, by a public rule
 #   - {age: "<15", marital: [married, widowed]}

@@ -73,8 +73,10 @@ def held_by(plan: Plan, processors: int) -> Held:
     """
     size, domain = size_of(plan), plan.spec.schema.domain
     # One more is drawn than there are processors, and the one before is still being written.
-    pieces = (min(processors + 1, LANES) + 1) * piece_rows(domain)
-    rows = max(min(max(size.sets, 1) * size.drawn, pieces), min(size.rows, piece_rows(domain)))
+    # The households of a set are drawn at once.
+    piece = max(size.rows, size.drawn) if domain.linked else piece_rows(domain)
+    pieces = (min(processors + 1, LANES) + 1) * piece
+    rows = max(min(max(size.sets, 1) * size.drawn, pieces), min(size.rows, piece))
     pairs = [one * two for one, two in itertools.combinations(domain.sizes, 2)]
     return Held(
         values=rows * size.columns,

@@ -41,7 +41,7 @@ class Size:
     """The sizes that the work of a release depends on. Public.
 
     Attributes:
-        rows: Rows of the file, by `rows_about`.
+        rows: Rows of the file, by `rows_about`; of linked tables `PAIR_ROWS` for each household.
         columns: Columns that are modelled.
         values: Values of the file.
         text: Whether the file is text, such as CSV, or a database table.
@@ -51,7 +51,7 @@ class Size:
         noisy_cells: Cells of these tables.
         models: Fitted models.
         sets: Synthetic sets.
-        drawn: Rows of a set.
+        drawn: Rows of a set, in the same way.
         fitted: Tables that a set is made to match.
     """
 
@@ -92,7 +92,8 @@ def size_of(plan: Plan) -> Size:
     rows = spec.schema.rows_about
     if rows is None:
         raise ValueError("Without rows_about the work of a release is unknown.")
-    columns = len(domain)
+    each = PAIR_ROWS if spec.schema.linked else 1
+    columns, rows, made = len(domain), each * rows, each * (spec.rows or rows)
     pairs = math.comb(columns, 2)
     most = getattr(spec.selector, "max_cells", MOST_CELLS)
     every = (one * two for one, two in itertools.combinations(domain.sizes, 2))
@@ -115,11 +116,14 @@ def size_of(plan: Plan) -> Size:
         noisy_cells=noisy_cells * plan.replicates,
         models=0 if not spec.sets else 1 if spec.mode == "shared" else spec.sets,
         sets=spec.sets,
-        drawn=spec.rows or rows,
+        drawn=made,
         fitted=drawn,
     )
 
 
+PAIR_ROWS = 6
+"""Pair rows of a household that are expected: a usual file has four to six, most of its households
+having one or two members."""
 MOST_CELLS = 1 << 20
 """Largest number of cells of a measured pair, for selections without `max_cells`."""
 CHOSEN = 0.8
@@ -212,6 +216,8 @@ def _synthesize(plan: Plan, size: Size) -> Work:
     a_value = 2.8e-6 if plan.spec.mode == "noise-aware" else cost.value
     by_cells = 2e-6 * size.sets * size.cells if cost.visit else 0.0
     arrays = a_value * size.set_values + cost.visit * size.set_visits + by_cells
+    if plan.spec.schema.linked:
+        return Work(0.1, MEMBERS * arrays, min(LANES, size.sets))  # a set is drawn in one piece
     return Work(0.1, arrays, LANES)
 
 
@@ -241,6 +247,8 @@ class ModelCost:
 
 
 GUM = ModelCost()
+MEMBERS = 2.0
+"""How many times longer the pair rows of a set take than as many records."""
 MODELS: Mapping[str, ModelCost] = {
     "gum": GUM,
     "independent": ModelCost(value=0.4e-6, visit=0.0),

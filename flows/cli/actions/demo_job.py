@@ -1,8 +1,9 @@
-"""The built-in demo: a public survey, an account, and a fresh home."""
+"""The built-in demos: their public files, an account, and a fresh home."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from fractions import Fraction
 from importlib import resources
 from pathlib import Path
@@ -11,23 +12,62 @@ from dp_core.errors import BadInput
 from dp_core.wall.accounting.composition import Terms
 from tasks.run.home import STATE, open_ledger
 
-FILES = ("yrbss.csv.gz", "yrbss.schema.yaml", "yrbss.release.yaml")
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What a demo releases.
+
+    Attributes:
+        name: Its account; its schema and spec are named after it.
+        data: Names of its data files.
+        unit: The unit that its account protects.
+        questions: Commands to try on the bundle, each with its argument.
+    """
+
+    name: str
+    data: tuple[str, ...]
+    unit: str
+    questions: tuple[tuple[str, str], ...] = ()
 
 
-def prepare_demo(home: Path) -> tuple[Path, Path]:
-    """Make a fresh home with an open account and the demo's files; return it and the spec."""
+SURVEY = Demo("yrbss", ("yrbss.csv.gz",), "row")
+HOUSEHOLDS = Demo(
+    "households",
+    ("households.csv.gz", "persons.csv.gz"),
+    "household",
+    (
+        ("query", "share by income"),
+        ("query", "mean of rooms by tenure"),
+        ("infer", "rooms ~ members + tenure"),
+        ("infer", "age ~ activity"),
+    ),
+)
+
+
+def prepare_demo(home: Path, demo: Demo = SURVEY) -> tuple[Path, Path]:
+    """Make a fresh home with an open account and a demo's files; return it and the spec.
+
+    Args:
+        home: The usual home, in which the fresh one is made.
+        demo: The demo; that of the survey by default.
+
+    Raises:
+        BadInput: if no home can be made.
+    """
     fresh = _fresh(home / "demo")
-    for name in FILES:
+    spec = f"{demo.name}.release.yaml"
+    for name in (*demo.data, f"{demo.name}.schema.yaml", spec):
         (fresh / name).write_bytes((resources.files("flows.demo") / name).read_bytes())
     (fresh / STATE).mkdir(mode=0o700)
     open_ledger(fresh, demo=True).open_account(
-        "yrbss",
+        demo.name,
         terms=Terms("basic", Fraction(1), Fraction("1e-9")),
         neighbours="add-remove",
+        unit=demo.unit,
         by="demo",
         reason="to try dp-release",
     )
-    return fresh, fresh / "yrbss.release.yaml"
+    return fresh, fresh / spec
 
 
 def _fresh(above: Path) -> Path:

@@ -90,6 +90,7 @@ def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:
         files=(*homes.files, *persons.files),
         rows=None if None in rows else sum(each or 0 for each in rows),
         columns=homes.columns + persons.columns,
+        rows_of=None if homes.rows is None or persons.rows is None else (homes.rows, persons.rows),
     )
     return with_findings(both, [*persons.findings, *more])
 

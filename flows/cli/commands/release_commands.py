@@ -47,15 +47,22 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @cli.command()
 @click.option("--out", metavar="DIR", type=PATH, help="New folder for the bundle.")
+@click.option(
+    "--households", is_flag=True, help="Release generated households and persons instead."
+)
 @click.option("--verbose", is_flag=True, help="Show Prefect's own log.")
 @answering("release_views.demo")
-def demo(out: Path | None, verbose: bool) -> answers.PublishedRelease:
-    """Make a release of the built-in survey; needs no set-up."""
+def demo(out: Path | None, households: bool, verbose: bool) -> answers.PublishedRelease:
+    """Make a release of the built-in survey; needs no set-up.
+
+    With --households, it releases two linked tables: 2,000 generated households, and the
+    persons in them.
+    """
     from flows.answers.release_answers import utility_means
-    from flows.cli.actions.demo_job import prepare_demo
+    from flows.cli.actions.demo_job import HOUSEHOLDS, SURVEY, prepare_demo
     from flows.cli.actions.run_release import make
 
-    home, spec = prepare_demo(this_home())
+    home, spec = prepare_demo(this_home(), HOUSEHOLDS if households else SURVEY)
     os.environ["DP_RELEASE_HOME"] = str(home)
     os.environ.pop("DP_RELEASE_LEDGER", None)
     if not json_wanted():

@@ -38,6 +38,7 @@ def schema() -> None:
 
 @schema.command("draft")
 @click.argument("file", metavar="FILE|CODEBOOK|TABLE", required=False)
+@click.argument("persons", metavar="[FILE]", type=PATH, required=False)
 @click.option(
     "--codebook",
     metavar="CODEBOOK",
@@ -55,6 +56,7 @@ def schema() -> None:
 @answering(_print_draft)
 def schema_draft(
     file: str | None,
+    persons: Path | None,
     codebook: Path | None,
     public_data: bool,
     by: str | None,
@@ -67,10 +69,12 @@ def schema_draft(
     dp-release schema draft FILE --codebook CODEBOOK > survey.schema.yaml
     dp-release schema draft --codebook CODEBOOK        without a data file
     dp-release schema draft FILE                       column names; types of Parquet only
+    dp-release schema draft HOUSEHOLDS PERSONS         of two linked tables
 
     No row of the file is read unless it is declared public. Fill in the levels and bounds that
     are still empty from public knowledge.
     """  # noqa: D301 (click's sign for text that is not to be wrapped)
+    from dp_core.schema.draft import draft_linked
     from flows.cli.actions.drafting import draft
 
     public = None
@@ -85,6 +89,13 @@ def schema_draft(
         raise BadInput(
             "--by and --reason are for --public-data only. Add --public-data, or leave both out."
         )
+    if persons is not None:
+        if file is None or codebook or public_data or database is not None:
+            raise BadInput(
+                "Two files are drafted as linked tables, from their column names only: leave out"
+                " --codebook, --public-data and --database."
+            )
+        return SchemaDraft(draft_linked(Path(file), persons))
     return SchemaDraft(draft(file, database=database, codebook=codebook, public=public))
 
 

@@ -303,7 +303,10 @@ def published(console: Console, made: answers.PublishedRelease) -> None:
     """Print what a published release cost, and where it is."""
     sets = "noisy tables only"
     if made.sets:
-        sets = f"{plural(made.sets, 'set')} of {made.rows:,} rows"
+        size = f"{made.rows:,} rows"
+        if made.persons is not None:
+            size = f"{made.rows:,} households with {made.persons:,} persons"
+        sets = f"{plural(made.sets, 'set')} of {size}"
     console.print(f"[bold]{made.release}[/bold] is released: {sets} in {made.seconds} s.")
     spent = f"{privacy(made.spent)} ({made.neighbours}) in {made.charges} charges"
     if made.measurements:
@@ -334,15 +337,21 @@ def _accuracy(console: Console, accuracy: Mapping[str, Any]) -> None:
 
 def demo(console: Console, made: answers.PublishedRelease) -> None:
     """Print a published release of the demo, and its distances to the public data."""
+    from flows.cli.actions.demo_job import HOUSEHOLDS
+
     published(console, made)
     assert made.utility is not None
+    data, are = ("survey", "is public") if made.persons is None else ("files", "are generated")
     means = ", ".join(f"{name} {value:.4f}" for name, value in made.utility.items() if value)
     fact(
         console,
         "Truth",
-        f"average TVD between the sets and the survey: {means}. (Computed from the data, and"
-        " printed only because the demo's survey is public.)",
+        f"average TVD between the sets and the {data}: {means}. (Computed from the data, and"
+        f" printed only because the demo's {data} {are}.)",
     )
+    if made.persons is not None:
+        for command, asked in HOUSEHOLDS.questions:
+            path(console, "Try", f'dp-release {command} {made.out} "{asked}"')
 
 
 def shown(console: Console, answer: answers.ReleaseStatus | answers.AllStatuses) -> None:

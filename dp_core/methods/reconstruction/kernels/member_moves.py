@@ -99,7 +99,8 @@ def move_members(  # type: ignore[no-untyped-def]
         worth: Weight of the squared error of each cell.
 
     Returns:
-        The reduction of the error, and whether a value is left that a rule forbids.
+        The reduction of the error, and whether a value is left that a rule forbids. The reduction
+        is approximate: pairs of one member that enter the same cell count as if each were alone.
     """
     of_column, base, stride, first, columns, strides = own
     pair_of, pair_base, pair_other, pair_stride, pair_other_stride, nobody = pairs

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.methods import registry
-from dp_core.methods.reconstruction.estimates.raking import rake
-from dp_core.methods.reconstruction.linked.member_targets import MemberTargets
+from dp_core.methods.reconstruction.estimates.raking import margin, rake
+from dp_core.methods.reconstruction.linked.member_targets import Listed, ListedPairs, MemberTargets
 from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstructor
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.tables.dataset import Dataset
@@ -55,10 +55,7 @@ class HouseholdModel(FittedTables):
         holders = [table for table in self.tables if set(clique) <= set(table.clique)]
         if not holders:
             raise KeyError(f"No table holds {list(clique)} together.")
-        held = min(holders, key=lambda holder: holder.values.size)
-        summed = tuple(at for at, name in enumerate(held.clique) if name not in clique)
-        kept = [name for name in held.clique if name in clique]
-        return held.values.sum(axis=summed).transpose([kept.index(name) for name in clique])
+        return margin(min(holders, key=lambda holder: holder.values.size), clique)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return the pair rows of `rows` synthetic households, household by household."""
@@ -116,7 +113,7 @@ class HouseholdModel(FittedTables):
             [self._first_values(name, sizes[household_of], rng=rng) for name in linked.person]
         )
         width = np.array(self.domain.project(linked.person).sizes, dtype=np.int64)
-        own, pairs, rules = (_fields(each) for each in (targets.own, targets.pairs, targets.rules))
+        own, pairs, rules = (arrays(each) for each in (targets.own, targets.pairs, targets.rules))
         gap = -targets.wanted
         add_members(codes, persons, household_of, start, sizes, own, pairs, gap)
         worth = 1.0 / (targets.wanted + max(1.0, _SPARE * households.rows))
@@ -266,6 +263,6 @@ def _places(names: Sequence[str], clique: Clique) -> tuple[int, ...]:
     return tuple(names.index(name) for name in clique)
 
 
-def _fields(listed: object) -> tuple[NDArray[np.int64], ...]:
+def arrays(listed: Listed | ListedPairs) -> tuple[NDArray[np.int64], ...]:
     """Return the arrays of a listing, for the compiled loops."""
-    return tuple(getattr(listed, name) for name in listed.__dataclass_fields__)  # type: ignore[attr-defined]
+    return tuple(getattr(listed, each.name) for each in fields(listed))

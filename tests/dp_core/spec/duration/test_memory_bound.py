@@ -6,11 +6,17 @@ from fractions import Fraction
 import pytest
 
 from dp_core.methods.reconstruction.reconstructor import LANES, piece_rows
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.duration.machine_speed import REFERENCE
 from dp_core.spec.duration.memory_bound import BASE_MB, SAFETY, held_by, memory_bound
+from dp_core.spec.duration.stage_work import PAIR_ROWS
+from dp_core.spec.duration.time_forecast import forecast
+from dp_core.spec.in_memory.stated_plan import memory_plan
 from dp_core.spec.plan import make_plan
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.domain import Domain
+from tests.linked_release import SCHEMA
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 5))
 
@@ -73,3 +79,17 @@ def test_large_tables_and_sets_that_are_drawn_whole_are_in_the_bound(mode):
 def test_a_large_pair_is_compared_by_itself():
     held = held_by(plan_of(domain=Domain(("a", "b", "c"), (2_200, 2_200, 3))), 2)
     assert held.compared == 2_200 * 2_200
+
+
+def test_households_are_counted_by_their_pair_rows_and_drawn_at_once():
+    schema = parse_schema(SCHEMA)
+    stated = {"privacy": {"epsilon": 1, "delta": 1e-9}, "synthesize": {"sets": 5}}
+
+    def of(households):
+        return memory_plan(replace(schema, rows_about=households), stated)
+
+    few, many = held_by(of(10**4), 1), held_by(of(10**7), 1)
+    columns = len(schema.columns)
+    assert few.values == 3 * PAIR_ROWS * 10**4 * columns
+    assert many.values == 1000 * few.values  # not one piece
+    assert forecast(of(10**6), REFERENCE)["synthesize"] > 10

@@ -1,0 +1,240 @@
+"""Households and their members are drawn so that they agree with the tables of pair rows."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.kernels.member_moves import add_members, move_members
+from dp_core.methods.reconstruction.linked import household_model
+from dp_core.methods.reconstruction.linked.household_model import (
+    HouseholdModel,
+    implied_by_size,
+    with_agreeing_members,
+)
+from dp_core.methods.reconstruction.linked.member_targets import MemberTargets
+from dp_core.schema.linked.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
+from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.tables.domain import Domain
+from dp_core.tables.linked_columns import MEMBERS
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Table
+
+LINKED = LinkedTables(
+    households="homes",
+    persons="people",
+    key="home",
+    link="home",
+    person_key="nr",
+    max_members=4,
+    household_columns=("tenure",),
+    person_columns=("age", "work"),
+)
+DOMAIN = Domain(LINKED.columns, (2, 4, 3, 2, 4, 3), LINKED.wide)
+NO_ZEROS = StructuralZeros()
+
+
+def households(number: int = 3000, seed: int = 1) -> HouseholdRows:
+    """Return households whose members are mostly of the same age, and work by age and tenure."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([1, 2, 3, 4], number, p=[0.3, 0.4, 0.2, 0.1])
+    tenure = rng.integers(0, 2, number)
+    of = np.repeat(np.arange(number), sizes)
+    shared = rng.integers(0, 3, number)
+    age = np.where(rng.random(of.size) < 0.8, shared[of], rng.integers(0, 3, of.size))
+    work = (rng.random(of.size) < np.array([0.1, 0.8, 0.4])[age] + 0.1 * tenure[of]).astype(int)
+    return HouseholdRows(
+        tenure[None].astype(np.uint16), sizes, np.stack([age, work]).astype(np.uint16)
+    )
+
+
+def table(rows: HouseholdRows, clique: tuple[str, ...]) -> Table:
+    """Return the exact table of a clique, in households."""
+    data = to_pair_rows(LINKED, DOMAIN, rows)
+    domain = DOMAIN.project(clique)
+    weights = np.array(LINKED.weights)[data.column(MEMBERS)] / LINKED.shares
+    index = np.ravel_multi_index([data.column(name).astype(int) for name in clique], domain.sizes)
+    cells = np.bincount(index, weights=weights, minlength=domain.size())
+    return Table(domain, cells.reshape(domain.sizes))
+
+
+def exact_tables(rows: HouseholdRows) -> tuple[Table, ...]:
+    """Return the exact tables of all columns and of all pairs that a method may choose."""
+    return tuple(
+        table(rows, clique)
+        for clique in (*((name,) for name in DOMAIN.columns), *DOMAIN.cliques(2))
+    )
+
+
+def fitted(rows: HouseholdRows, zeros: StructuralZeros = NO_ZEROS) -> HouseholdModel:
+    return HouseholdModel(DOMAIN, exact_tables(rows), rows.sizes.size, zeros)
+
+
+def distance(one: Table, other: Table) -> float:
+    return float(np.abs(one.values - other.values).sum() / (2 * one.values.sum()))
+
+
+def test_exact_tables_of_all_four_kinds_are_matched():
+    real = households()
+    drawn = from_pair_rows(LINKED, fitted(real).sample(3000, rng=np.random.default_rng(2)))
+
+    assert drawn.sizes.size == 3000
+    for clique in DOMAIN.cliques(2):
+        assert distance(table(real, clique), table(drawn, clique)) < 0.01
+
+
+def test_members_of_a_household_are_alike_although_each_is_changed_alone():
+    real = households()
+    model = fitted(real)
+    apart = HouseholdModel(
+        DOMAIN,
+        tuple(table for table in model.tables if not set(table.clique) & set(LINKED.others)),
+        model.rows,
+        NO_ZEROS,
+    )
+    together, alone = (
+        from_pair_rows(LINKED, each.sample(3000, rng=np.random.default_rng(3)))
+        for each in (model, apart)
+    )
+    pair = ("age", "other.age")
+
+    assert distance(table(real, pair), table(together, pair)) < 0.01
+    assert distance(table(real, pair), table(alone, pair)) > 0.1
+
+
+def test_the_same_generator_gives_the_same_households():
+    model = fitted(households(500))
+    one, other = (model.sample(500, rng=np.random.default_rng(5)) for _ in range(2))
+
+    np.testing.assert_array_equal(one.codes, other.codes)
+
+
+def test_counts_of_the_compiled_loops_are_those_of_the_pair_rows():
+    rows = households(200)
+    tables = (*exact_tables(rows), table(rows, (MEMBERS, "age", "work")))
+    targets = MemberTargets.of(DOMAIN, tables, NO_ZEROS, rows.sizes.size)
+    gap = -targets.wanted
+    add_members(*_arguments(rows), *_listings(targets)[:2], gap)
+
+    assert gap.size == sum(
+        each.values.size for each in tables if set(each.clique) & set(LINKED.person_columns)
+    )
+    np.testing.assert_allclose(gap, 0, atol=1e-9)
+
+
+def test_a_sweep_reduces_the_error_by_about_what_it_says():
+    real, other = households(300, seed=1), households(300, seed=2)
+    # The same households with members of another file, cut to their number.
+    persons = other.persons[:, np.arange(real.persons.shape[1]) % other.persons.shape[1]]
+    start = HouseholdRows(real.households, real.sizes, persons)
+    targets = MemberTargets.of(DOMAIN, exact_tables(real), NO_ZEROS, 300)
+    gap, worth = -targets.wanted, 1 / (targets.wanted + 1)
+    arguments, listings = _arguments(start), _listings(targets)
+    add_members(*arguments, *listings[:2], gap)
+    before = float((gap**2 * worth).sum())
+    width = np.array([3, 2])
+    order = np.random.default_rng(0).permutation(persons.shape[1])
+    gained, broken = move_members(
+        *arguments, order, width, *listings, targets.forbidden, gap, worth
+    )
+    again = -targets.wanted
+    add_members(*arguments, *listings[:2], again)
+
+    assert not broken
+    assert gained > 0.5 * before
+    np.testing.assert_allclose(gap, again, atol=1e-9)
+    assert before - float((gap**2 * worth).sum()) == pytest.approx(gained, rel=0.01)
+
+
+def test_no_member_breaks_a_rule_over_both_tables():
+    real = households()
+    never = Rule(("tenure", "age", "work"), ((0,), (0, 2), (1,)), "no work")
+    zeros = StructuralZeros((never,))
+    drawn = fitted(real, zeros).sample(3000, rng=np.random.default_rng(4))
+
+    assert not zeros.violations(drawn).any()
+
+
+def test_rules_that_leave_a_household_no_member_are_refused():
+    rules = tuple(Rule(("tenure", "age"), ((0,), (code,)), "none") for code in range(3))
+    model = fitted(households(100), StructuralZeros(rules))
+
+    with pytest.raises(BadInput, match="no member that obeys every rule"):
+        model.sample(100, rng=np.random.default_rng(1))
+
+
+def test_tables_of_two_members_agree_with_those_of_one():
+    rng = np.random.default_rng(6)
+    real = exact_tables(households())
+    noisy = tuple(
+        Table(each.domain, np.maximum(each.values + rng.normal(0, 30, each.values.shape), 0))
+        if set(each.clique) & set(LINKED.others)
+        else each
+        for each in real
+    )
+    exact = {each.clique: each.values for each in real}
+    for each in with_agreeing_members(DOMAIN, noisy):
+        if len(each.clique) == 2 and each.clique[1] in LINKED.others:
+            name = each.clique[0]
+            np.testing.assert_allclose(each.values.sum(axis=1), exact[(name,)], rtol=1e-3)
+            np.testing.assert_allclose(each.values[:, -1], exact[(MEMBERS, name)][0])
+            if each.clique == ("age", "other.age"):
+                together = each.values[:, :-1]
+                np.testing.assert_allclose(together, together.T, rtol=1e-3)
+
+
+def test_without_a_table_of_three_the_dependence_is_the_same_in_households_of_each_size():
+    tables = exact_tables(households())
+    exact = {each.clique: each.values for each in tables}
+    found = {each.clique: each.values for each in implied_by_size(DOMAIN, tables)}
+
+    assert set(found) == {
+        ("tenure", MEMBERS, "age"), ("tenure", MEMBERS, "work"), (MEMBERS, "age", "work"),
+    }  # fmt: skip
+    joint = found[MEMBERS, "age", "work"]
+    for axis, margin in ((0, ("age", "work")), (1, (MEMBERS, "work")), (2, (MEMBERS, "age"))):
+        np.testing.assert_allclose(joint.sum(axis=axis), exact[margin], rtol=1e-3)
+    odds = joint[:, 0, 0] * joint[:, 1, 1] / (joint[:, 0, 1] * joint[:, 1, 0])
+    np.testing.assert_allclose(odds, odds[0], rtol=1e-3)
+
+
+def test_a_large_set_is_drawn_at_once():
+    assert not fitted(households(10)).streams
+
+
+def test_a_table_that_was_not_fitted_cannot_be_given():
+    model = fitted(households(50))
+
+    with pytest.raises(KeyError, match="together"):
+        model.project(("tenure", "age", "work"))
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_the_number_of_cliques_is_counted_without_listing_them(order):
+    assert DOMAIN.number_of_cliques(order) == len(list(DOMAIN.cliques(order)))
+
+
+def test_no_clique_repeats_another_in_the_other_member():
+    pairs = list(DOMAIN.cliques(2))
+    own = (*LINKED.household_columns, MEMBERS, *LINKED.person_columns)
+
+    assert [pair for pair in pairs if pair[1] not in LINKED.others] == [
+        *itertools.combinations(own, 2)
+    ]
+    assert [pair for pair in pairs if pair[1] in LINKED.others] == [
+        ("age", "other.age"), ("age", "other.work"), ("work", "other.work"),
+    ]  # fmt: skip
+
+
+def _arguments(rows: HouseholdRows) -> tuple[np.ndarray, ...]:
+    codes = np.vstack([rows.households.astype(np.int64), rows.sizes - 1])
+    start = np.cumsum(rows.sizes) - rows.sizes
+    return codes, rows.persons.astype(np.int64), rows.household_of, start, rows.sizes
+
+
+def _listings(targets: MemberTargets) -> list[tuple[np.ndarray, ...]]:
+    listed = (targets.own, targets.pairs, targets.rules)
+    return [household_model.arrays(each) for each in listed]
