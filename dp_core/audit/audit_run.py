@@ -12,11 +12,13 @@ import numpy as np
 from dp_core.audit.audited_session import AuditedCounter, AuditedSession, BestPairs
 from dp_core.audit.configurations import Configuration, configurations, plan_of
 from dp_core.audit.frozen_noise import FrozenNoise
-from dp_core.audit.report import UNITS, Findings, unit_name
+from dp_core.audit.report import HOUSEHOLDS, UNITS, Findings, unit_name
 from dp_core.audit.tiny_files import BrokenCoding, Codes, Pair, TinyFiles
+from dp_core.audit.tiny_households import TinyHouseholds
 from dp_core.errors import ReleaseError
 from dp_core.schema.definition import Column, Unit
 from dp_core.schema.grid import Coarsening
+from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.spec.plan import Plan
@@ -42,7 +44,7 @@ def audit(
     size: Size = "full",
     *,
     chosen: Sequence[Configuration] | None = None,
-    units: Sequence[Relation] = UNITS,
+    units: Sequence[Relation] = (*UNITS, *HOUSEHOLDS),
     seed: int = SEED,
     progress: Progress = lambda _done, _name: None,
 ) -> Findings:
@@ -51,7 +53,7 @@ def audit(
     Args:
         size: `quick` makes every release for one unit of privacy and one guarantee, in turn.
         chosen: Releases to make; None for all of `configurations`.
-        units: Units of privacy and neighbouring relations.
+        units: Units of privacy and neighbouring relations; households are those of linked tables.
         seed: Of frozen noise and search; the same seed finds the same.
         progress: Called with the part that is done, and the name of a release.
     """
@@ -94,7 +96,9 @@ def audit_release(
     schema, privacy = plan.spec.schema.stored, plan.spec.privacy
     relation = privacy.relation
     try:
-        files, pairs = _coded(schema.columns, schema.zeros, schema.rules, schema.unit, relation)
+        files, pairs = _coded(
+            schema.columns, schema.zeros, schema.rules, schema.unit, schema.linked, relation
+        )
     except BrokenCoding as error:
         findings.violations.append(f"{error} In {name}.")
         return
@@ -110,7 +114,7 @@ def audit_release(
             max_rows=privacy.max_rows,
             shares=privacy.shares,
             schema=schema,
-            counter=AuditedCounter(schema.domain, files[base], relation),
+            counter=AuditedCounter(schema.domain, files[base], relation, schema.linked),
             pairs=_audited(pairs, base, relation),
             closest=closest.setdefault((schema.columns, schema.rules, relation, public), {}),
             base=files[base],
@@ -129,9 +133,16 @@ def _coded(
     zeros: StructuralZeros,
     rules: tuple[ColumnRule, ...],
     unit: Unit,
+    linked: LinkedTables | None,
     relation: Relation,
 ) -> tuple[dict[str, tuple[Codes, ...]], dict[str, list[Pair]]]:
     """Return the tiny files and their neighbours by name; most releases have the same."""
+    if linked is not None:
+        homes = TinyHouseholds(columns, zeros, rules, unit, linked, relation, SEED)
+        return (
+            {name: homes.code(households) for name, households in homes.named.items()},
+            {name: homes.pairs(name) for name in homes.named},
+        )
     files = TinyFiles(columns, zeros, unit, relation, SEED, rules)
     return (
         {name: files.code(units) for name, units in files.named.items()},
@@ -144,12 +155,13 @@ def _cases(
 ) -> Iterator[tuple[Configuration, Relation, str, tuple[str, ...]]]:
     """Yield each release with a unit of privacy, epsilon, and the deltas of which one is taken."""
     for number, configuration in enumerate(asked):
-        if size == "quick":
-            turn = number // len(units)
+        possible = [each for each in units if (each.shares > 1) == configuration.linked]
+        if size == "quick" and possible:
+            turn = number // len(possible)
             deltas = DELTAS if turn % 2 else DELTAS[::-1]
-            yield configuration, units[number % len(units)], EPSILONS[turn // 2 % 2], deltas
+            yield configuration, possible[number % len(possible)], EPSILONS[turn // 2 % 2], deltas
             continue
-        for turn, (relation, delta) in enumerate(itertools.product(units, DELTAS)):
+        for turn, (relation, delta) in enumerate(itertools.product(possible, DELTAS)):
             # Over all releases, every unit has each epsilon with each delta.
             epsilon = EPSILONS[(number + turn + turn // 2) % 2]
             yield configuration, relation, epsilon, (delta,)

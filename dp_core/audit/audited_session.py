@@ -13,12 +13,15 @@ from dp_core.audit.changes import Mismatch, reached
 from dp_core.audit.frozen_noise import Exact, FrozenNoise, Values
 from dp_core.audit.report import CLOSE, Findings, question_of, unit_name
 from dp_core.audit.tiny_files import Codes, Pair
+from dp_core.audit.tiny_households import household_like
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.schema.definition import Schema
+from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.privacy import Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.marginal import Marginal
+from dp_core.tables.marginal import Counter, Marginal
+from dp_core.wall.household_counter import HouseholdCounter
 from dp_core.wall.ledger.session import Draw, Grant, MemorySession, Step
 
 Units = tuple[Codes, ...]
@@ -34,16 +37,32 @@ class AuditedCounter:
     """Counts the file that is shown at the moment; each question is put to many files.
 
     Only a paid question may look at the data. Anything else must be the same for all files: the
-    number of rows, where it is public.
+    number of rows (of households), where it is public.
     """
 
-    def __init__(self, domain: Domain, base: Units, relation: Relation) -> None:
-        self._domain, self._relation = domain, relation
-        self._cached: dict[tuple[bytes, ...], MemoryCounter] = {}
+    def __init__(
+        self, domain: Domain, base: Units, relation: Relation, linked: LinkedTables | None = None
+    ) -> None:
+        """Create the counter.
+
+        Args:
+            domain: Of the codes.
+            base: File that is shown first.
+            relation: Of the release.
+            linked: The two tables, if the codes are pair rows of households; counts are in shares
+                then. None by default.
+        """
+        self._domain, self._relation, self._linked = domain, relation, linked
+        self._cached: dict[tuple[bytes, ...], Counter] = {}
         self._base = self._shown = self._of(base)
         self._charged = False
         self.uncharged: list[str] = []
         """What was read without a charge."""
+
+    @property
+    def shares(self) -> int:
+        """Units of the counts: 1/`shares` of a record."""
+        return 1 if self._linked is None else self._linked.shares
 
     @contextmanager
     def charge(self) -> Iterator[None]:
@@ -73,13 +92,15 @@ class AuditedCounter:
         if not self._charged and not (self._relation.rows_public and {*cliques} == {()}):
             self.uncharged.append(f"Tables of {[*cliques]}")
 
-    def _of(self, units: Units) -> MemoryCounter:
+    def _of(self, units: Units) -> Counter:
         key = tuple(unit.tobytes() for unit in units)
         found = self._cached.get(key)
         if found is None:
             rows = np.concatenate([np.zeros((0, len(self._domain)), np.uint16), *units])
             data = Dataset(self._domain, np.ascontiguousarray(rows.T))
             found = MemoryCounter(data)
+            if self._linked is not None:
+                found = HouseholdCounter(found, self._linked)
             if len(self._cached) < MOST_CACHED:
                 self._cached[key] = found
         return found
@@ -239,6 +260,8 @@ class AuditedSession(MemorySession):
 
     def _unit_like(self, unit: Codes) -> Codes:
         """Return a unit of possible rows: with some codes changed, or another number of rows."""
+        if self.schema.linked is not None:
+            return household_like(self.schema, unit, self._rng)
         domain, rng = self.schema.domain, self._rng
         rows = len(unit) if rng.random() < 0.8 else int(rng.integers(1, self.max_rows + 1))
         rows = max(rows, 1)

@@ -25,7 +25,7 @@ from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.reading.spec_file import load_spec
 
-SchemaName = Literal["survey", "binary", "single", "private", "ruled"]
+SchemaName = Literal["survey", "binary", "single", "private", "ruled", "linked"]
 
 _HEAD = """\
 version: 1
@@ -92,14 +92,37 @@ rules:
   - age <= income
   - if marital == married then income >= 200
 """,
+    "linked": _HEAD
+    + """\
+tables:
+  homes:
+    key: home
+    columns:
+      tenure: {type: category, levels: {1: own, 2: rent}}
+      income: {type: number, min: 0, max: 1000, bins: 2, missing: level, out_of_range: missing}
+  people:
+    key: nr
+    parent: homes
+    link: home_id
+    columns:
+      age:
+        {type: integer, min: 0, max: 99, edges: [0, 15, 40, 100], missing: level,
+         out_of_range: clip}
+      work: {type: category, levels: ["yes", "no"], missing: level, out_of_range: missing}
+impossible:
+  - {age: "<15", work: ["yes"]}
+""",
 }
 """Schemas of the generated files, without their `unit`; clip, missing values, dates, a dependent
-column, a structural zero, private bins and levels, and rules between columns are in them."""
+column, a structural zero, private bins and levels, and rules between columns are in them. `linked`
+has two tables; each of the others has one."""
 
 COLUMNS = ("age", "sex", "marital", "income", "moved")
-"""Columns of the schemas, in the order of the files; a schema may have fewer."""
+"""Columns of the schemas of one table, in the order of the files; a schema may have fewer."""
 PERSON = "person"
 """Column that identifies persons, where they are the unit."""
+MEMBERS = 3
+"""Most members of a household, where households are the unit."""
 
 CLIQUES = "[[age, marital], [sex, income]]"
 _NEEDED: Mapping[str, Mapping[str, str]] = {
@@ -151,6 +174,11 @@ class Configuration:
     asks: bool = True
 
     @property
+    def linked(self) -> bool:
+        """Whether households with their members are released, from two tables."""
+        return self.schema == "linked"
+
+    @property
     def schemas(self) -> tuple[SchemaName, ...]:
         """The schemas to try."""
         return ("survey", "binary", "single") if self.schema is None else (self.schema,)
@@ -163,7 +191,7 @@ def configurations() -> tuple[Configuration, ...]:
     >>> len({each.name for each in configurations()}) == len(configurations()) > len(PRESETS)
     True
     """
-    return (*_presets(), *_features(), *_options(), *_without_preset())
+    return (*_presets(), *_features(), *_options(), *_without_preset(), *_linked())
 
 
 def plan_of(
@@ -189,6 +217,8 @@ def planned(
     with TemporaryDirectory() as place:
         Path(place, "release.yaml").write_text(text)
         for schema in configuration.schemas:
+            if (schema == "linked") != (relation.shares > 1):
+                continue
             Path(place, "tiny.schema.yaml").write_text(schema_text(schema, relation))
             try:
                 return schema, make_plan(load_spec(Path(place, "release.yaml")))
@@ -199,6 +229,8 @@ def planned(
 
 def schema_text(schema: SchemaName, relation: Relation) -> str:
     """Return a schema with the relation's unit; a person is one if it may have several rows."""
+    if schema == "linked":
+        return SCHEMAS[schema] + f"unit: {{table: homes, max_members: {MEMBERS}, larger: clip}}\n"
     if relation.max_rows == 1:
         return SCHEMAS[schema] + "unit: row\n"
     return SCHEMAS[schema] + f"unit: {{column: {PERSON}, max_rows: {relation.max_rows}}}\n"
@@ -303,6 +335,18 @@ def _without_preset() -> Iterator[Configuration]:
                 if plan_of(each, Relation("add-remove"), epsilon="4", delta="1e-6")
             )
             yield from itertools.islice(fitting, 1)
+
+
+def _linked() -> Iterator[Configuration]:
+    """Yield the releases of linked tables: every kind of question that they may ask."""
+    for name, keys in (
+        ("linked tables", {}),
+        ("linked tables, interactions", {"synthesize": "{sets: 2, mode: shared}"}),
+        ("linked tables, forest of pairs", {"select": "{candidates: forest}"}),
+        ("linked tables, Gaussian noise", {"measure": "{noise: gaussian}"}),
+    ):
+        keys = {"data": "{homes: homes.csv, people: people.csv}", **keys}
+        yield Configuration(name, "auto", keys, schema="linked")
 
 
 def _with(preset: str, option: str, text: str) -> Configuration:

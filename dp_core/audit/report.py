@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from dp_core.audit.changes import Reached
+from dp_core.audit.configurations import MEMBERS
 from dp_core.audit.tiny_files import Codes, Pair
-from dp_core.schema.privacy import Relation
+from dp_core.schema.privacy import Relation, household_shares
 from dp_core.wall.accounting.events import (
     Event,
     GaussianEvent,
@@ -41,7 +42,13 @@ UNITS = (
     Relation("add-remove", 3),
     Relation("replace-one", 3),
 )
-"""Whose privacy is audited: rows, and persons of up to 3 rows, under both relations."""
+"""Whose privacy is audited in single tables: rows, and persons of up to 3 rows, under both
+relations."""
+HOUSEHOLDS = (
+    Relation("add-remove", shares=household_shares(MEMBERS)),
+    Relation("replace-one", shares=household_shares(MEMBERS)),
+)
+"""Whose privacy is audited in linked tables: households of up to 3 members."""
 CLOSE = 0.9995
 """From this ratio, a bound counts as reached: it prints as 1.000."""
 
@@ -51,7 +58,11 @@ def unit_name(relation: Relation) -> str:
 
     >>> unit_name(Relation("add-remove", 3))
     'add-remove, 3 rows'
+    >>> unit_name(HOUSEHOLDS[1])
+    'replace-one, household'
     """
+    if relation.shares > 1:
+        return f"{relation.neighbours}, household"
     return f"{relation.neighbours}, {relation.max_rows} row{'s' if relation.max_rows > 1 else ''}"
 
 

@@ -336,7 +336,6 @@ def test_a_missing_file_is_no_attempt_on_the_data(town, command):
         ({"select": "{method: aim}"}, "cannot release linked tables yet"),
         ({"reconstruct": "{method: pgm}"}, "cannot release linked tables yet"),
         ({"synthesize": "{sets: 2, mode: split}"}, "not a mode of linked tables"),
-        ({"tables": "[[tenure, income]]"}, "no wanted tables yet"),
         ({"analyses": "['income ~ tenure']"}, "no declared analyses yet"),
         ({"checks": "{share: 0.1, tables: [[tenure]]}"}, "no charged checks"),
     ],

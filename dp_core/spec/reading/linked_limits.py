@@ -18,7 +18,6 @@ MODES: tuple[Mode, ...] = ("posterior", "shared")
 """Modes of the sets of linked tables."""
 
 _KEYS = {
-    "tables": "linked tables have no wanted tables yet",
     "analyses": "linked tables have no declared analyses yet",
     "checks": "linked tables have no charged checks, thresholds or formulas yet",
     "measurements": "the noisy tables of linked tables cannot be used again yet",

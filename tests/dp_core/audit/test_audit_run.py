@@ -8,12 +8,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.audit import audit_run
+from dp_core.audit import audit_run, audited_session, tiny_households
 from dp_core.audit.audit_run import audit
 from dp_core.audit.configurations import configurations, plan_of
-from dp_core.audit.report import CLOSE, UNITS
+from dp_core.audit.report import CLOSE, HOUSEHOLDS, UNITS
+from dp_core.confidential.linked import key_links
 from dp_core.methods import registry
 from dp_core.schema.privacy import Relation
+from dp_core.tables.dataset import Dataset
 from dp_core.spec.presets import PRESETS
 from dp_core.wall import curator as curator_module
 from dp_core.wall.accounting import currency as currency_module
@@ -21,6 +23,7 @@ from dp_core.wall.accounting import sensitivity
 from dp_core.wall.accounting.events import PolyaUrnEvent
 from dp_core.wall.accounting.stability_thresholds import threshold_for
 from dp_core.wall.curator import Curator
+from dp_core.wall.household_counter import HouseholdCounter
 from dp_core.wall.noise import granted_noise, perturbed_draws, stability
 from dp_core.wall.statistics import InDif, TableDistance, vetted
 from dp_core.wall.statistics.moments import CellSums
@@ -59,6 +62,28 @@ def test_no_charge_is_smaller_than_what_neighbours_differ_by(most):
     assert max(found.ratio for found in of_tables) >= CLOSE
 
 
+def linked(*names):
+    return [f"linked tables{name}" for name in names]
+
+
+def test_no_charge_of_linked_tables_is_smaller_than_what_one_household_changes():
+    names = linked("", ", interactions", ", forest of pairs")
+    findings = audit("full", chosen=named(*names), units=HOUSEHOLDS)
+    assert findings.violations == []
+    assert findings.passed
+    asked = {(kind.question, kind.bound) for kind in findings.closest}
+    assert asked >= {
+        *(("table", bound) for bound in ("L1", "L2")),
+        *(("interaction", bound) for bound in ("L1", "L2")),
+        *(("indif", bound) for bound in ("L1", "L2")),
+        ("table-distance", "largest score"),
+    }
+    # All shares of a household in one cell, under either relation: the charge cannot be smaller.
+    of_tables = [found for kind, found in findings.closest.items() if kind.question == "table"]
+    assert len(of_tables) == 4
+    assert min(found.ratio for found in of_tables) >= CLOSE
+
+
 def test_the_same_seed_finds_the_same():
     first, again = (audited(["slomag"], ROWS[:1]) for _ in range(2))
     assert first.closest == again.closest
@@ -92,7 +117,9 @@ def test_every_release_can_be_planned_for_some_unit_of_privacy():
     impossible = [
         each.name
         for each in configurations()
-        if not any(plan_of(each, unit, epsilon="4", delta="1e-6") for unit in UNITS)
+        if not any(
+            plan_of(each, unit, epsilon="4", delta="1e-6") for unit in (*UNITS, *HOUSEHOLDS)
+        )
     ]
     assert impossible == []
 
@@ -177,6 +204,38 @@ def look_for_free(patch):
     patch.setattr(Curator, "public_rows", public_rows)
 
 
+def count_a_household_as_one_share(patch):
+    patch.setattr(curator_module, "in_shares", lambda _relation, found: found)
+
+
+def weigh_every_pair_row_like_a_household(patch):
+    class Heavier(HouseholdCounter):
+        def __init__(self, counter, tables):
+            super().__init__(counter, tables)
+            self._weights = np.full_like(self._weights, tables.shares)
+
+    patch.setattr(audited_session, "HouseholdCounter", Heavier)
+
+
+def lose_a_pair_row(patch):
+    right = tiny_households.to_pair_rows
+
+    def without_the_last(tables, domain, rows):
+        return Dataset(domain, right(tables, domain, rows).codes[:, :-1])
+
+    audit_run._coded.cache_clear()
+    patch.setattr(tiny_households, "to_pair_rows", without_the_last)
+
+
+def order_members_by_the_keys_of_all(patch):
+    def numbers(_of, _sizes, keys):
+        whole, found = key_links._whole(keys)
+        return found if whole.all() else np.zeros_like(found)
+
+    audit_run._coded.cache_clear()
+    patch.setattr(key_links, "_numbers", numbers)
+
+
 FAULTS = {
     "half of a squared L2 norm": (half(CellSums, "l2_squared"), "modips", ROWS, "cell-sums"),
     "half of an L1 norm": (half(CellSums, "l1"), "modips", ROWS[1:] * 8, "cell-sums"),
@@ -213,6 +272,49 @@ FAULTS = {
     "half of the noise": (half_of_the_noise, "fdh", ROWS, "another scale"),
     "rows above the limit": (keep_all_rows, "fdh", PERSONS, "above the limit"),
     "a question without a charge": (look_for_free, "fdh", ROWS[:1], "without a charge"),
+    "a household as one share": (
+        count_a_household_as_one_share,
+        "linked tables",
+        HOUSEHOLDS,
+        "table (",
+    ),
+    "an interaction of a household as of one share": (
+        count_a_household_as_one_share,
+        "linked tables, interactions",
+        HOUSEHOLDS,
+        "interaction (",
+    ),
+    "a choice of a household as of one share": (
+        count_a_household_as_one_share,
+        "linked tables, forest of pairs",
+        HOUSEHOLDS,
+        "table-distance (private choice",
+    ),
+    "half of the change of a score of pair rows": (
+        half(InDif, "largest_change"),
+        "linked tables",
+        HOUSEHOLDS[:1] * 4,
+        "indif",
+    ),
+    "pair rows that weigh a household each": (
+        weigh_every_pair_row_like_a_household,
+        "linked tables",
+        HOUSEHOLDS[:1],
+        "table (",
+    ),
+    "a lost pair row": (lose_a_pair_row, "linked tables", HOUSEHOLDS[:1], "pair rows"),
+    "an order of members that depends on others": (
+        order_members_by_the_keys_of_all,
+        "linked tables",
+        HOUSEHOLDS[:1],
+        "pair rows of other households",
+    ),
+    "the number of households without a charge": (
+        look_for_free,
+        "linked tables",
+        HOUSEHOLDS[:1],
+        "without a charge",
+    ),
 }
 
 
@@ -221,6 +323,9 @@ ALWAYS = (
     "half of the change of a score",
     "a person as one row",
     "a replaced row as an added one",
+    "a household as one share",
+    "pair rows that weigh a household each",
+    "a lost pair row",
 )
 
 
