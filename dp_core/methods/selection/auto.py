@@ -56,6 +56,7 @@ from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.released import Released, ReleasedKind, tables_of
 from dp_core.wall.statistics import InDif
 from dp_core.wall.statistics.interactions import MOST_ENTRIES, Interaction
@@ -376,33 +377,35 @@ class Auto(Selector):
         """
         planned = self.planned(domain)
         assert planned is not None
-        costs = {
-            clique: Costs(currency, relation, measure * weight, whole=True)
+        bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
+        measured = {
+            clique: float(currency.noise(measure * weight, **bounds).stddev ** 2)
             for clique, weight in zip(planned.cliques, planned.weights, strict=True)
         }
-        joint = costs.get(domain.columns)
+        joint = domain.columns in measured
 
         def variance(clique: Clique) -> float:
             """Return the noise variance of a cell of a table of these columns, in records^2."""
-            if joint is None:
-                return costs[clique].table
-            return joint.table * domain.size() / domain.size(clique)
+            if not joint:
+                return measured[clique]
+            return measured[domain.columns] * domain.size() / domain.size(clique)
 
         known = np.array([variance((name,)) for name in domain.columns])
+        costs = Costs(currency, relation, measure, whole=True)
         pairs = pairs_up_to(domain, domain.size())
         found = []
         for times in DEPENDENCES:
             typical = times * usual(rows)
             alike = dict.fromkeys(pairs, typical)
-            parts, cliques, _ = self.parts(
-                domain, columns, known, alike, next(iter(costs.values())), typical
-            )
+            parts, cliques, _ = self.parts(domain, columns, known, alike, costs, typical)
             told = np.zeros(len(cliques))
             for at, clique in enumerate(cliques):
-                if joint is not None and len(clique) > 1:
+                if joint and len(clique) > 1:
                     own = [1 - 1 / size for size in domain.project(clique).sizes if size > 1]
                     told[at] = 1 / (variance(clique) * math.prod(own))
-            parts = dataclasses.replace(parts, told=told)
+            # The sampling noise of the draw is removed from every table that a measured one tells.
+            drawn = 0.0 if joint else parts.drawn
+            parts = dataclasses.replace(parts, told=told, drawn=drawn)
             found.append(expected(parts, np.zeros(len(cliques))))
         return found[0], found[1]
 
