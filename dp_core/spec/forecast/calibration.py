@@ -1,7 +1,8 @@
 """What releases of the files of `benchmarks/promises.py` showed beyond theory.
 
 Printed by `python benchmarks/promises.py calibrate`, from one half of the files; the
-other half checks them (benchmarks/results).
+other half checks them (benchmarks/results). Those of `full` are for the joint table of `auto`; they
+were set by hand on files like those of `benchmarks/auto_parts/few_cells.py`.
 """
 
 from __future__ import annotations

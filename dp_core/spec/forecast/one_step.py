@@ -26,6 +26,9 @@ from dp_core.wall.statistics import sensitivities
 
 _MOST_COLUMNS = 16  # with more, Gaussian noise is smaller; and plans must be fast
 _JOINT = 0.75  # largest expected error of the joint table, relative to that of looking first
+# Beyond these limits, files whose columns depend strongly lost accuracy (docs/auto.md).
+_FEW_CELLS = 256
+_CELLS_OFF = 0.05  # largest expected TVD of the joint table by noise alone
 _COLUMNS = 1.05  # largest expected error of columns alone, if pairs depend as much as is usual
 _HIDDEN = 3.0  # noise of the mean score relative to the records; the largest score is 2
 
@@ -43,7 +46,7 @@ def in_one_step(spec: ReleaseSpec) -> ReleaseSpec:
     """
     if not _open(spec):
         return spec
-    joint = _planned(spec, "joint")
+    joint = _planned(spec, "joint") if spec.schema.domain.size() <= _FEW_CELLS else None
     laplace = Currency("pure", spec.privacy.epsilon)
     if joint is None and not _hidden(spec, laplace):
         return spec
@@ -53,8 +56,9 @@ def in_one_step(spec: ReleaseSpec) -> ReleaseSpec:
         return spec  # whoever makes the plan reports it
     before = _expected(looking)
     if joint is not None:
-        after = _expected(joint)
-        if math.prod(map(_both, after)) <= _JOINT**2 * math.prod(map(_both, before)):
+        after, rows = _expected(joint), spec.schema.rows_about or 1
+        nearer = math.prod(map(_both, after)) <= _JOINT**2 * math.prod(map(_both, before))
+        if nearer and joint.tables[0].tvd(rows) <= _CELLS_OFF:
             return joint.spec
     columns = _planned(spec, "columns") if _hidden(spec, looking.currency) else None
     # Measuring pairs helps most if they depend as much as they usually do at most.
@@ -89,7 +93,7 @@ def _planned(spec: ReleaseSpec, what: Literal["columns", "joint"]) -> Plan | Non
     """Return the plan of measuring at once; None if it is impossible or has no pure epsilon."""
     other = measured_at_once(spec, what)
     try:
-        other.selector.check(spec.schema.domain)  # the joint table may have too many cells
+        other.selector.check(spec.schema.domain)
         plan = make_plan(other)
     except BadInput:
         return None
