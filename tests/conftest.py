@@ -131,6 +131,7 @@ FORKING = (
     "tests/crashes/test_kill_matrix.py",
     "tests/flows/releases/test_resume.py",
     "tests/flows/test_database_gone.py",
+    "tests/flows/test_declared_analyses.py",
 )
 """Files that use `fork_server`, which one process then starts, and not each."""
 
