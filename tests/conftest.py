@@ -166,8 +166,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     if not config.stash[LEFT_OUT]:
         return None
     return (
-        "The trusted core is unchanged since `make test-all` passed (tests/audited.txt): its own"
-        f" tests are left out ({', '.join(CORE_TESTS)})."
+        "The trusted core, and what else they test, is unchanged since `make test-all` passed"
+        f" (tests/audited.txt), so these tests are left out: {', '.join(CORE_TESTS)}."
     )
 
 
