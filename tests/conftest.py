@@ -94,7 +94,7 @@ gc.disable()
 
 HEAVY = (
     "tests/crashes/test_kill_matrix.py",
-    "tests/flows/releases/test_resume.py",
+    "tests/flows/releases/test_killed.py",
     "tests/flows/test_database_gone.py",
     "tests/crashes/test_scheduled.py",
     "tests/distributions/test_whole_audit.py",
@@ -102,6 +102,7 @@ HEAVY = (
     "tests/test_tutorial_notebook.py",
     "tests/flows/test_leak_fence.py",
     "tests/flows/test_prefect.py",
+    "tests/flows/releases/test_resume.py",
     "tests/flows/cli/test_cli.py",
     "tests/flows/cli/test_infer.py",
     "tests/flows/test_wall.py",
@@ -129,9 +130,8 @@ HEAVY = (
 """Files that take most, the longest first: the last to begin decides when the suite ends."""
 FORKING = (
     "tests/crashes/test_kill_matrix.py",
-    "tests/flows/releases/test_resume.py",
+    "tests/flows/releases/test_killed.py",
     "tests/flows/test_database_gone.py",
-    "tests/flows/test_declared_analyses.py",
 )
 """Files that use `fork_server`, which one process then starts, and not each."""
 
