@@ -90,7 +90,6 @@ TESTS = (
     "tests/flows/test_counting.py",
     "tests/flows/test_database_gone.py",
     "tests/flows/test_leak_fence.py",
-    "tests/flows/test_wall.py",
     "tests/tasks/counting",
     "tests/tasks/ledger",
     "tests/tasks/support",
