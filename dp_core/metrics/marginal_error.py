@@ -25,6 +25,10 @@ BATCH_CELLS = 4_000_000
 _CHUNK_ROWS = 1 << 18
 _COMPILED_VISITS = 1 << 22
 """Least rows times tables of a piece that justify loading the compiled counting."""
+_EMPTY_CELLS = 1 << 16
+"""Least cells of a table whose empty cells are looked for before distances are computed."""
+_CELLS_PER_RECORD = 8
+"""Cells for each record above which a table is mostly empty; its occupied cells are sorted."""
 _SAMPLE_SEED = 20_261_101
 
 
@@ -37,10 +41,15 @@ def tvd(first: ArrayLike, second: ArrayLike) -> float:
     >>> tvd([1, 1], [2, 0])
     0.5
     """
-    a = np.asarray(first, dtype=np.float64)
-    b = np.asarray(second, dtype=np.float64)
+    a, b = np.asarray(first), np.asarray(second)
     if a.shape != b.shape:
         raise ValueError(f"Tables of shapes {a.shape} and {b.shape} cannot be compared.")
+    if a.size >= _EMPTY_CELLS:
+        # A cell that is empty in both adds nothing. Most cells of a large table are.
+        a, b = a.ravel(), b.ravel()
+        occupied = np.flatnonzero((a != 0) | (b != 0))
+        a, b = a[occupied], b[occupied]
+    a, b = a.astype(np.float64), b.astype(np.float64)
     total_a, total_b = float(a.sum()), float(b.sum())
     if total_a <= 0 or total_b <= 0:
         return float((total_a > 0) != (total_b > 0))
@@ -126,6 +135,45 @@ def _bincount(
     for axis in axes[1:]:
         flat = flat * wide(sizes[axis]) + codes[axis]
     return np.bincount(flat, minlength=cells).astype(np.int64, copy=False)
+
+
+def mostly_empty(domain: Domain, clique: Clique, records: int) -> bool:
+    """Whether a table has so many more cells than records that `occupied_cells` is faster.
+
+    >>> domain = Domain(("a", "b"), (1000, 1000))
+    >>> mostly_empty(domain, ("a", "b"), 100_000), mostly_empty(domain, ("a",), 100_000)
+    (True, False)
+    """
+    return domain.size(clique) > max(_CELLS_PER_RECORD * records, _EMPTY_CELLS)
+
+
+def occupied_cells(clique: Clique, datasets: Sequence[Dataset]) -> list[NDArray[np.intp]]:
+    """Return the cell of each record in each dataset, numbered among the cells that occur in any.
+
+    Args:
+        clique: Columns of the table.
+        datasets: Datasets of one domain, at least one; their table has less than 2**63 cells.
+
+    Returns:
+        For each dataset an array of shape (rows,). Cells are numbered from 0 in the order of their
+        codes, and each number occurs.
+
+    >>> domain = Domain(("a", "b"), (9, 9))
+    >>> data = Dataset(domain, np.array([[8, 0, 8], [1, 5, 1]], np.uint16))
+    >>> [cells.tolist() for cells in occupied_cells(("a", "b"), [data])]
+    [[1, 0, 1]]
+    """
+    domain = datasets[0].domain
+    sizes = domain.project(clique).sizes
+    parts = []
+    for data in datasets:
+        flat = np.zeros(data.rows, dtype=np.int64)
+        for size, name in zip(sizes, clique, strict=True):
+            flat *= size
+            flat += data.column(name)
+        parts.append(flat)
+    numbers: NDArray[np.intp] = np.unique(np.concatenate(parts), return_inverse=True)[1]
+    return np.split(numbers, np.cumsum([data.rows for data in datasets])[:-1])
 
 
 def small_cliques(domain: Domain, ways: int, *, most: int | None = None) -> tuple[Clique, ...]:
@@ -233,8 +281,16 @@ def average_tvd(
     cliques, skipped = within_limit(
         domain, small_cliques(domain, ways, most=most), cell_limit=cell_limit
     )
-    distances: dict[Clique, float] = {}
-    for group in batches(domain, cliques):
+    distances = dict.fromkeys(cliques, 0.0)
+    dense: list[Clique] = []
+    for clique in cliques:
+        if not mostly_empty(domain, clique, first.rows + second.rows):
+            dense.append(clique)
+            continue
+        numbers = occupied_cells(clique, [first, second])
+        cells = 1 + max(int(each.max(initial=-1)) for each in numbers)
+        distances[clique] = tvd(*(np.bincount(each, minlength=cells) for each in numbers))
+    for group in batches(domain, dense):
         a, b = Tally(domain, group).add(first), Tally(domain, group).add(second)
         for clique in group:
             distances[clique] = tvd(a.count(clique), b.count(clique))
