@@ -305,8 +305,8 @@ def _agreeing(path: Path, group: pa.Table, labels: _Labels | None) -> pa.Table:
         right = right and bool((codes < schema_sizes[of]).all())
     if right:
         words = _flat(group.column("labels"))
-        known = {text.as_py(): index for index, text in enumerate(labels.labels)}
-        found = np.array([known.get(word.as_py(), -1) for word in words.dictionary], dtype=np.int64)
+        place_of = pc.index_in(words.dictionary, value_set=labels.labels).fill_null(-1)
+        found = place_of.to_numpy(zero_copy_only=False).astype(np.int64)
         first = np.array([labels.first[name] for name in labels.columns], dtype=np.int64)
         stated = found[words.indices.to_numpy(zero_copy_only=False)] if len(words) else found[:0]
         right = np.array_equal(stated, labels.entry[first[of] + codes])
