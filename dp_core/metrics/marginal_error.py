@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +31,9 @@ _EMPTY_CELLS = 1 << 16
 _CELLS_PER_RECORD = 8
 """Cells for each record above which a table is mostly empty; its occupied cells are sorted."""
 _SAMPLE_SEED = 20_261_101
+
+Cells: TypeAlias = tuple[NDArray[np.uint16], NDArray[np.int64]]
+"""Codes of some cells, shape (cells, columns), and their counts, shape (cells,)."""
 
 
 def tvd(first: ArrayLike, second: ArrayLike) -> float:
@@ -54,6 +58,29 @@ def tvd(first: ArrayLike, second: ArrayLike) -> float:
     if total_a <= 0 or total_b <= 0:
         return float((total_a > 0) != (total_b > 0))
     return float(np.abs(a / total_a - b / total_b).sum()) / 2
+
+
+def tvd_of_cells(first: Cells, second: Cells, sizes: Sequence[int]) -> float:
+    """Return the total variation distance of two tables of which the occupied cells are known.
+
+    Args:
+        first: Codes of its occupied cells, shape (cells, columns), and their counts.
+        second: The same of the other table.
+        sizes: Numbers of codes of the columns; their product is below 2**63.
+
+    >>> first = np.array([[0, 0], [4, 2]], np.uint16), np.array([1, 1])
+    >>> second = np.array([[4, 2], [4, 3]], np.uint16), np.array([2, 2])
+    >>> tvd_of_cells(first, second, [5, 4])
+    0.5
+    """
+    keys = [
+        np.ravel_multi_index(tuple(codes.T.astype(np.int64)), sizes) for codes, _ in (first, second)
+    ]
+    every, place = np.unique(np.concatenate(keys), return_inverse=True)
+    tables = np.zeros((2, every.size), dtype=np.int64)
+    tables[0, place[: keys[0].size]] = first[1]
+    tables[1, place[keys[0].size :]] = second[1]
+    return tvd(*tables)
 
 
 def tvd_by_row(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:

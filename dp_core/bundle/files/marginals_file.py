@@ -123,10 +123,9 @@ class _Labels:
             texts.extend(column.code_labels())
         self.columns = {column.name: index for index, column in enumerate(schema.columns)}
         # Parquet keeps each text once, so repeated labels share one entry.
-        known = list(dict.fromkeys(texts))
-        position = {text: index for index, text in enumerate(known)}
-        self.entry = np.array([position[text] for text in texts], dtype=np.int32)
-        self.labels = pa.array(known, pa.string())
+        encoded = pa.array(texts, pa.string()).dictionary_encode()
+        self.entry = encoded.indices.to_numpy().astype(np.int32)
+        self.labels = encoded.dictionary
         self.names = pa.array(list(self.columns), pa.string())
 
 

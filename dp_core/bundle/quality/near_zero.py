@@ -71,10 +71,10 @@ def counts_near_zero(
             possible &= cells > 0
         count = weighted / precision
         low = possible & (count < times / np.sqrt(precision))
-        cells, counts = np.argwhere(low).tolist(), count[low].tolist()
+        codes_of, counts = np.argwhere(low).tolist(), count[low].tolist()
         errors = (1 / np.sqrt(precision[low])).tolist()
         found += [
             NearZero(ordered, tuple(codes), number, error)
-            for codes, number, error in zip(cells, counts, errors, strict=True)
+            for codes, number, error in zip(codes_of, counts, errors, strict=True)
         ]
     return tuple(found)
