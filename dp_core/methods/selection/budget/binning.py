@@ -27,7 +27,8 @@ def binned(
     Returns:
         Two arrays of shape (`BINS`,).
     """
-    expected, cells = np.asarray(rows), np.ones(())
+    expected = np.asarray(rows)
+    cells: NDArray[np.float64] = np.asarray(1.0)
     for table in tables:
         means, levels = _grouped(table / rows)
         expected = np.multiply.outer(expected, means)
@@ -39,7 +40,7 @@ def binned(
     logs = np.log(width)
     low, high = float(logs.min()), float(logs.max())
     bins = np.minimum(((logs - low) * (BINS / max(high - low, 1e-9))).astype(np.int64), BINS - 1)
-    counts = np.bincount(bins, weights=cells, minlength=BINS)
+    counts = np.bincount(bins, weights=cells, minlength=BINS).astype(np.float64)
     sums = np.bincount(bins, weights=cells * width, minlength=BINS)
     return counts, np.divide(sums, counts, out=np.zeros(BINS), where=counts > 0)
 
