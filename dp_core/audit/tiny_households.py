@@ -128,8 +128,10 @@ class TinyHouseholds:
         persons = {name: [row[place] for row in rows] for place, name in enumerate(names)}
         coded = household_codes(self._schema, _texts(homes), _texts(persons))
         pairs = to_pair_rows(linked, self._schema.domain, coded).codes.T
-        ends = np.cumsum([pair_rows(int(size)) for size in coded.sizes]) if households else []
-        return tuple(np.split(pairs, ends[:-1])) if households else ()
+        if not households:
+            return ()
+        ends = np.cumsum([pair_rows(int(size)) for size in coded.sizes])
+        return tuple(np.split(pairs, ends[:-1]))
 
     def _files(self) -> Iterator[tuple[str, tuple[Household, ...]]]:
         yield "a few random households", self._random(6)

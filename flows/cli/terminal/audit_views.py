@@ -28,7 +28,7 @@ def audited(console: Console, answer: AuditAnswer) -> None:
     rows: dict[tuple[str, str, str], dict[str, float]] = {}
     for each in answer.bounds:
         rows.setdefault((each.question, each.mechanism, each.bound), {})[each.unit] = each.ratio
-    heads = [head for _, head in UNITS_SHOWN]
+    heads = tuple(head for _, head in UNITS_SHOWN)
     table = table_of("Question", "Mechanism", "Bound", *heads, right=heads)
     for (question, mechanism, bound), ratios in rows.items():
         shown = [f"{ratios[name]:.3f}" if name in ratios else "-" for name, _ in UNITS_SHOWN]
