@@ -3,11 +3,13 @@
     python benchmarks/households.py [--epsilon 1 4] [--mode posterior shared] [--repeats 3]
         [--households 20000]
     python benchmarks/households.py --schema SCHEMA.yaml --tables HOUSEHOLDS.csv PERSONS.csv
-    python benchmarks/households.py --write flows/demo     # the files of `dp-release demo --households`
+    python benchmarks/households.py --write flows/demo
 
 By default the file is generated: couples of like age, children with parents of an age, incomes by
 employment, households of 1 to 8 members in five regions. Each repeat makes a release in memory at
 (epsilon, 1e-9), unit household, add-remove.
+
+`--write` only writes the files of `dp-release demo --households`, and makes no release.
 
 It prints the mean total variation distance of the first set over all pairs of columns of four
 kinds: household, person, household x person (each person counts 1) and member x member (ordered

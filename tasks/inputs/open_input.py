@@ -120,7 +120,21 @@ def _open_linked(
     copied = isinstance(places.households, str) and store_of(places.households) is not None
     if copied:
         told("copy", 0.0)
-    both = [opened(*each) for each in wanted]
+    try:
+        both = [opened(*each) for each in wanted]
+    except BadInput as error:
+        if copied or error.row != "columns-differ":
+            raise
+        try:
+            for place, columns, ignore in zip(places.each, read[::-1], ignored[::-1], strict=True):
+                opened(place, columns, ignore)
+        except BadInput:
+            raise error from None
+        raise BadInput(
+            f"The places of the tables {linked.households} and {linked.persons} seem to be swapped;"
+            " exchange them under `data` in the spec.",
+            row=error.row,
+        ) from None
     if copied:
         told("copy", 1.0)
     return LinkedSource(*both)

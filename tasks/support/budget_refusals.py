@@ -78,7 +78,8 @@ def no_account(known: Sequence[str], name: str, unit: str = "row") -> str:
 
 
 _OTHER_UNIT = {
-    "row": "name an account that was opened with `--unit {unit}`.",
+    "row": "name an account that was opened with `--unit {unit}`, or open one; an account keeps its"
+    " unit.",
     "person": "write `unit: {{column: ..., max_rows: ...}}` in the schema, or name another"
     " account.",
     "household": "state `tables` with households and persons in the schema, or name another"

@@ -185,4 +185,5 @@ def _orphans(
 def _violation(message: str, bad: NDArray[np.bool_]) -> SchemaViolation:
     rows = np.flatnonzero(bad)
     first = ", ".join(str(row + 1) for row in rows[:_SHOWN])
-    return SchemaViolation(message, internal=f"{rows.size} rows, the first of them {first}")
+    where = f"row {first}" if rows.size == 1 else f"{rows.size:,} rows, the first of them {first}"
+    return SchemaViolation(message, internal=where)

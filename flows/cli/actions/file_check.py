@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dp_core.errors import BadInput
 from dp_core.inspection.file_check import check_files, data_files, with_findings
 from dp_core.inspection.findings import FileCheck, Finding
+from dp_core.inspection.header_check import check_header
 from dp_core.schema.reading.schema_file import load_schema
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:
             f"The schema has two linked tables; name the file of the table {linked.households},"
             f" then that of {linked.persons}."
         )
+    if _swapped(schema, patterns):
+        raise BadInput(
+            f"The two files seem to be swapped; name the file of the table {linked.households}"
+            f" first, then that of {linked.persons}."
+        )
     homes = check_files(patterns[:1], schema.household_schema)
     persons = check_files(patterns[1:], schema.person_schema)
     more: list[Finding] = []
@@ -93,6 +99,20 @@ def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:
         rows_of=None if homes.rows is None or persons.rows is None else (homes.rows, persons.rows),
     )
     return with_findings(both, [*persons.findings, *more])
+
+
+def _swapped(schema: Schema, patterns: Sequence[str]) -> bool:
+    """Return whether each of two files lacks columns of its table, and has all of the other's."""
+    tables = (schema.household_schema, schema.person_schema)
+
+    def has_all(pattern: str, table: Schema) -> bool:
+        files, kind = data_files([pattern], Path())
+        names = check_header(files[0], kind, table).names
+        return all(name in names for name in table.reads)
+
+    pairs = list(zip(patterns, tables, strict=True))
+    crossed = zip(patterns, reversed(tables), strict=True)
+    return not any(has_all(*pair) for pair in pairs) and all(has_all(*pair) for pair in crossed)
 
 
 def _own_expectations(schema: Schema, patterns: Sequence[str]) -> Iterator[Finding]:
