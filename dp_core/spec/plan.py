@@ -13,6 +13,7 @@ from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.methods.parametric.adapters import Measuring
 from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices
+from dp_core.methods.reconstruction.linked.member_targets import ruled_members
 from dp_core.methods.reconstruction.reconstructor import piece_rows
 from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
 from dp_core.methods.selection.budget.allocation import shares as allocate
@@ -312,11 +313,13 @@ def with_gaussian_noise(plan: Plan) -> Plan | None:
 
 
 def _check_rules(spec: ReleaseSpec) -> None:
-    """Refuse rules that together leave no record possible.
+    """Refuse rules that together leave no record possible, or by which no member can be drawn.
 
     Raises:
-        BadInput: if no record obeys them all.
+        BadInput: if no record obeys them all, or a rule of linked tables is about too many codes.
     """
+    if spec.schema.linked is not None:
+        ruled_members(spec.schema.domain, spec.schema.zeros)
     if spec.schema.rules:
         possible_record(spec.schema, rng=np.random.default_rng(0))
         return

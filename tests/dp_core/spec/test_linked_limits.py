@@ -14,6 +14,7 @@ from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
+from dp_core.methods.reconstruction.linked import member_targets
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.schema.privacy import Relation, household_shares
 from dp_core.schema.reading.schema_file import parse_schema
@@ -92,6 +93,15 @@ def test_noise_that_cannot_be_stored_in_shares_is_refused_by_the_plan(most, epsi
     # The same release of smaller households is possible.
     small = schema_of(2)
     assert plan_of(small, privacy, synthesize={"sets": "1", "rows": "100"}).tables
+
+
+def test_a_rule_about_too_many_codes_of_a_member_is_refused_by_the_plan(monkeypatch):
+    document = copy.deepcopy(dict(linked_release.SCHEMA))
+    schema = parse_schema(document)
+    assert plan_of(schema).tables
+    monkeypatch.setattr(member_targets, "MOST_RULE_CELLS", 5)
+    with pytest.raises(BadInput, match="The rules about age, work compare 6 combinations"):
+        plan_of(schema)
 
 
 # -- interactions, which are selected after some of the budget was spent

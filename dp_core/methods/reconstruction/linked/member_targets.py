@@ -173,17 +173,7 @@ class MemberTargets:
         ]
         before = sum(table.values.size for table in own)
         masks, about = [], []
-        for clique in zeros.cliques:
-            if not any(name in linked.person for name in clique):
-                continue
-            if any(name in linked.others for name in clique):
-                continue
-            if domain.size(clique) > MOST_RULE_CELLS:
-                raise BadInput(
-                    f"The rules about {', '.join(clique)} compare {domain.size(clique):,}"
-                    f" combinations, more than the maximum of {MOST_RULE_CELLS:,}; give the columns"
-                    " fewer codes, or remove a column from the rule."
-                )
+        for clique in ruled_members(domain, zeros):
             about.append(clique)
             masks.append(zeros.mask(domain.project(clique)))
         return cls(
@@ -193,6 +183,33 @@ class MemberTargets:
             Listed.of(linked, about, [mask.shape for mask in masks]),
             np.concatenate([np.zeros(0, np.bool_), *(mask.ravel() for mask in masks)]),
         )
+
+
+def ruled_members(domain: Domain, zeros: StructuralZeros) -> list[Clique]:
+    """Return the columns of each rule that is about a member, and not about the other one.
+
+    Args:
+        domain: Domain of pair rows.
+        zeros: Impossible cells.
+
+    Raises:
+        BadInput: if a rule is about too many codes.
+    """
+    linked = domain.linked
+    assert linked is not None
+    found = []
+    for clique in zeros.cliques:
+        names = set(clique)
+        if not names & {*linked.person} or names & {*linked.others}:
+            continue
+        if domain.size(clique) > MOST_RULE_CELLS:
+            raise BadInput(
+                f"The rules about {', '.join(clique)} compare {domain.size(clique):,}"
+                f" combinations, more than the maximum of {MOST_RULE_CELLS:,}; give the columns"
+                " fewer codes, or remove a column from the rule."
+            )
+        found.append(clique)
+    return found
 
 
 def _strides(shape: tuple[int, ...]) -> list[int]:
