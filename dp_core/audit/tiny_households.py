@@ -12,11 +12,12 @@ import pyarrow as pa
 from dp_core.audit.tiny_files import MANY, RANDOM_FILES, BrokenCoding, Codes, Pair
 from dp_core.confidential.linked.linked_rows import household_codes
 from dp_core.schema.definition import Column, Schema, Unit
-from dp_core.schema.linked.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
-from dp_core.schema.linked.linked_tables import LinkedTables, pair_rows
+from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
+from dp_core.tables.linked_columns import pair_rows
 from dp_core.tables.structural_zeros import StructuralZeros
 
 HOME_COLUMNS = ("tenure", "income")

@@ -42,7 +42,7 @@ class HouseholdTally(Tally):
         self._shares = domain.linked.shares
         size = domain.size((MEMBERS,))
         # If households may be empty, the first code stands for no member.
-        self._members = np.arange(size) + domain.linked.most + 1 - size
+        self._members = np.arange(size) + domain.linked.max_members + 1 - size
         self._pairs = np.zeros(size, dtype=np.int64)
 
     def add(self, piece: Dataset) -> HouseholdTally:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
+
+from dp_core.tables.linked_columns import MOST_MEMBERS, household_shares
 
 Neighbours = Literal["add-remove", "replace-one"]
 """Which pairs of files are neighbours: one unit more or less, or one unit different."""
@@ -15,9 +16,6 @@ UnitWord = Literal["row", "person", "household"]
 
 MOST_ROWS = 1000
 """Most rows of a person; the slack of `dp_core.wall.accounting.curves` covers no more."""
-
-MOST_MEMBERS = 20
-"""Most members of a household; its pair rows (20 x 19) are fewer than `MOST_ROWS`."""
 
 Noise = Literal["laplace", "gaussian"]
 """Kind of noise on counts."""
@@ -154,29 +152,6 @@ class Privacy:
     def relation(self) -> Relation:
         """The relation of every sensitivity of the release."""
         return Relation(self.neighbours, self.max_rows, self.shares)
-
-
-def household_shares(max_members: int) -> int:
-    """Return the number of shares of every household: the least common multiple of 1 to K.
-
-    It is that of s(s - 1) for s = 2 to K, too, because s and s - 1 have no common factor: so the
-    shares of a household of s members are divided evenly among its s(s - 1) ordered pairs of
-    different members.
-
-    Args:
-        max_members: Most members K of a household, 1 to `MOST_MEMBERS`.
-
-    Raises:
-        ValueError: if it is another number.
-
-    >>> [household_shares(most) for most in (1, 2, 3, 4, 10, 20)]
-    [1, 2, 6, 12, 2520, 232792560]
-    """
-    if type(max_members) is not int or not 1 <= max_members <= MOST_MEMBERS:
-        raise ValueError(
-            f"A household has at most 1 to {MOST_MEMBERS} members, not {max_members!r}."
-        )
-    return math.lcm(*range(1, max_members + 1))
 
 
 def unit_words(unit: str, most: int) -> str:

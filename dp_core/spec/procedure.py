@@ -30,7 +30,6 @@ from dp_core.methods.replicates.kept_moments import (
 from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
-from dp_core.schema.linked.household_rows import from_pair_rows
 from dp_core.schema.linked.possible_members import with_possible_members
 from dp_core.schema.privacy import Stage
 from dp_core.schema.rules.possible_codes import with_possible_values
@@ -42,6 +41,7 @@ from dp_core.spec.steps.posterior_draws import PosteriorDraws, in_codes
 from dp_core.spec.steps.seeded import generator
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
+from dp_core.tables.household_rows import from_pair_rows
 from dp_core.tables.marginal import Counter
 from dp_core.wall.coarse_counter import CoarseCounter
 from dp_core.wall.curator import Curator

@@ -60,7 +60,7 @@ class Domain:
         own = [name for name in self.columns if name not in others]
         yield from itertools.combinations(own, order)
         if order == 2:
-            person = self.linked.person
+            person = self.linked.person_columns
             for place, name in enumerate(person):
                 yield from ((name, other) for other in others[place:])
 
@@ -68,7 +68,7 @@ class Domain:
         """Return the number of `cliques(order)`."""
         if self.linked is None:
             return math.comb(len(self), order)
-        person = len(self.linked.person)
+        person = len(self.linked.person_columns)
         of_both = person * (person + 1) // 2 if order == 2 else 0
         return math.comb(len(self) - person, order) + of_both
 

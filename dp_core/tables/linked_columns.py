@@ -2,11 +2,7 @@
 
 A household of s >= 2 members has s (s - 1) pair rows, one for each ordered pair of different
 members: the household's columns, `members`, the columns of one member, and the same columns of the
-other member. A household of one member has one pair row, in which the other member is missing.
-
-Every household has the same number of *shares*, which its pair rows divide equally. So a table of
-household columns counts households, and a table of a member's columns counts each member of s as
-1/s of a household.
+other member. A household of fewer members has one pair row, in which the other member is missing.
 """
 
 from __future__ import annotations
@@ -14,110 +10,100 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 MEMBERS = "members"
 """Column of the number of members of a household."""
 OTHER = "other."
 """Beginning of the name of each column of the other member."""
 
+MOST_MEMBERS = 20
+"""Most members of a household; its pair rows (20 x 19) are fewer than the most rows of a person."""
 
-@dataclass(frozen=True, slots=True)
+
+def pair_rows(members: int) -> int:
+    """Return the number of pair rows of a household.
+
+    >>> [pair_rows(members) for members in range(5)]
+    [1, 1, 2, 6, 12]
+    """
+    return max(1, members * (members - 1))
+
+
+def household_shares(max_members: int) -> int:
+    """Return the number of shares of every household: the least common multiple of 1 to K.
+
+    It is that of s(s - 1) for s = 2 to K, too, because s and s - 1 have no common factor: so the
+    shares of a household of s members are divided evenly among its s(s - 1) ordered pairs of
+    different members.
+
+    Args:
+        max_members: Most members K of a household, 1 to `MOST_MEMBERS`.
+
+    Raises:
+        ValueError: if it is another number.
+
+    >>> [household_shares(most) for most in (1, 2, 3, 4, 10, 20)]
+    [1, 2, 6, 12, 2520, 232792560]
+    """
+    if type(max_members) is not int or not 1 <= max_members <= MOST_MEMBERS:
+        raise ValueError(
+            f"A household has at most 1 to {MOST_MEMBERS} members, not {max_members!r}."
+        )
+    return math.lcm(*range(1, max_members + 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedColumns:
     """The columns of pair rows.
 
     Attributes:
-        household: Columns of the household, without `members`.
-        person: Columns of a person.
-        most: Most members of a household; the codes of `members` stand for 1 to `most`.
+        household_columns: Columns of the household, without `members`.
+        person_columns: Columns of a person.
+        min_members: Fewest members of a household, 1 (the default) or 0.
+        max_members: Most members of a household.
     """
 
-    household: tuple[str, ...]
-    person: tuple[str, ...]
-    most: int
+    household_columns: tuple[str, ...]
+    person_columns: tuple[str, ...]
+    min_members: int = 1
+    max_members: int
 
     @property
-    def others(self) -> tuple[str, ...]:
-        """Columns of the other member, in the order of `person`."""
-        return tuple(OTHER + name for name in self.person)
+    def sizes(self) -> tuple[int, ...]:
+        """Number of members that each code of `members` stands for."""
+        return tuple(range(self.min_members, self.max_members + 1))
 
     @property
     def shares(self) -> int:
-        """Number of shares of each household: the least that its pair rows can divide.
-
-        >>> LinkedColumns((), ("age",), 4).shares, LinkedColumns((), ("age",), 10).shares
-        (12, 2520)
-        """
-        return math.lcm(*(size * (size - 1) for size in range(2, self.most + 1)))
+        """The number of shares of every household."""
+        return household_shares(self.max_members)
 
     @property
-    def weights(self) -> NDArray[np.int64]:
-        """Shares of one pair row for each code of `members`, shape (most,)."""
-        rows = [max(1, size * (size - 1)) for size in range(1, self.most + 1)]
-        return np.array([self.shares // each for each in rows], dtype=np.int64)
+    def weights(self) -> tuple[int, ...]:
+        """Shares of one pair row, for each code of `members`; all at least 1.
 
+        A household of s members has `pair_rows(s)` pair rows, so that `pair_rows(s)` times this
+        weight is `shares` for every s.
+        """
+        return tuple(self.shares // pair_rows(members) for members in self.sizes)
 
-def pair_rows(
-    sizes: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the pair rows of households, household by household.
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Columns of the other member, in the order of the person columns."""
+        return tuple(OTHER + name for name in self.person_columns)
 
-    Args:
-        sizes: Number of members of each household, shape (households,), at least 1. Members are
-            numbered household by household.
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns of pair rows, in the order of their domain."""
+        return (*self.household_columns, MEMBERS, *self.person_columns, *self.others)
 
-    Returns:
-        Household, member and other member of each pair row, each of shape (pair rows,). The other
-        member is -1 in a household of one member.
+    def members_of(self, code: int) -> int:
+        """Return the number of members that a code of `members` stands for."""
+        return self.sizes[code]
 
-    >>> [each.tolist() for each in pair_rows(np.array([1, 2]))]
-    [[0, 1, 1], [0, 1, 2], [-1, 2, 1]]
-    """
-    rows = np.maximum(sizes * (sizes - 1), 1)
-    household = np.repeat(np.arange(sizes.size), rows)
-    start = np.concatenate(([0], np.cumsum(sizes)[:-1])) if sizes.size else sizes
-    place = np.arange(household.size) - np.repeat(np.cumsum(rows) - rows, rows)
-    others = np.maximum(sizes - 1, 1)[household]
-    member, other = place // others, place % others
-    # The other members are those before the member, then those after it.
-    other += other >= member
-    first = start[household]
-    alone = sizes[household] == 1
-    return household, first + member, np.where(alone, -1, first + other)
+    def code_of(self, members: int) -> int:
+        """Return the code of `members` for a number of members.
 
-
-def with_donors(
-    households: NDArray[np.uint16],
-    persons: NDArray[np.uint16],
-    sizes: NDArray[np.int64],
-    bad: NDArray[np.bool_],
-    *,
-    rng: np.random.Generator,
-) -> tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.int64]]:
-    """Return households of which the bad ones are replaced by random good ones, with their members.
-
-    A bad household is replaced by one of as many members, if there is a good one.
-
-    Args:
-        households: Codes of the household columns, shape (columns, households).
-        persons: Codes of the person columns, shape (columns, persons), household by household.
-        sizes: Number of members of each household.
-        bad: Which households are replaced; not all of them.
-        rng: Generator for post-processing.
-
-    >>> homes, people = np.array([[0, 1, 2]]), np.array([[4, 5, 6, 7]])
-    >>> sizes, bad = np.array([1, 2, 1]), np.array([False, False, True])
-    >>> [each.tolist() for each in with_donors(
-    ...     homes, people, sizes, bad, rng=np.random.default_rng(0))]
-    [[[0, 1, 0]], [[4, 5, 6, 4]], [1, 2, 1]]
-    """
-    source = np.arange(sizes.size)
-    for size in np.unique(sizes[bad]):
-        asked = np.flatnonzero(bad & (sizes == size))
-        alike = np.flatnonzero(~bad & (sizes == size))
-        donors = alike if alike.size else np.flatnonzero(~bad)
-        source[asked] = rng.choice(donors, size=asked.size)
-    taken, first = sizes[source], np.cumsum(sizes) - sizes
-    within = np.arange(taken.sum()) - np.repeat(np.cumsum(taken) - taken, taken)
-    return households[:, source], persons[:, np.repeat(first[source], taken) + within], taken
+        Raises:
+            ValueError: if households of this size are not in the domain.
+        """
+        return self.sizes.index(members)

@@ -13,7 +13,7 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import estimate
 from dp_core.schema.bin_edges import value_text
 from dp_core.schema.definition import Column
 from dp_core.schema.dependencies import scale_of
-from dp_core.schema.linked.linked_tables import MEMBERS
+from dp_core.tables.linked_columns import MEMBERS
 
 _UNUSED = {
     "answers": "single answers",

@@ -28,7 +28,7 @@ from dp_core.methods.replicates.kept_moments import points_of
 from dp_core.schema.decoding import legal_range, whole_bounds
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
-from dp_core.schema.linked.linked_tables import MEMBERS
+from dp_core.tables.linked_columns import MEMBERS
 
 Counted: TypeAlias = Literal["records", "households", "persons"]
 """What a question counts."""

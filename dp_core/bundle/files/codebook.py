@@ -19,9 +19,9 @@ from dp_core.bundle.published import Published
 from dp_core.methods.replicates.survey_weights import in_words
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import dependency_in_words
-from dp_core.schema.linked.linked_tables import MEMBERS, NO_OTHER
+from dp_core.schema.linked.linked_tables import NO_OTHER
 from dp_core.schema.publication import Publication
-from dp_core.tables.linked_columns import OTHER
+from dp_core.tables.linked_columns import MEMBERS, OTHER
 
 CODEBOOK = "datapackage.json"
 """Name of the codebook in the bundle."""

@@ -16,9 +16,10 @@ from dp_core.bundle.files.codebook import set_paths
 from dp_core.errors import BadInput
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Schema
-from dp_core.schema.linked.household_rows import HouseholdRows, to_pair_rows
-from dp_core.schema.linked.linked_tables import MEMBERS, LinkedTables
+from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
+from dp_core.tables.linked_columns import MEMBERS
 
 _BLOCK = 1 << 16
 """Households whose pair rows are in memory at a time."""

@@ -31,9 +31,10 @@ from dp_core.confidential.linked.key_links import Links, key_texts, linked_membe
 from dp_core.confidential.raw_values import Array, Reader
 from dp_core.errors import BadInput, SchemaViolation, nearest
 from dp_core.schema.definition import Schema
-from dp_core.schema.linked.household_rows import HouseholdRows, to_pair_rows
-from dp_core.schema.linked.linked_tables import MEMBERS, LinkedTables
+from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
+from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.structural_zeros import StructuralZeros
 
 _SHOWN = 5

@@ -22,9 +22,9 @@ from dp_core.confidential.linked.linked_rows import (
 )
 from dp_core.confidential.source import Source
 from dp_core.schema.definition import Schema
-from dp_core.schema.linked.household_rows import HouseholdRows, to_pair_rows
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 
 PIECE_ROWS = 1 << 18
 """Pair rows, about, that are made at a time."""

@@ -16,8 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dp_core.schema.privacy import MOST_MEMBERS, household_shares
-from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns
+from dp_core.tables.linked_columns import (
+    MEMBERS,
+    MOST_MEMBERS,
+    OTHER,
+    LinkedColumns,
+)
 
 Larger = Literal["reject", "clip"]
 """What happens to a household with more than `max_members` members."""
@@ -35,18 +39,11 @@ def other(name: str) -> str:
     return OTHER + name
 
 
-def pair_rows(members: int) -> int:
-    """Return the number of pair rows of a household.
-
-    >>> [pair_rows(members) for members in range(5)]
-    [1, 1, 2, 6, 12]
-    """
-    return max(1, members * (members - 1))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkedTables:
+class LinkedTables(LinkedColumns):
     """A table of households and a table of persons that belong to them. Public.
+
+    The columns of `LinkedColumns` are the released ones, in the schema's order.
 
     Attributes:
         households: Name of the table of households.
@@ -54,13 +51,8 @@ class LinkedTables:
         key: Column of the household table that identifies a household.
         link: Column of the person table that holds the household's key.
         person_key: Column of the person table that identifies a person within the household.
-        min_members: Fewest members of a household, 1 or 0.
-        max_members: Most members of a household that is counted, 1 to `MOST_MEMBERS`.
         larger: Whether a household with more members is refused, or only its first `max_members`
             members by person key are kept.
-        household_columns: Names of the released household columns, in the schema's order, without
-            `members`.
-        person_columns: Names of the released person columns, in the schema's order.
         household_ignore: Columns of the household table that are neither read nor released.
         person_ignore: Columns of the person table that are neither read nor released.
     """
@@ -70,11 +62,7 @@ class LinkedTables:
     key: str
     link: str
     person_key: str
-    min_members: int = 1
-    max_members: int
     larger: Larger = "reject"
-    household_columns: tuple[str, ...]
-    person_columns: tuple[str, ...]
     household_ignore: tuple[str, ...] = ()
     person_ignore: tuple[str, ...] = ()
 
@@ -92,31 +80,12 @@ class LinkedTables:
     @property
     def wide(self) -> LinkedColumns:
         """The columns of pair rows."""
-        return LinkedColumns(self.household_columns, self.person_columns, self.max_members)
-
-    @property
-    def shares(self) -> int:
-        """The number S of shares of every household."""
-        return household_shares(self.max_members)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of members that each code of `members` stands for."""
-        return tuple(range(self.min_members, self.max_members + 1))
-
-    @property
-    def weights(self) -> tuple[int, ...]:
-        """Shares of one pair row, for each code of `members`; all at least 1.
-
-        A household of s members has `pair_rows(s)` pair rows, so that `pair_rows(s)` times this
-        weight is `shares` for every s.
-        """
-        return tuple(self.shares // pair_rows(members) for members in self.sizes)
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """Names of the columns of another member, in the order of the person columns."""
-        return tuple(other(name) for name in self.person_columns)
+        return LinkedColumns(
+            household_columns=self.household_columns,
+            person_columns=self.person_columns,
+            min_members=self.min_members,
+            max_members=self.max_members,
+        )
 
     @property
     def household_reads(self) -> tuple[str, ...]:
@@ -127,20 +96,3 @@ class LinkedTables:
     def person_reads(self) -> tuple[str, ...]:
         """Columns of the person table that are read: its two keys, then the released ones."""
         return (self.link, self.person_key, *self.person_columns)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of all columns of the wide domain, in its order."""
-        return (*self.household_columns, MEMBERS, *self.person_columns, *self.others)
-
-    def members_of(self, code: int) -> int:
-        """Return the number of members that a code of `members` stands for."""
-        return self.sizes[code]
-
-    def code_of(self, members: int) -> int:
-        """Return the code of `members` for a number of members.
-
-        Raises:
-            ValueError: if households of this size are not in the domain.
-        """
-        return self.sizes.index(members)

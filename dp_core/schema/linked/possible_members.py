@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from dp_core.schema.definition import Schema
-from dp_core.schema.linked.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.rules.possible_codes import possible_record, with_possible_values
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.linked_columns import with_donors
+from dp_core.tables.household_rows import (
+    HouseholdRows,
+    from_pair_rows,
+    households_with,
+    to_pair_rows,
+    with_donors,
+)
 
 
 def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> Dataset:
@@ -49,12 +54,10 @@ def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Gener
     broken = schema.zeros.violations(pairs)
     if not broken.any():
         return pairs
-    bad = np.zeros(rows.sizes.size, dtype=bool)
-    bad[np.repeat(np.arange(bad.size), np.maximum(rows.sizes * (rows.sizes - 1), 1))[broken]] = True
+    bad = households_with(broken, rows.sizes)
     if bad.all():
         return _all_alike(schema, linked, data.domain, bad.size, rng=rng)
-    found = with_donors(possible.households, possible.persons, possible.sizes, bad, rng=rng)
-    return to_pair_rows(linked, data.domain, HouseholdRows(found[0], found[2], found[1]))
+    return to_pair_rows(linked, data.domain, with_donors(possible, bad, rng=rng))
 
 
 def _all_alike(

@@ -16,17 +16,11 @@ from dp_core.documents.node import Node, one_of
 from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
 from dp_core.schema.definition import Schema
-from dp_core.schema.linked.linked_tables import (
-    MEMBERS,
-    NO_OTHER,
-    OTHER,
-    Larger,
-    LinkedTables,
-)
+from dp_core.schema.linked.linked_tables import NO_OTHER, Larger, LinkedTables
 from dp_core.schema.linked.wide_schema import decided_by_codes, widened
-from dp_core.schema.privacy import MOST_MEMBERS
 from dp_core.schema.reading.dependency_reader import follows
 from dp_core.schema.reading.private_domain_reader import is_private
+from dp_core.tables.linked_columns import MEMBERS, MOST_MEMBERS, OTHER
 
 TABLES_EXAMPLE = (
     "households: {key: hh_id, columns: {...}} and"

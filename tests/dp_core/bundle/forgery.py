@@ -13,7 +13,8 @@ from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.bundle.verification.claims import GARBAGE, currency
 from dp_core.bundle.verification.verify import Verification
 from dp_core.documents.canonical import digest
-from dp_core.schema.privacy import Relation, household_shares
+from dp_core.schema.privacy import Relation
+from dp_core.tables.linked_columns import household_shares
 from dp_core.wall.ledger.receipts import START, Receipt, make_receipt
 
 

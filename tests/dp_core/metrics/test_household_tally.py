@@ -17,7 +17,7 @@ CLIQUES = tuple(KINDS.values())
 def linked_rows(file):
     """Return the pair rows in a domain that knows that they are pair rows."""
     rows = pair_rows(file)
-    linked = LinkedColumns(("h",), ("p", "q"), 3)
+    linked = LinkedColumns(household_columns=("h",), person_columns=("p", "q"), max_members=3)
     return Dataset(Domain(rows.domain.columns, rows.domain.sizes, linked), rows.codes)
 
 

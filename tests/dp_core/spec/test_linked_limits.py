@@ -16,11 +16,12 @@ from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.linked import member_targets
 from dp_core.methods.selection.budget.costs import Costs
-from dp_core.schema.privacy import Relation, household_shares
+from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.spec.in_memory.stated_plan import memory_plan
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.procedure import ask_all
+from dp_core.tables.linked_columns import household_shares
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.household_counter import HouseholdCounter

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.schema.privacy import household_shares
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.linked_columns import household_shares
 from dp_core.wall.household_counter import HouseholdCounter
 from tests.household_files import (
     KINDS,

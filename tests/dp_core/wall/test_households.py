@@ -12,9 +12,10 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.schema.linked import linked_tables
-from dp_core.schema.privacy import MOST_MEMBERS, MOST_ROWS, Privacy, Relation, household_shares
+from dp_core.schema.privacy import MOST_ROWS, Privacy, Relation
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
+from dp_core.tables.linked_columns import MOST_MEMBERS, household_shares
 from dp_core.tables.marginal import Marginal
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent, NoisyMaxEvent

@@ -16,13 +16,8 @@ from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstru
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.linked_columns import (
-    MEMBERS,
-    OTHER,
-    LinkedColumns,
-    pair_rows,
-    with_donors,
-)
+from dp_core.tables.household_rows import HouseholdRows, households_with, to_pair_rows, with_donors
+from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Table
 
@@ -85,22 +80,21 @@ class HouseholdModel(FittedTables):
         sizes = households.column(MEMBERS).astype(np.int64) + 1
         told = step_of(progress, _HOUSEHOLDS, 1.0)
         persons, broken = self._persons(households, sizes, linked, rng=rng, progress=told)
-        pairs = with_pair_rows(self.domain, households, persons, sizes)
+        made = HouseholdRows(households.codes[: len(linked.household_columns)], sizes, persons)
+        pairs = to_pair_rows(linked, self.domain, made)
         if not broken:
             return pairs
-        bad = np.zeros(sizes.size, dtype=bool)
-        bad[pair_rows(sizes)[0][self.zeros.violations(pairs)]] = True
+        bad = households_with(self.zeros.violations(pairs), sizes)
         if bad.all():
             raise BadInput(
                 "No synthetic household has members that obey every rule; relax the rules between"
                 " columns of the two tables under `impossible`."
             )
-        codes, persons, sizes = with_donors(households.codes, persons, sizes, bad, rng=rng)
-        return with_pair_rows(self.domain, Dataset(households.domain, codes), persons, sizes)
+        return to_pair_rows(linked, self.domain, with_donors(made, bad, rng=rng))
 
     def _households(self, rows: int, linked: LinkedColumns, *, rng: np.random.Generator) -> Dataset:
         """Return the households, in the order of the household columns and `members`."""
-        names = (*linked.household, MEMBERS)
+        names = (*linked.household_columns, MEMBERS)
         within = [table for table in self.tables if set(table.clique) <= set(names)]
         # The reconstruction expects the tables of all columns first, in the domain's order.
         within.sort(key=lambda table: (len(table.clique) > 1, _places(names, table.clique)))
@@ -133,9 +127,12 @@ class HouseholdModel(FittedTables):
         start = np.cumsum(sizes) - sizes
         codes = households.codes.astype(np.int64)
         persons = np.stack(
-            [self._first_values(name, sizes[household_of], rng=rng) for name in linked.person]
+            [
+                self._first_values(name, sizes[household_of], rng=rng)
+                for name in linked.person_columns
+            ]
         )
-        width = np.array(self.domain.project(linked.person).sizes, dtype=np.int64)
+        width = np.array(self.domain.project(linked.person_columns).sizes, dtype=np.int64)
         own, pairs, rules = (arrays(each) for each in (targets.own, targets.pairs, targets.rules))
         gap = -targets.wanted
         add_members(codes, persons, household_of, start, sizes, own, pairs, gap)
@@ -232,7 +229,9 @@ def implied_by_size(domain: Domain, tables: Sequence[Table]) -> tuple[Table, ...
     fitted = {table.clique: table for table in tables}
     found = []
     for pair in fitted:
-        about = any(name in linked.person for name in pair) and not set(pair) & set(linked.others)
+        about = any(name in linked.person_columns for name in pair) and not set(pair) & set(
+            linked.others
+        )
         if len(pair) != 2 or MEMBERS in pair or not about:
             continue
         clique = tuple(name for name in domain.columns if name in (*pair, MEMBERS))
@@ -245,36 +244,6 @@ def implied_by_size(domain: Domain, tables: Sequence[Table]) -> tuple[Table, ...
         table = rake(even, clique, margins, rounds=_RAKING_ROUNDS)
         found.append(Table(domain.project(clique), table))
     return tuple(found)
-
-
-def with_pair_rows(
-    domain: Domain,
-    households: Dataset,
-    persons: NDArray[np.uint16],
-    sizes: NDArray[np.int64],
-) -> Dataset:
-    """Return the pair rows of households and their members.
-
-    Args:
-        domain: Domain of pair rows.
-        households: Codes of the household columns and `members`.
-        persons: Codes of the person columns, shape (columns, persons), household by household.
-        sizes: Number of members of each household.
-    """
-    linked = domain.linked
-    assert linked is not None
-    household, member, other = pair_rows(sizes)
-    codes = np.empty((len(domain), household.size), dtype=np.uint16)
-    nobody = other < 0
-    for row, name in zip(codes, domain.columns, strict=True):
-        if name in linked.others:
-            row[:] = persons[linked.others.index(name)][other]
-            row[nobody] = domain.project((name,)).sizes[0] - 1
-        elif name in linked.person:
-            row[:] = persons[linked.person.index(name)][member]
-        else:
-            row[:] = households.column(name)[household]
-    return Dataset(domain, codes)
 
 
 def _places(names: Sequence[str], clique: Clique) -> tuple[int, ...]:

@@ -54,12 +54,12 @@ class Listed:
             cliques: Columns of each table, without those of the other member.
             sizes: Shape of each table.
         """
-        names = (*linked.household, MEMBERS, *linked.person)
+        names = (*linked.household_columns, MEMBERS, *linked.person_columns)
         starts = np.cumsum([0, *(math.prod(shape) for shape in sizes)])
         of_column, base, stride, first = [0], [], [], [0]
         columns: list[int] = []
         strides: list[int] = []
-        for name in linked.person:
+        for name in linked.person_columns:
             for clique, shape, start in zip(cliques, sizes, starts, strict=False):
                 if name not in clique:
                     continue
@@ -111,9 +111,11 @@ class ListedPairs:
             tables: Tables of a person column and a column of the other member.
             start: Place of the first table.
         """
-        entries: list[list[tuple[int, int, int, int, int]]] = [[] for _ in linked.person]
+        entries: list[list[tuple[int, int, int, int, int]]] = [[] for _ in linked.person_columns]
         for table in tables:
-            one, two = (linked.person.index(name.removeprefix(OTHER)) for name in table.clique)
+            one, two = (
+                linked.person_columns.index(name.removeprefix(OTHER)) for name in table.clique
+            )
             many = table.domain.sizes[1]
             entries[one].append((start, two, many, 1, many - 1))
             entries[two].append((start, one, 1, many, -1))
@@ -163,9 +165,9 @@ class MemberTargets:
         for table in tables:
             others = [name for name in table.clique if name in linked.others]
             if not others:
-                if any(name in linked.person for name in table.clique):
+                if any(name in linked.person_columns for name in table.clique):
                     own.append(table)
-            elif len(table.clique) == 2 and table.clique[0] in linked.person:
+            elif len(table.clique) == 2 and table.clique[0] in linked.person_columns:
                 pairs.append(table)
         values = [
             table.values.ravel() * (households / max(float(table.values.sum()), 1e-9))
@@ -200,7 +202,7 @@ def ruled_members(domain: Domain, zeros: StructuralZeros) -> list[Clique]:
     found = []
     for clique in zeros.cliques:
         names = set(clique)
-        if not names & {*linked.person} or names & {*linked.others}:
+        if not names & {*linked.person_columns} or names & {*linked.others}:
             continue
         if domain.size(clique) > MOST_RULE_CELLS:
             raise BadInput(

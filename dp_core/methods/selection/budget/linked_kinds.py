@@ -24,7 +24,7 @@ def kind_weights(domain: Domain, pairs: Iterable[Clique]) -> Mapping[Clique, flo
         return {}
 
     def kind(pair: Clique) -> tuple[int, int]:
-        of_person = sum(name in linked.person for name in pair)
+        of_person = sum(name in linked.person_columns for name in pair)
         return of_person, sum(name in linked.others for name in pair)
 
     kinds = {pair: kind(pair) for pair in pairs}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dp_core.confidential.linked.linked_rows import household_codes, pair_row_codes
 from dp_core.errors import BadInput, SchemaViolation
-from dp_core.schema.linked.household_rows import from_pair_rows
+from dp_core.tables.household_rows import from_pair_rows
 from tests.schema_texts import FLATS, RAND, read
 
 PLAIN = read(FLATS[: FLATS.index("impossible:")])

@@ -16,9 +16,9 @@ from dp_core.methods.reconstruction.linked.household_model import (
     with_agreeing_members,
 )
 from dp_core.methods.reconstruction.linked.member_targets import MemberTargets
-from dp_core.schema.linked.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.domain import Domain
+from dp_core.tables.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
 from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Table

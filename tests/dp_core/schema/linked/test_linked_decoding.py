@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.schema.decoding import codes_of
-from dp_core.schema.linked.household_rows import HouseholdRows
 from dp_core.schema.linked.linked_decoding import decode_tables
+from dp_core.tables.household_rows import HouseholdRows
 from tests.schema_texts import FLATS, RAND, read
 
 SCHEMA = read(FLATS)

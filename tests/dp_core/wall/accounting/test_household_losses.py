@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.schema.privacy import Privacy, Relation, household_shares
+from dp_core.schema.privacy import Privacy, Relation
+from dp_core.tables.linked_columns import household_shares
 from dp_core.wall.accounting.currency import Currency, largest_limit
 from dp_core.wall.accounting.curves import MOST_CELLS
 from dp_core.wall.accounting.events import GaussianEvent, LaplaceEvent

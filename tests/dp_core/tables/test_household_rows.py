@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from dp_core.schema.linked import household_rows
-from dp_core.schema.linked.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
+from dp_core.tables import household_rows
 from dp_core.tables.counting import count_codes
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
 from tests.dp_core.schema.linked.households import PEOPLE, files, tables, wide
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.schema.linked.linked_tables import MEMBERS, LinkedTables, pair_rows
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
+from dp_core.tables.linked_columns import MEMBERS, LinkedColumns, pair_rows
 
 _BLOCK = 1 << 18
 """Pair rows, about, that are made at a time."""
@@ -57,11 +57,11 @@ class HouseholdRows:
         return f"HouseholdRows({len(self.households)} and {len(self.persons)} columns)"
 
 
-def to_pair_rows(linked: LinkedTables, domain: Domain, rows: HouseholdRows) -> Dataset:
+def to_pair_rows(linked: LinkedColumns, domain: Domain, rows: HouseholdRows) -> Dataset:
     """Return the pair rows of households.
 
     Args:
-        linked: The two tables.
+        linked: The columns of pair rows.
         domain: The wide domain. The last code of an `other.` column is for no other member; if
             households may be empty, the last code of a person column is for no member.
         rows: The households with their members, of sizes that are in the domain.
@@ -107,11 +107,11 @@ def to_pair_rows(linked: LinkedTables, domain: Domain, rows: HouseholdRows) -> D
     return Dataset(domain, codes)
 
 
-def from_pair_rows(linked: LinkedTables, data: Dataset) -> HouseholdRows:
+def from_pair_rows(linked: LinkedColumns, data: Dataset) -> HouseholdRows:
     """Return the households of pair rows.
 
     Args:
-        linked: The two tables.
+        linked: The columns of pair rows.
         data: Pair rows in the wide domain, as `to_pair_rows` returns them.
 
     Raises:
@@ -144,7 +144,7 @@ def from_pair_rows(linked: LinkedTables, data: Dataset) -> HouseholdRows:
     return found
 
 
-def _pair_counts(linked: LinkedTables) -> NDArray[np.int64]:
+def _pair_counts(linked: LinkedColumns) -> NDArray[np.int64]:
     """Return the number of pair rows of a household, for each code of `members`."""
     return np.array([pair_rows(members) for members in linked.sizes])
 
@@ -167,3 +167,48 @@ def _blocks(starts: NDArray[np.int64]) -> Iterator[slice]:
         stop = min(max(stop, at + 1), end)
         yield slice(at, stop)
         at = stop
+
+
+def with_donors(
+    rows: HouseholdRows, bad: NDArray[np.bool_], *, rng: np.random.Generator
+) -> HouseholdRows:
+    """Return households of which the bad ones are replaced by random good ones, with their members.
+
+    A bad household is replaced by one of as many members, if there is a good one.
+
+    Args:
+        rows: The households.
+        bad: Which households are replaced, shape (households,); not all of them.
+        rng: Generator for post-processing.
+
+    >>> homes, people = np.array([[0, 1, 2]]), np.array([[4, 5, 6, 7]])
+    >>> found = with_donors(
+    ...     HouseholdRows(homes, np.array([1, 2, 1]), people),
+    ...     np.array([False, False, True]),
+    ...     rng=np.random.default_rng(0),
+    ... )
+    >>> found.households.tolist(), found.persons.tolist(), found.sizes.tolist()
+    ([[0, 1, 0]], [[4, 5, 6, 4]], [1, 2, 1])
+    """
+    sizes = rows.sizes
+    source = np.arange(sizes.size)
+    for size in np.unique(sizes[bad]):
+        asked = np.flatnonzero(bad & (sizes == size))
+        alike = np.flatnonzero(~bad & (sizes == size))
+        donors = alike if alike.size else np.flatnonzero(~bad)
+        source[asked] = rng.choice(donors, size=asked.size)
+    taken, first = sizes[source], _starts(sizes)[:-1]
+    persons = np.repeat(first[source], taken) + _within(taken)
+    return HouseholdRows(rows.households[:, source], taken, rows.persons[:, persons])
+
+
+def households_with(bad: NDArray[np.bool_], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which households have a bad pair row, shape (households,).
+
+    Args:
+        bad: Which pair rows are bad, household by household.
+        sizes: Number of members of each household.
+    """
+    found = np.zeros(sizes.size, dtype=np.bool_)
+    found[np.repeat(np.arange(sizes.size), np.maximum(sizes * (sizes - 1), 1))[bad]] = True
+    return found
