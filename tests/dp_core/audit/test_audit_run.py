@@ -15,8 +15,8 @@ from dp_core.audit.report import CLOSE, HOUSEHOLDS, UNITS
 from dp_core.confidential.linked import key_links
 from dp_core.methods import registry
 from dp_core.schema.privacy import Relation
-from dp_core.tables.dataset import Dataset
 from dp_core.spec.presets import PRESETS
+from dp_core.tables.dataset import Dataset
 from dp_core.wall import curator as curator_module
 from dp_core.wall.accounting import currency as currency_module
 from dp_core.wall.accounting import sensitivity
@@ -117,9 +117,7 @@ def test_every_release_can_be_planned_for_some_unit_of_privacy():
     impossible = [
         each.name
         for each in configurations()
-        if not any(
-            plan_of(each, unit, epsilon="4", delta="1e-6") for unit in (*UNITS, *HOUSEHOLDS)
-        )
+        if not any(plan_of(each, unit, epsilon="4", delta="1e-6") for unit in (*UNITS, *HOUSEHOLDS))
     ]
     assert impossible == []
 
