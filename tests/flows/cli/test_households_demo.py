@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import shlex
 from importlib import resources
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -50,7 +51,8 @@ def test_every_shipped_person_belongs_to_a_household_and_obeys_the_rules():
 def test_the_account_of_the_demo_protects_households(tmp_path):
     fresh, spec = prepare_demo(tmp_path, HOUSEHOLDS)
     assert spec.is_file()
-    assert open_ledger(fresh).account("households").unit == "household"
+    (opened,) = open_ledger(fresh).entries(kinds=("open",))
+    assert (opened.receipt.account, opened.body["unit"]) == ("households", "household")
 
 
 @pytest.mark.slow
@@ -64,7 +66,7 @@ def test_the_demo_makes_a_bundle_and_its_next_commands_answer(command):
         if line.startswith("Try ")
     ]
     assert len(tried) == len(HOUSEHOLDS.questions)
-    assert [check.name for check in verify(tried[0][2]).checks if not check.passed] == []
+    assert [check.name for check in verify(Path(tried[0][2])).checks if not check.passed] == []
     for _, *words in tried:
         answered = command(*words)
         assert answered.code == 0, answered.err
