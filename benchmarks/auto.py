@@ -24,7 +24,8 @@ have options and a label: `auto@first+select.OPTION=VALUE+shares.select=1/20`. `
 drawn again) and `permuted` (columns shuffled) are not private and say what is possible.
 
 The constants of `auto` were set on draw 0 of the generated files; `--draw 1` makes others of the
-same kinds. Files such as `chains_60` have as many columns as their name says (auto_parts/wide.py).
+same kinds. Files such as `chains_60` have as many columns as their name says (auto_parts/wide.py);
+`trees_64_1000` has a joint table of 64 cells and 1,000 records (auto_parts/few_cells.py).
 """
 
 from __future__ import annotations

@@ -4,18 +4,22 @@ Each file is generated (nobody's data): blocks of six columns, each column depen
 before it, with 2 to 20 levels of uneven shares. A release with `auto`, epsilon 1 and one set is
 made of it in a process of its own, without Prefect's engine. Memory is the largest resident set of
 that process. `plan` is the CPU of `dp-release plan`, with its start. `silent` is the longest time
-between two reports of progress, with its stage.
+between two reports of progress, with its stage. With `--command`, a last column has the CPU of
+`dp-release run` from file to bundle, with its start and its own Prefect server.
 
     python benchmarks/wide.py
     python benchmarks/wide.py --columns 100 300
     python benchmarks/wide.py --levels 65000
     python benchmarks/wide.py --levels 65000 --kept 200
+    python benchmarks/wide.py --levels 10 65000 --command
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -94,6 +98,9 @@ def make_input(
 
 def in_this_process(folder: Path) -> dict[str, Any]:
     """Make the release of a folder; return CPU seconds by stage and the memory in megabytes."""
+    from flows.cli.main import SEARCH_EVERY
+
+    gc.set_threshold(SEARCH_EVERY)  # as the command does
     times = release_by_stages(folder / "release.yaml", folder)
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {
@@ -113,30 +120,44 @@ def _peak() -> float:
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
-def measured(columns: int, rows: int, levels: int, kept: int = 0) -> str:
+def of_command(folder: Path) -> float:
+    """Return the CPU seconds of `dp-release run` and of every process that it starts."""
+    release = [sys.executable, "-m", "flows.cli.main"]
+    account = ["a", "--epsilon", "1", "--delta", "1e-9", "--by", "benchmark", "--reason", "measure"]
+    home = {"DP_RELEASE_HOME": str(folder / "own"), "XDG_STATE_HOME": str(folder / "own state")}
+    options: dict[str, Any] = {"capture_output": True, "check": True, "env": os.environ | home}
+    subprocess.run([*release, "ledger", "open", *account], **options)
+    before = cpu_of_children()
+    spec, out = str(folder / "release.yaml"), str(folder / "bundle")
+    subprocess.run([*release, "run", spec, "--out", out], **options)
+    return cpu_of_children() - before
+
+
+def measured(columns: int, rows: int, levels: int, kept: int = 0, *, command: bool = False) -> str:
     """Return a line of the table."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         make_input(folder, columns, rows, levels, kept)
         before = cpu_of_children()
-        command = [sys.executable, "-m", "flows.cli.main", "plan", str(folder / "release.yaml")]
-        subprocess.run(command, capture_output=True, check=False)  # 3: there is no account
+        planned = [sys.executable, "-m", "flows.cli.main", "plan", str(folder / "release.yaml")]
+        subprocess.run(planned, capture_output=True, check=False)  # 3: there is no account
         plan = cpu_of_children() - before
-        command = [sys.executable, __file__, "--child", scratch]
+        child = [sys.executable, __file__, "--child", scratch]
         start = f"{columns:7,}{rows:9,}{levels or 20:9,}{plan:7.1f}"
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, check=False, timeout=60 * MINUTES
+                child, capture_output=True, text=True, check=False, timeout=60 * MINUTES
             )
         except subprocess.TimeoutExpired:
             return f"{start}  did not end in {MINUTES} minutes"
         if done.returncode:
             raise SystemExit(f"{columns} columns: {done.stderr[-2000:]}")
+        whole = f"{of_command(folder):10.1f}" if command else ""
     found = json.loads(done.stdout.splitlines()[-1])
     stages = "".join(f"{found['cpu'].get(stage, 0.0):12.1f}" for stage in STAGES)
     quiet = max(found["silence"], key=lambda stage: found["silence"][stage])
-    silent = f"{found['silence'][quiet]:9.1f} {quiet}"
-    return f"{start}{stages}{found['all']:9.1f}{found['memory']:9.0f}{silent}"
+    silent = f"{found['silence'][quiet]:9.1f} {quiet:11}"
+    return f"{start}{stages}{found['all']:9.1f}{found['memory']:9.0f}{silent}{whole}".rstrip()
 
 
 def main() -> None:
@@ -145,6 +166,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, nargs="*")
     parser.add_argument("--levels", type=int, nargs="*")
     parser.add_argument("--kept", type=int, default=0)
+    parser.add_argument("--command", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -153,11 +175,15 @@ def main() -> None:
     if options.columns is None and options.levels is None:
         options.columns, options.levels = COLUMNS, (1_000, 65_000)
     heads = "".join(f"{stage:>12}" for stage in STAGES)
-    print(f"columns     rows   levels   plan{heads}      all       MB   silent    (CPU seconds)")
+    last = f"{'':11}command" if options.command else ""
+    print(
+        f"columns     rows   levels   plan{heads}      all       MB   silent{last}  (CPU seconds)"
+    )
     for columns in options.columns or ():
-        print(measured(columns, ROWS, 0), flush=True)
+        print(measured(columns, ROWS, 0, command=options.command), flush=True)
     for levels in options.levels or ():
-        print(measured(FEW_COLUMNS, FEW_ROWS, levels, options.kept), flush=True)
+        line = measured(FEW_COLUMNS, FEW_ROWS, levels, options.kept, command=options.command)
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

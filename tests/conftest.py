@@ -94,7 +94,7 @@ gc.disable()
 
 HEAVY = (
     "tests/crashes/test_kill_matrix.py",
-    "tests/flows/releases/test_resume.py",
+    "tests/flows/releases/test_killed.py",
     "tests/flows/test_database_gone.py",
     "tests/crashes/test_scheduled.py",
     "tests/distributions/test_whole_audit.py",
@@ -102,6 +102,7 @@ HEAVY = (
     "tests/test_tutorial_notebook.py",
     "tests/flows/test_leak_fence.py",
     "tests/flows/test_prefect.py",
+    "tests/flows/releases/test_resume.py",
     "tests/flows/cli/test_cli.py",
     "tests/flows/cli/test_infer.py",
     "tests/flows/test_wall.py",
@@ -129,7 +130,7 @@ HEAVY = (
 """Files that take most, the longest first: the last to begin decides when the suite ends."""
 FORKING = (
     "tests/crashes/test_kill_matrix.py",
-    "tests/flows/releases/test_resume.py",
+    "tests/flows/releases/test_killed.py",
     "tests/flows/test_database_gone.py",
 )
 """Files that use `fork_server`, which one process then starts, and not each."""
@@ -165,8 +166,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     if not config.stash[LEFT_OUT]:
         return None
     return (
-        "The trusted core is unchanged since `make test-all` passed (tests/audited.txt): its own"
-        f" tests are left out ({', '.join(CORE_TESTS)})."
+        "The trusted core, and what else they test, is unchanged since `make test-all` passed"
+        f" (tests/audited.txt), so these tests are left out: {', '.join(CORE_TESTS)}."
     )
 
 

@@ -7,6 +7,10 @@ server may have been stopped, or the database dropped.
 
 An engine compiles each statement when it first meets it. A test's fresh ledger has an engine of its
 own, so that took a tenth of the tests of ledgers; here all engines of a dialect share the compiled.
+
+A release opens its ledger several times, each time with an engine of its own, which asks the
+database what it is. The engine of a ledger in a file is kept as well. It keeps no connection: the
+file may be replaced.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import functools
 import os
 from collections import OrderedDict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +32,7 @@ KEPT = 4
 """Databases whose connections are kept: those of a test, not those of all tests before it."""
 
 _engines: OrderedDict[tuple[str, int], sa.Engine] = OrderedDict()
+_of_files: OrderedDict[tuple[str, int], sa.Engine] = OrderedDict()
 _make = ledger_database._engine
 
 
@@ -67,7 +73,13 @@ def _engine(url: str) -> sa.Engine:
     key = url, os.getpid()  # a process that was forked has connections of its own
     if key in _engines:
         return _engines[key]
+    if key in _of_files and Path(str(_of_files[key].url.database)).is_file():
+        return _of_files[key]
     made = _make(url)
+    if made.dialect.name == "sqlite" and made.url.database not in (None, "", ":memory:"):
+        _of_files[key] = made
+        if len(_of_files) > KEPT:
+            _of_files.popitem(last=False)
     if made.dialect.name == "postgresql":
         _engines[key] = made
         if len(_engines) > KEPT:

@@ -81,20 +81,58 @@ TESTS = (
     "tests/distributions",
     "tests/dp_core/audit",
     "tests/dp_core/wall",
+    "tests/flows/engine/test_configured_server.py",
+    "tests/flows/engine/test_forked_server.py",
+    "tests/flows/engine/test_orphaned_servers.py",
+    "tests/flows/engine/test_own_server.py",
+    "tests/flows/engine/test_prefect_tables.py",
+    "tests/flows/releases/test_killed.py",
+    "tests/flows/test_counting.py",
+    "tests/flows/test_database_gone.py",
+    "tests/flows/test_leak_fence.py",
+    "tests/tasks/counting",
     "tests/tasks/ledger",
+    "tests/tasks/support",
+    "tests/tasks/validation",
+    "tests/test_postgres.py",
+    "tests/test_vectors.py",
 )
-"""Tests of the trusted core alone; `make test` leaves them out once they passed for this digest."""
+"""Tests of the trusted core, and of Prefect's servers, Dask clusters, Great Expectations and
+PostgreSQL, alone; `make test` leaves them out once they passed for this digest."""
 AUDITED_TOO = (
     "requirements.lock",
     "deployments/*.py",
     "deployments/*.yaml",
+    "dp_core/audit/**/*.py",
+    "dp_core/bundle/statement/spent_budget.py",
+    "dp_core/bundle/writer.py",
+    "dp_core/schema/expectations/*.py",
+    "dp_core/spec/counting_cluster.py",
+    "dp_core/spec/reading/cluster_reader.py",
+    "dp_core/spec/steps/*.py",
     "flows/*.py",
+    "flows/cli/main.py",
+    "flows/cli/command_parts.py",
+    "flows/cli/actions/run_release.py",
     "flows/engine/*.py",
-    "tasks/drawing/*.py",
-    *(f"{folder}/**/*.py" for folder in TESTS),
+    "flows/monitoring/*.py",
+    "flows/releases/*.py",
+    "tasks/**/*.py",
+    "tests/clusters.py",
+    "tests/databases.py",
+    "tests/dp_core/bundle/recomputed.py",
+    "tests/flows/leaks.py",
+    "tests/flows/network.py",
+    "tests/flows/sabotage.py",
+    "tests/postgres.py",
+    "tests/processes.py",
+    "tests/vectors/*",
+    "tests/workers.py",
+    *(test if test.endswith(".py") else f"{test}/**/*.py" for test in TESTS),
 )
-"""Files whose change asks for `make test-all` as well: the tests of the trusted core, and what
-changes how flows, servers and clusters run, of which many tests are in `make test-all` only."""
+"""Files whose change asks for `make test-all` as well: the tests that are left out and what else
+they test; all stages, and what else could put an error's text where it is kept; and what changes
+how flows, servers and clusters run, of which many tests are in `make test-all` only."""
 BELOW = ("dp_core.documents", "dp_core.tables", "dp_core.metrics", "dp_core.schema")
 """Rooms below the wall."""
 CORE = ("dp_core.wall", "dp_core.confidential", "tasks.ledger", "tasks.counting")
@@ -209,12 +247,16 @@ def lines(module: str) -> int:
     return len(modules()[module].read_text(encoding="utf-8").splitlines())
 
 
+def audited_files() -> set[Path]:
+    """Return the files whose change asks for `make test-all`."""
+    core = {modules()[module] for module in trusted()}
+    return core | {path for each in AUDITED_TOO for path in ROOT.glob(each) if path.is_file()}
+
+
 def digest() -> str:
     """Return one hash of the trusted core, of `AUDITED_TOO`, and of the version of Python."""
-    core = {modules()[module] for module in trusted()}
-    around = {path for pattern in AUDITED_TOO for path in ROOT.glob(pattern) if path.is_file()}
     whole = hashlib.sha256("Python {}.{}\n".format(*sys.version_info).encode())
-    for path in sorted(core | around):
+    for path in sorted(audited_files()):
         whole.update(f"{path.relative_to(ROOT)}\n".encode())
         whole.update(path.read_bytes())
     return whole.hexdigest()

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.auto_parts.few_cells import KINDS as FEW_KINDS
+from benchmarks.auto_parts.few_cells import few_cells, is_few_cells
 from benchmarks.auto_parts.generated import GENERATED
 from benchmarks.auto_parts.wide import KINDS, is_wide, wide
 from dp_core.tables.dataset import Dataset
@@ -48,11 +50,12 @@ def names_of(asked: Sequence[str], places: Places) -> list[str]:
             found += GENERATED
         elif name == "all":
             found += [*GENERATED, *(real for real in REAL if getattr(places, real))]
-        elif name in GENERATED or is_wide(name):
+        elif name in GENERATED or is_wide(name) or is_few_cells(name):
             found.append(name)
         elif name not in REAL:
             any_width = (f"{kind}_COLUMNS" for kind in KINDS)
-            known = ", ".join(("generated", "all", *REAL, *GENERATED, *any_width))
+            any_size = (f"{kind}_CELLS_ROWS" for kind in FEW_KINDS)
+            known = ", ".join(("generated", "all", *REAL, *GENERATED, *any_width, *any_size))
             raise SystemExit(f"There is no file {name}; known are {known}.")
         elif getattr(places, name) is None:
             raise SystemExit(f"The file {name} is not in the repository: give --{name} PATH.")
@@ -67,6 +70,8 @@ def load(name: str, places: Places) -> Dataset:
         return GENERATED[name](places.draw)
     if is_wide(name):
         return wide(name, places.draw)
+    if is_few_cells(name):
+        return few_cells(name, places.draw)
     path: Path = getattr(places, name)
     if name == "adult":
         from adult import load as load_adult  # beside the script

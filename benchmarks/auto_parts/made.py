@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,7 +12,6 @@ import numpy as np
 
 from benchmarks.auto_parts.files import rows_about
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.spec.plan import make_plan
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.procedure import carry_out, sample
 from dp_core.spec.trial import trial_plan
@@ -94,9 +92,10 @@ def synthesize(data: Dataset, text: str, epsilon: Fraction, run: int) -> Dataset
         if method.preset == "bootstrap":
             return Dataset(data.domain, data.codes[:, rng.integers(0, data.rows, data.rows)])
         return Dataset(data.domain, np.stack([rng.permutation(column) for column in data.codes]))
-    plan = trial_plan(data.domain, method.preset, epsilon, DELTA, seed=run, **method.options)
-    schema = dataclasses.replace(plan.spec.schema, rows_about=rows_about(data))
-    plan = make_plan(dataclasses.replace(plan.spec, schema=schema))
+    about = rows_about(data)
+    plan = trial_plan(
+        *(data.domain, method.preset, epsilon, DELTA), seed=run, rows_about=about, **method.options
+    )
     outcome = carry_out(plan, MemoryCounter(data))
     return sample(outcome.plan, outcome.models, 1)
 

@@ -8,7 +8,6 @@ claims that the data are protected.
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import settle, write_failure, write_synthetic
 from dp_core.bundle.statement.release_json import exact, file_record, plain, software_versions
 from dp_core.bundle.writer import check_destination
+from dp_core.documents.indented_json import indented_json
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_decoding import TwoTables
@@ -167,6 +167,5 @@ def _statement(
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
-    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    path.write_text(indented_json(document) + "\n", encoding="utf-8")
     settle(path)

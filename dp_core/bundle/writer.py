@@ -27,6 +27,7 @@ from dp_core.bundle.statement.release_json import (
     statement_message,
 )
 from dp_core.documents.canonical import digest
+from dp_core.documents.indented_json import indented_json
 from dp_core.errors import BadInput, StageFailed
 from dp_core.metrics.household_tally import HouseholdTally
 from dp_core.metrics.marginal_error import Tally
@@ -181,7 +182,7 @@ def _fill(
     texts: dict[str, bytes] = {}
     if published.not_met is not None:
         texts[EXPECTATIONS] = expectations_text(published.written, published.not_met)
-    described = json.dumps(codebook(published, files), ensure_ascii=False, indent=2)
+    described = indented_json(codebook(published, files))
     texts |= {
         CODEBOOK: (described + "\n").encode("utf-8"),
         REPORT: report(published, tallies).encode("utf-8"),

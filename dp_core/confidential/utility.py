@@ -21,9 +21,11 @@ from dp_core.metrics.marginal_error import (
     TRIPLES,
     MarginalError,
     batches,
+    mostly_empty,
     small_cliques,
     summarise,
     tvd,
+    tvd_of_cells,
     within_limit,
 )
 from dp_core.tables.domain import Clique, Domain
@@ -161,7 +163,14 @@ def utility(
     done = 0
     for way, (cliques, skipped) in compared.items():
         distances: list[dict[Clique, float]] = [{} for _ in synthetic]
-        for group in batches(domain, cliques):
+        sparse = _mostly_empty(real, domain, cliques)
+        for clique in sparse:
+            cells, sizes = real.observed(clique), domain.project(clique).sizes
+            for found, counter in zip(distances, synthetic, strict=True):
+                found[clique] = tvd_of_cells(cells, counter.observed(clique), sizes)
+            done += 1 + len(synthetic)
+            progress(done / number)
+        for group in batches(domain, [each for each in cliques if each not in sparse]):
             exact = real.count(group)
             done += len(group)
             progress(done / number)
@@ -172,10 +181,20 @@ def utility(
                 done += len(group)
                 progress(done / number)
         for error, found in zip(errors, distances, strict=True):
+            found = {clique: found[clique] for clique in cliques}
             error.append(summarise(way, found, skipped=skipped))
         if synthetic:
             tables |= {clique: tuple(each[clique] for each in distances) for clique in cliques}
     return Utility(tuple(tuple(error) for error in errors), tables)
+
+
+def _mostly_empty(real: Counter, domain: Domain, cliques: Sequence[Clique]) -> dict[Clique, None]:
+    """Return the cliques whose tables have far more cells than the file has records, in order."""
+    large = [clique for clique in cliques if mostly_empty(domain, clique, 0)]
+    if not large:
+        return {}
+    rows = int(real.count([()])[()].counts)
+    return dict.fromkeys(clique for clique in large if mostly_empty(domain, clique, rows))
 
 
 def write_utility(

@@ -135,13 +135,16 @@ def whole_range(text: str) -> str:
 def labelled(texts: Iterable[str]) -> Mapping[str, str]:
     """Return codes with labels, if every text is a number, an equals sign and a label.
 
-    >>> labelled(["1=male", "2 = female"]), labelled(["<=50K", ">50K"])
-    ({'1': 'male', '2': 'female'}, {})
+    >>> labelled(["1=male", "2 = female"]), labelled(["<=50K", ">50K"]), labelled(["1=a", "1=b"])
+    ({'1': 'male', '2': 'female'}, {}, {})
     """
-    found = [_PAIR.fullmatch(text.strip()) for text in texts]
-    pairs = {pair[1]: pair[2].strip() for pair in found if pair is not None}
-    known = len(found) == len(pairs) and all(re.fullmatch("-?[0-9]+", code) for code in pairs)
-    return pairs if known else {}
+    pairs: dict[str, str] = {}
+    for text in texts:
+        pair = _PAIR.fullmatch(text.strip())
+        if pair is None or pair[1] in pairs or not re.fullmatch("-?[0-9]+", pair[1]):
+            return {}
+        pairs[pair[1]] = pair[2].strip()
+    return pairs
 
 
 def cut_value(text: str, rest: Iterable[str], *, is_list: bool) -> str:

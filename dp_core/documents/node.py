@@ -198,10 +198,11 @@ class Node:
             return self.entries(example=example)
         entries: dict[str, Node] = {}
         for item in self.content:
-            if isinstance(item.content, Mapping) and len(item.content) == 1:
-                ((key, value),) = item.content.items()
-            elif bare and isinstance(item.content, str):
+            # Texts first: a list of levels may have 65,000 of them.
+            if bare and isinstance(item.content, str):
                 key, value = item.content, item
+            elif isinstance(item.content, Mapping) and len(item.content) == 1:
+                ((key, value),) = item.content.items()
             elif bare and item.content is None:
                 raise item.error('is empty; write "" for the empty text, or remove the item.')
             elif isinstance(item.content, Mapping) and not bare and "name" in item.content:
@@ -309,7 +310,9 @@ def from_plain(value: object, source: str, key: str = "", depth: int = 0) -> Nod
     if depth > MAX_DEPTH:
         raise Node(None, source, 0, key).error(f"is nested deeper than {MAX_DEPTH} levels.")
     content: Content
-    if isinstance(value, Mapping):
+    if isinstance(value, str):
+        content = str(value)
+    elif isinstance(value, Mapping):
         content = {
             str(name): from_plain(item, source, f"{key}.{name}" if key else str(name), depth + 1)
             for name, item in value.items()

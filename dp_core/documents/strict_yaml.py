@@ -99,6 +99,15 @@ class _Builder:
         depth: int,
     ) -> Node:
         line = _line(event) if line is None else line
+        # Most values are words or numbers, to which nothing below applies.
+        if (
+            type(event) is yaml.ScalarEvent
+            and event.value.isalnum()
+            and event.anchor is None
+            and event.tag is None
+            and depth <= MAX_DEPTH
+        ):
+            return Node(event.value, self.source, line, key, quoted=bool(event.style))
         place = Node(None, self.source, line, key)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise place.error(

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +26,14 @@ BATCH_CELLS = 4_000_000
 _CHUNK_ROWS = 1 << 18
 _COMPILED_VISITS = 1 << 22
 """Least rows times tables of a piece that justify loading the compiled counting."""
+_EMPTY_CELLS = 1 << 16
+"""Least cells of a table whose empty cells are looked for before distances are computed."""
+_CELLS_PER_RECORD = 8
+"""Cells for each record above which a table is mostly empty; its occupied cells are sorted."""
 _SAMPLE_SEED = 20_261_101
+
+Cells: TypeAlias = tuple[NDArray[np.uint16], NDArray[np.int64]]
+"""Codes of some cells, shape (cells, columns), and their counts, shape (cells,)."""
 
 
 def tvd(first: ArrayLike, second: ArrayLike) -> float:
@@ -37,14 +45,42 @@ def tvd(first: ArrayLike, second: ArrayLike) -> float:
     >>> tvd([1, 1], [2, 0])
     0.5
     """
-    a = np.asarray(first, dtype=np.float64)
-    b = np.asarray(second, dtype=np.float64)
+    a, b = np.asarray(first), np.asarray(second)
     if a.shape != b.shape:
         raise ValueError(f"Tables of shapes {a.shape} and {b.shape} cannot be compared.")
+    if a.size >= _EMPTY_CELLS:
+        # A cell that is empty in both adds nothing. Most cells of a large table are.
+        a, b = a.ravel(), b.ravel()
+        occupied = np.flatnonzero((a != 0) | (b != 0))
+        a, b = a[occupied], b[occupied]
+    a, b = a.astype(np.float64), b.astype(np.float64)
     total_a, total_b = float(a.sum()), float(b.sum())
     if total_a <= 0 or total_b <= 0:
         return float((total_a > 0) != (total_b > 0))
     return float(np.abs(a / total_a - b / total_b).sum()) / 2
+
+
+def tvd_of_cells(first: Cells, second: Cells, sizes: Sequence[int]) -> float:
+    """Return the total variation distance of two tables of which the occupied cells are known.
+
+    Args:
+        first: Codes of its occupied cells, shape (cells, columns), and their counts.
+        second: The same of the other table.
+        sizes: Numbers of codes of the columns; their product is below 2**63.
+
+    >>> first = np.array([[0, 0], [4, 2]], np.uint16), np.array([1, 1])
+    >>> second = np.array([[4, 2], [4, 3]], np.uint16), np.array([2, 2])
+    >>> tvd_of_cells(first, second, [5, 4])
+    0.5
+    """
+    keys = [
+        np.ravel_multi_index(tuple(codes.T.astype(np.int64)), sizes) for codes, _ in (first, second)
+    ]
+    every, place = np.unique(np.concatenate(keys), return_inverse=True)
+    tables = np.zeros((2, every.size), dtype=np.int64)
+    tables[0, place[: keys[0].size]] = first[1]
+    tables[1, place[keys[0].size :]] = second[1]
+    return tvd(*tables)
 
 
 def tvd_by_row(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -126,6 +162,45 @@ def _bincount(
     for axis in axes[1:]:
         flat = flat * wide(sizes[axis]) + codes[axis]
     return np.bincount(flat, minlength=cells).astype(np.int64, copy=False)
+
+
+def mostly_empty(domain: Domain, clique: Clique, records: int) -> bool:
+    """Whether a table has so many more cells than records that `occupied_cells` is faster.
+
+    >>> domain = Domain(("a", "b"), (1000, 1000))
+    >>> mostly_empty(domain, ("a", "b"), 100_000), mostly_empty(domain, ("a",), 100_000)
+    (True, False)
+    """
+    return domain.size(clique) > max(_CELLS_PER_RECORD * records, _EMPTY_CELLS)
+
+
+def occupied_cells(clique: Clique, datasets: Sequence[Dataset]) -> list[NDArray[np.intp]]:
+    """Return the cell of each record in each dataset, numbered among the cells that occur in any.
+
+    Args:
+        clique: Columns of the table.
+        datasets: Datasets of one domain, at least one; their table has less than 2**63 cells.
+
+    Returns:
+        For each dataset an array of shape (rows,). Cells are numbered from 0 in the order of their
+        codes, and each number occurs.
+
+    >>> domain = Domain(("a", "b"), (9, 9))
+    >>> data = Dataset(domain, np.array([[8, 0, 8], [1, 5, 1]], np.uint16))
+    >>> [cells.tolist() for cells in occupied_cells(("a", "b"), [data])]
+    [[1, 0, 1]]
+    """
+    domain = datasets[0].domain
+    sizes = domain.project(clique).sizes
+    parts = []
+    for data in datasets:
+        flat = np.zeros(data.rows, dtype=np.int64)
+        for size, name in zip(sizes, clique, strict=True):
+            flat *= size
+            flat += data.column(name)
+        parts.append(flat)
+    numbers: NDArray[np.intp] = np.unique(np.concatenate(parts), return_inverse=True)[1]
+    return np.split(numbers, np.cumsum([data.rows for data in datasets])[:-1])
 
 
 def small_cliques(domain: Domain, ways: int, *, most: int | None = None) -> tuple[Clique, ...]:
@@ -233,8 +308,16 @@ def average_tvd(
     cliques, skipped = within_limit(
         domain, small_cliques(domain, ways, most=most), cell_limit=cell_limit
     )
-    distances: dict[Clique, float] = {}
-    for group in batches(domain, cliques):
+    distances = dict.fromkeys(cliques, 0.0)
+    dense: list[Clique] = []
+    for clique in cliques:
+        if not mostly_empty(domain, clique, first.rows + second.rows):
+            dense.append(clique)
+            continue
+        numbers = occupied_cells(clique, [first, second])
+        cells = 1 + max(int(each.max(initial=-1)) for each in numbers)
+        distances[clique] = tvd(*(np.bincount(each, minlength=cells) for each in numbers))
+    for group in batches(domain, dense):
         a, b = Tally(domain, group).add(first), Tally(domain, group).add(second)
         for clique in group:
             distances[clique] = tvd(a.count(clique), b.count(clique))

@@ -30,6 +30,7 @@ from dp_core.wall.accounting.currency import (
     NoiseScale,
 )
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
+from dp_core.wall.household_values import LARGEST_NOISE
 from dp_core.wall.released import noise_variance
 from dp_core.wall.statistics import sensitivities
 from dp_core.wall.statistics.statistic import Statistic
@@ -266,6 +267,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     statistic, score_noise = spec.selector.statistic(domain), None
     if costs["select"] and statistic:
         score_noise = noise_of(statistic, costs["select"] * spec.selector.scores_share(domain))
+    _check_in_shares(spec, [*(table.noise for table in tables), score_noise])
     _check_rows(spec, tables)
     memory = None
     if spec.schema.rows_about is not None and spec.sets:
@@ -392,6 +394,22 @@ def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
             f"The number of rows in the synthetic sets would have a standard error of about"
             f" {stddev:.2g}; raise privacy.epsilon, or state synthesize.rows."
         )
+
+
+def _check_in_shares(spec: ReleaseSpec, noises: Sequence[NoiseScale | None]) -> None:
+    """Refuse noise that is too large to be stored in shares of households.
+
+    Args:
+        spec: Spec of the release.
+        noises: Noise of each planned question, in households.
+    """
+    shares = spec.privacy.relation.shares
+    if shares == 1 or all(each is None or each.scale * shares < LARGEST_NOISE for each in noises):
+        return
+    raise BadInput(
+        f"The noise would be too large for counts in units of 1/{shares:,} of a household; raise"
+        " privacy.epsilon, or state fewer members under `unit` of the schema."
+    )
 
 
 def _check_draws(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> None:

@@ -18,6 +18,7 @@ from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.grid import POSITIONS
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.variables import Variable, Variables
+from dp_core.spec.forecast.one_step import in_one_step
 from dp_core.spec.method_options import plain_options
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.presets import PRESETS
@@ -47,6 +48,7 @@ def trial_plan(
     mode: Mode = "shared",
     seed: int = 1,
     zeros: StructuralZeros | None = None,
+    rows_about: int | None = None,
 ) -> Plan:
     """Return the plan of a preset for a domain whose levels are its codes.
 
@@ -69,6 +71,7 @@ def trial_plan(
         mode: How the m sets are made.
         seed: Seed of post-processing.
         zeros: Impossible cells.
+        rows_about: What the schema says about the number of rows; None (the default) for nothing.
 
     Raises:
         BadInput: if there is no such method, it cannot take the domain, or posterior sets ignore a
@@ -97,7 +100,7 @@ def trial_plan(
         selector.check(domain)
         reconstructor.check(domain)
         check_pair(selector, selector_name, reconstructor, reconstructor_name)
-        schema = codes_schema(domain, zeros)
+        schema = dataclasses.replace(codes_schema(domain, zeros), rows_about=rows_about)
         document = {
             "select": {"method": selector_name, **plain_options(selector)},
             "reconstruct": {"method": reconstructor_name, **plain_options(reconstructor)},
@@ -110,7 +113,7 @@ def trial_plan(
         max_rows=max_rows,
     )
     unused = {"total"} if privacy.relation.rows_public else set()
-    unused |= set() if selector.adaptive else {"select"}
+    unused |= selector.idle
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
     resolved = resolve_shares(shares or {}, usable)
     check_mode(mode, sets, selector, selector_name, reconstructor, reconstructor_name)
@@ -141,6 +144,11 @@ def trial_plan(
         seed=seed,
         document={"method": method, **document},
     )
+    if shares is None:
+        spec = in_one_step(spec)
+        if spec.selector is not selector:
+            document["select"] = {"method": selector_name, **plain_options(spec.selector)}
+            spec = dataclasses.replace(spec, document={"method": method, **document})
     return make_plan(spec)
 
 

@@ -85,3 +85,39 @@ def pair_rows(
     first = start[household]
     alone = sizes[household] == 1
     return household, first + member, np.where(alone, -1, first + other)
+
+
+def with_donors(
+    households: NDArray[np.uint16],
+    persons: NDArray[np.uint16],
+    sizes: NDArray[np.int64],
+    bad: NDArray[np.bool_],
+    *,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.int64]]:
+    """Return households of which the bad ones are replaced by random good ones, with their members.
+
+    A bad household is replaced by one of as many members, if there is a good one.
+
+    Args:
+        households: Codes of the household columns, shape (columns, households).
+        persons: Codes of the person columns, shape (columns, persons), household by household.
+        sizes: Number of members of each household.
+        bad: Which households are replaced; not all of them.
+        rng: Generator for post-processing.
+
+    >>> homes, people = np.array([[0, 1, 2]]), np.array([[4, 5, 6, 7]])
+    >>> sizes, bad = np.array([1, 2, 1]), np.array([False, False, True])
+    >>> [each.tolist() for each in with_donors(
+    ...     homes, people, sizes, bad, rng=np.random.default_rng(0))]
+    [[[0, 1, 0]], [[4, 5, 6, 4]], [1, 2, 1]]
+    """
+    source = np.arange(sizes.size)
+    for size in np.unique(sizes[bad]):
+        asked = np.flatnonzero(bad & (sizes == size))
+        alike = np.flatnonzero(~bad & (sizes == size))
+        donors = alike if alike.size else np.flatnonzero(~bad)
+        source[asked] = rng.choice(donors, size=asked.size)
+    taken, first = sizes[source], np.cumsum(sizes) - sizes
+    within = np.arange(taken.sum()) - np.repeat(np.cumsum(taken) - taken, taken)
+    return households[:, source], persons[:, np.repeat(first[source], taken) + within], taken

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 LARGEST = 2**51
 """Numbers of shares below this in size are found again exactly from values in households."""
+LARGEST_NOISE = LARGEST // 64
+"""Largest scale of noise in shares: noise of 64 times its scale is rarer than 1 in 10^27."""
 
 
 def in_households(values: NDArray[np.int64], shares: int) -> NDArray[Any]:

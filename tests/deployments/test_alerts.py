@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from dp_core.errors import BadInput
+from flows.engine.orphaned_servers import SERVER
 from flows.monitoring.automations import apply, read_automations
 from flows.monitoring.home_state import read_health
 from flows.monitoring.metrics import families
@@ -146,16 +147,18 @@ def wait_for(what, seconds=120.0):
 @pytest.fixture
 def environment(tmp_path, with_prefects_tables):
     port = free_port()
-    words = [sys.executable, "-W", "ignore", "-m", "prefect", "server", "start"]
+    # What `prefect server start` starts, whose own imports take seconds.
+    words = [sys.executable, "-W", "ignore", "-m", "uvicorn", "--factory", SERVER]
     variables = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")},
         "PREFECT_HOME": str(with_prefects_tables(tmp_path / "prefect")),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_UI_ENABLED": "false",
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
         "DP_RELEASE_HOME": str(tmp_path / "home"),
         "DO_NOT_TRACK": "1",
     }
-    place = ["--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    place = ["--host", "127.0.0.1", "--port", str(port)]
     log = (tmp_path / "server.log").open("w")
     with subprocess.Popen([*words, *place], env=variables, stdout=log, stderr=log) as server:
         health = f"http://127.0.0.1:{port}/api/health"

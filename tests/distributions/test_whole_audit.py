@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dp_core.audit.audit_run import audit
-from dp_core.audit.report import CLOSE, UNITS, unit_name
+from dp_core.audit.report import CLOSE, HOUSEHOLDS, UNITS, unit_name
 
 
 @pytest.mark.full
@@ -22,4 +22,6 @@ def test_the_whole_audit_asks_everything_and_finds_no_violation():
     ratios = [found.ratio for found in findings.closest.values()]
     assert sum(ratio >= CLOSE for ratio in ratios) > 0.7 * len(ratios)
     assert min(ratios) > 0.1
-    assert {kind.unit for kind in findings.closest} == {unit_name(each) for each in UNITS}
+    assert {kind.unit for kind in findings.closest} == {
+        unit_name(each) for each in (*UNITS, *HOUSEHOLDS)
+    }

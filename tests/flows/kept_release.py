@@ -1,9 +1,9 @@
-"""A finished release that is made once for a file of tests, and put back for each of them."""
+"""A release that is made once for a file of tests, and put back for each of them."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,9 +14,23 @@ from tests.plain_judge import PlainJudge, users
 
 
 class KeptRelease:
-    """A project with a finished release, and a copy of all its folders."""
+    """A project with a release, and a copy of all its folders."""
 
-    def __init__(self, place: Path, text: str, **usual: str) -> None:
+    def __init__(
+        self,
+        place: Path,
+        text: str = "",
+        make: Callable[[Project], object] = Project.release,
+        **usual: str,
+    ) -> None:
+        """Make the release.
+
+        Args:
+            place: Folder for all of it.
+            text: What the spec says beyond the usual; nothing by default.
+            make: Makes the release, as far as it is to go; by default to its end.
+            usual: As for `make_project`.
+        """
         self._place, self._copy = place / "used", place / "kept"
         with pytest.MonkeyPatch.context() as patch:
             for module in users():
@@ -24,7 +38,7 @@ class KeptRelease:
             self._enter(patch)
             self.project = make_project(self._place / "work", self._place / "home", **usual)
             self.project.write_spec(text)
-            self.project.release()
+            make(self.project)
         shutil.copytree(self._place, self._copy, symlinks=True)
 
     def _enter(self, patch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
 import shutil
-import signal
-import textwrap
 from fractions import Fraction
 from functools import partial
 
@@ -31,8 +28,6 @@ from dp_core.methods.declared.declared_questions import PARTS
 from tests.dp_core.bundle.forgery import failed, reseal, statement_of
 from tests.flows.conftest import make_project
 from tests.flows.releases.test_resume import (
-    KILL,
-    KILLED,
     assert_complete,
     failing,
     noisy,
@@ -298,48 +293,6 @@ def test_a_release_goes_on_with_the_same_sums(project, work_done, after):
     assert [*charged(project)] == STEPS
     assert project.redraws() == 0
     assert work_done["analyses"] == 1 + after
-
-
-TRAPS = {
-    # In stage `analyses`: where the crash comes, and how many draws that costs.
-    "charged, not drawn": (f"ledger_session._draw_and_store = lambda *_: {KILL}", 1),
-    "stored, not committed": (f"type(run.writer).commit = lambda *_: {KILL}", 0),
-    "asked, not charged": (f"type(run.writer).charge = lambda *_: {KILL}", 0),
-    "all measured, not written": (
-        "import dp_core.bundle.files.marginals_file as file; "
-        f"file.write_marginals = lambda *_: {KILL}",
-        0,
-    ),
-    "between two sums": (
-        "import dp_core.spec.steps.declared_measurement as file; near = file.coefficients_near; "
-        f"file.coefficients_near = lambda *_: {KILL}",
-        0,
-    ),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "where", some(TRAPS, lambda where: where in ("charged, not drawn", "between two sums"))
-)
-def test_a_killed_process_loses_and_repeats_nothing(project, fork_server, tmp_path, where):
-    trap, draws = TRAPS[where]
-    script = textwrap.dedent(KILLED).format(
-        stage="analyses", trap=trap, spec=str(project.spec), out=str(project.out)
-    )
-    environment = {**os.environ, "DP_RELEASE_HOME": str(project.home)}
-    ended = fork_server.run(script, [], tmp_path, environment)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
-    measured = {name: data for name, data in noisy(project).items() if name.endswith(".noise")}
-    asked = questions(project)
-
-    project.release()
-
-    assert_complete(project)
-    assert {name: noisy(project)[name] for name in measured} == measured
-    assert {name: questions(project)[name] for name in asked} == asked
-    assert [*charged(project)] == STEPS
-    assert project.redraws() == draws
 
 
 @pytest.fixture

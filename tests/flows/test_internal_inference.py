@@ -14,6 +14,7 @@ from prefect.exceptions import TerminationSignal
 from dp_core.bundle.verification.verify import verify
 from tasks.support.run_folder import INTERNAL_NOTICE
 from tests.flows.conftest import as_csv, make_project, survey
+from tests.flows.kept_release import KeptRelease
 from tests.full import some
 
 FORMULAS = """\
@@ -176,22 +177,24 @@ def test_nothing_is_heard_or_told_of_the_comparison(project, monkeypatch, capfd)
 
 
 @pytest.mark.usefixtures("quick")
-def test_without_formulas_nothing_is_written(project):
-    project.write_spec(method="independent")
-
-    project.release()
-
-    assert not [path for path in project.internal.iterdir() if path.name.startswith("inference")]
+def test_without_formulas_nothing_is_written(published):
+    assert (published.internal / "utility.html").is_file()
+    assert not [path for path in published.internal.iterdir() if "inference" in path.name]
 
 
 # -- asked for after the publication
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    text = "method: independent\nsynthesize: {sets: 3, mode: split}\n"
+    return KeptRelease(tmp_path_factory.mktemp("published"), text)
+
+
 @pytest.fixture
-def published(project):
-    project.write_spec("synthesize: {sets: 3, mode: split}\n", method="independent")
-    project.release()
-    return project
+def published(made, monkeypatch):
+    with made.lent(monkeypatch) as project:
+        yield project
 
 
 AGAINST = "--against-confidential"

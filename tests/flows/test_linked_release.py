@@ -9,6 +9,7 @@ import sqlite3
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.files.marginals_file import read_marginals
@@ -266,6 +267,65 @@ def test_a_faulty_file_is_refused_in_one_sentence_and_costs_nothing(town, comman
     shown = command("schema", "check", town.folder / "town.schema.yaml", homes, people)
     assert shown.code == 2
     assert "Refused" in shown.out
+
+
+@pytest.mark.usefixtures("quick")
+def test_keys_and_ignored_columns_never_leave_the_confidential_side(town):
+    found = tables()
+    key = {old: f"zqx{old}canary" for old in found["homes"]["home"]}
+    found["homes"]["home"] = found["homes"]["home"].map(key)
+    found["people"]["home_id"] = found["people"]["home_id"].map(key)
+    found["homes"]["street"] = "zqx street canary"
+    write_tables(town.folder, found)
+    town.release()
+    looked = 0
+    for path in [*town.home.rglob("*"), *town.out.rglob("*")]:
+        inside = {"confidential", "internal"} & {*path.parts}
+        if path.is_file() and not inside:
+            looked += 1
+            content = path.read_bytes()
+            assert b"canary" not in content, path
+            if path.suffix == ".parquet":
+                assert "canary" not in repr(pq.read_table(path).to_pydict()), path
+    assert looked > 10
+
+
+WAYS = {
+    "pure": {"privacy": "{epsilon: 2, delta: 0}"},
+    "gaussian": {"measure": "{noise: gaussian}"},
+    "replaced": {"privacy": "{epsilon: 2, delta: 1e-6, neighbours: replace-one}"},
+    "one set": {"synthesize": "{sets: 1, mode: shared}"},
+    "tables only": {"synthesize": "{sets: 0}"},
+    "fewer households": {"synthesize": "{sets: 2, rows: 40}"},
+    "measured number": {"total": "{share: 0.1}"},
+}
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_release_may_be_made_in_every_way_that_is_not_refused(tmp_path, home, way):
+    neighbours = "replace-one" if way == "replaced" else "add-remove"
+    town = linked_project(tmp_path / "work", home, neighbours=neighbours)
+    write_linked_spec(town, **WAYS[way])
+    town.release()
+    assert [check.sentence for check in verify(town.out).checks if not check.passed] == []
+    sets = json.loads((town.out / "release.json").read_bytes())["sets"]
+    if way == "replaced":
+        assert (sets["records"]["value"], sets["records"]["how"]) == (300, "public")
+    elif way == "fewer households":
+        assert sets["rows"] == [40, 40]
+    elif way == "tables only":
+        assert not (town.out / "synthetic").exists()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_release_of_linked_tables_waits_for_approval_and_is_published(town, command):
+    write_linked_spec(town, publish="after-approval")
+    assert command("run", town.spec, "--out", town.out).code == 6
+    words = ("--by", "Ana", "--reason", "looked")
+    assert command("look", "town", *words).code == 0
+    assert command("publish", "town", *words).code == 0
+    assert [check.sentence for check in verify(town.out).checks if not check.passed] == []
 
 
 @pytest.mark.usefixtures("quick")

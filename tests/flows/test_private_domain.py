@@ -15,7 +15,7 @@ from dp_core.documents.canonical import digest
 from dp_core.errors import StageFailed
 from tests.flows.conftest import SCHEMA, make_project
 from tests.flows.releases.test_resume import failing, noisy
-from tests.full import full, some
+from tests.full import some
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -287,7 +287,6 @@ def test_status_and_plan_name_the_stage_only_where_it_is(project, command):
     assert "domain" in command("status", "town", "--json").json["stages_open"]
 
 
-@full  # with charged checks in `test_wall.py`
 def test_split_sets_share_the_choice(project):
     project.write_spec("method: independent\nsynthesize: {sets: 2, mode: split}\n")
     project.release()

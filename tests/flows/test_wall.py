@@ -21,7 +21,7 @@ from dp_core.audit.configurations import (
     planned,
     schema_text,
 )
-from dp_core.audit.report import UNITS
+from dp_core.audit.report import HOUSEHOLDS, UNITS
 from dp_core.errors import Held, ReleaseError, Unpublished
 from dp_core.tables.sparse_cells import sparse_result
 from dp_core.wall import curator
@@ -293,7 +293,14 @@ TOGETHER = (
 )
 
 
-RELEASES = (*configurations(), *TOGETHER)
+RELEASES = (*(each for each in configurations() if not each.linked), *TOGETHER)
+LINKED = tuple(
+    (configuration, relation.neighbours)
+    for configuration in configurations()
+    if configuration.linked
+    for relation in HOUSEHOLDS
+)
+"""Releases of households with their members, from two tables, under both relations."""
 
 
 @pytest.mark.slow
@@ -324,7 +331,7 @@ def test_neighbouring_inputs_with_equal_noisy_answers_leave_equal_files(
     assert published & first.keys() == (set() if configuration.name == FAILING else published)
 
 
-def make_linked(place, found, neighbours, mode, monkeypatch):
+def make_linked(place, found, configuration, neighbours, monkeypatch):
     """Make a release of two linked tables whose every path is the same."""
     monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
     monkeypatch.setenv("DP_RELEASE_STATE", str(place / "state"))
@@ -333,7 +340,7 @@ def make_linked(place, found, neighbours, mode, monkeypatch):
     write_linked_spec(
         project,
         privacy=f"{{epsilon: {EPSILON}, delta: 1e-6, neighbours: {neighbours}}}",
-        synthesize=f"{{sets: 2, mode: {mode}}}",
+        **{key: text for key, text in configuration.keys.items() if key != "data"},
     )
     project.release(place / "bundle")
     return project
@@ -359,11 +366,22 @@ def another_household(found, neighbours):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("neighbours", "mode"), [("add-remove", "posterior"), ("replace-one", "shared")]
+    ("configuration", "neighbours"),
+    some(
+        LINKED,
+        lambda one: (
+            (one[0].name, one[1])
+            in {
+                ("linked tables", "add-remove"),
+                ("linked tables, interactions", "replace-one"),
+            }
+        ),
+    ),
+    ids=lambda one: one if isinstance(one, str) else one.name,
 )
 @pytest.mark.usefixtures("frozen")
 def test_files_that_differ_in_one_household_leave_equal_files(
-    tmp_path, monkeypatch, neighbours, mode
+    tmp_path, monkeypatch, configuration, neighbours
 ):
     def noisy(exact, grant):
         # Whole households, so that there are enough of them to draw.
@@ -375,7 +393,7 @@ def test_files_that_differ_in_one_household_leave_equal_files(
     found, seen = linked_tables(), []
     for each in (found, another_household(found, neighbours)):
         place = tmp_path / "place"
-        project = make_linked(place, each, neighbours, mode, monkeypatch)
+        project = make_linked(place, each, configuration, neighbours, monkeypatch)
         seen.append((outside(place), input_of(project.home / "ledger.db")))
         place.rename(tmp_path / f"kept-{len(seen)}")
 

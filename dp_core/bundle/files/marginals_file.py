@@ -159,10 +159,9 @@ class _Labels:
             texts.extend(column.code_labels())
         self.columns = {column.name: index for index, column in enumerate(schema.columns)}
         # Parquet keeps each text once, so repeated labels share one entry.
-        known = list(dict.fromkeys(texts))
-        position = {text: index for index, text in enumerate(known)}
-        self.entry = np.array([position[text] for text in texts], dtype=np.int32)
-        self.labels = pa.array(known, pa.string())
+        encoded = pa.array(texts, pa.string()).dictionary_encode()
+        self.entry = encoded.indices.to_numpy().astype(np.int32)
+        self.labels = encoded.dictionary
         self.names = pa.array(list(self.columns), pa.string())
         columns = marginal_columns(schema)
         self.arrow = pa.schema([(name, kind) for name, (kind, _) in columns.items()])
@@ -355,8 +354,8 @@ def _agreeing(path: Path, group: pa.Table, labels: _Labels | None) -> pa.Table:
         right = right and bool((codes < schema_sizes[of]).all())
     if right:
         words = _flat(group.column("labels"))
-        known = {text.as_py(): index for index, text in enumerate(labels.labels)}
-        found = np.array([known.get(word.as_py(), -1) for word in words.dictionary], dtype=np.int64)
+        place_of = pc.index_in(words.dictionary, value_set=labels.labels).fill_null(-1)
+        found = place_of.to_numpy(zero_copy_only=False).astype(np.int64)
         first = np.array([labels.first[name] for name in labels.columns], dtype=np.int64)
         stated = found[words.indices.to_numpy(zero_copy_only=False)] if len(words) else found[:0]
         right = np.array_equal(stated, labels.entry[first[of] + codes])

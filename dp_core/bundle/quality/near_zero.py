@@ -7,7 +7,6 @@ downwards. The bias matters below three standard errors: intervals of such share
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -72,13 +71,10 @@ def counts_near_zero(
             possible &= cells > 0
         count = weighted / precision
         low = possible & (count < times / np.sqrt(precision))
+        codes_of, counts = np.argwhere(low).tolist(), count[low].tolist()
+        errors = (1 / np.sqrt(precision[low])).tolist()
         found += [
-            NearZero(
-                ordered,
-                tuple(int(code) for code in cell),
-                float(count[tuple(cell)]),
-                1 / math.sqrt(float(precision[tuple(cell)])),
-            )
-            for cell in np.argwhere(low)
+            NearZero(ordered, tuple(codes), number, error)
+            for codes, number, error in zip(codes_of, counts, errors, strict=True)
         ]
     return tuple(found)

@@ -6,7 +6,6 @@ import dataclasses
 import datetime
 import hashlib
 import importlib.metadata
-import json
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from dp_core.bundle.statement.measurements import MEASUREMENTS, measurements_sta
 from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.documents.canonical import canonical_json, digest
+from dp_core.documents.indented_json import indented_json
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import Origin, inference_statement
 from dp_core.methods import registry
@@ -101,6 +101,7 @@ def statement(
         sign: Signs a message with the ledger's key; by default nothing is signed.
     """
     privacy, weights = published.privacy, weights_statement(published.schema, published.off)
+    written = plain(published.schema.document)
     analyses = analyses_statement(published.plan)
     rules = rules_statement(published.schema, published.ruled) if published.sets else None
     document: dict[str, Any] = {
@@ -128,8 +129,8 @@ def statement(
             "name": published.method,
             "plan": plain(published.plan),
             "plan_sha256": digest(plain(published.plan)),
-            "schema": plain(published.schema.document),
-            "schema_sha256": digest(plain(published.schema.document)),
+            "schema": written,
+            "schema_sha256": digest(written),
             "selection": plain(published.note),
             **({"domain": chosen(published.schema)} if published.schema.private else {}),
             **densities_statement(published.schema),
@@ -259,7 +260,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Sequence | set | frozenset):
-        return [plain(item) for item in value]
+        # Many levels are a list of texts, which is plain already.
+        return [*value] if {*map(type, value)} == {str} else [plain(item) for item in value]
     if isinstance(value, datetime.date):
         return value.isoformat()
     if hasattr(value, "item"):  # a NumPy scalar
@@ -285,8 +287,7 @@ def statement_message(document: Mapping[str, Any]) -> bytes:
 
 def render(document: Mapping[str, object]) -> bytes:
     """Return the statement as JSON in UTF-8, indented by two spaces, with a final newline."""
-    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
-    return (text + "\n").encode("utf-8")
+    return (indented_json(document) + "\n").encode("utf-8")
 
 
 def file_record(path: Path) -> dict[str, object]:

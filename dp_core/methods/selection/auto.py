@@ -57,6 +57,7 @@ from dp_core.schema.privacy import Neighbours, Relation, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.released import Released, ReleasedKind, tables_of
 from dp_core.wall.statistics import InDif
 from dp_core.wall.statistics.interactions import MOST_ENTRIES, Interaction
@@ -72,6 +73,8 @@ _MOST_LISTED = 60_000  # triples that are compared with each other
 _MOST_SCORED = 2000  # pairs whose dependence is asked at once; in wider files noise would hide it
 _DENSE = 0.05  # relative reduction of the error by measuring usual pairs for which all are scored
 _SPREAD = -np.log(1 - (np.arange(20) + 0.5) / 20)  # quantiles of an exponential variable of mean 1
+_MOST_JOINT_CELLS = 2**12
+_MOST_JOINT_COLUMNS = 10  # of a larger table, the noise of its parts is not computed
 _TOTAL_UNKNOWN = 0.1  # part of the records; with a larger error columns also tell the total
 
 
@@ -90,6 +93,10 @@ class Auto(Selector):
             would hide.
         max_cells: Largest number of cells of a pair; larger pairs are not considered.
         max_triple_cells: Largest number of cells of a triple; larger triples are not considered.
+        at_once: Whether the whole budget measures tables that are known beforehand, in one step and
+            without scores. `columns`: all one-way tables. `joint`: the table of all columns.
+            `never`: neither. `auto`: what a plan expects to be nearer to a typical file
+            (`dp_core.spec.forecast.one_step`); a selector by itself takes it for `never`.
         tables_share: Part of the measuring budget for the workload, if there is one; what is
             measured with it does not depend on the data. The rest is divided as without a workload,
             given what the workload's measurements tell. With 1, nothing else is measured.
@@ -103,24 +110,58 @@ class Auto(Selector):
     candidates: Literal["auto", "all", "forest"] = "auto"
     max_cells: int = 2**20
     max_triple_cells: int = 2**12
+    at_once: Literal["auto", "never", "columns", "joint"] = "auto"
     tables_share: Fraction = Fraction(1, 2)
     workload: tuple[WantedTable, ...] = field(default=(), metadata=NO_OPTION)
 
     @property
     def adaptive(self) -> bool:
-        """Whether it asks about pairs: unless `order` is 1 or the workload gets everything."""
-        return self.order > 1 and not (self.workload and self.tables_share == 1)
+        """Whether it asks about pairs: unless `order` is 1 or everything is known beforehand."""
+        everything = self.workload and self.tables_share == 1
+        return self.order > 1 and not everything and not self.in_one_step
+
+    @property
+    def in_one_step(self) -> bool:
+        """Whether the whole budget measures tables that are known beforehand."""
+        return self.at_once in ("columns", "joint")
+
+    @property
+    def idle(self) -> frozenset[Stage]:
+        if self.in_one_step:
+            return frozenset({"one_way", "select"})
+        return frozenset() if self.adaptive else frozenset({"select"})
 
     @property
     def gives(self) -> frozenset[ReleasedKind]:
-        return frozenset({"tables", "interactions"} if self.basis == "interactions" else {"tables"})
+        apart = self.basis == "interactions" and not self.in_one_step
+        return frozenset({"tables", "interactions"} if apart else {"tables"})
+
+    def check(self, domain: Domain) -> None:
+        if self.in_one_step and self.workload:
+            raise BadInput(
+                f"`at_once: {self.at_once}` measures no other tables; remove it, or `tables`."
+            )
+        if self.at_once != "joint":
+            return
+        if domain.size() > _MOST_JOINT_CELLS or len(domain) > _MOST_JOINT_COLUMNS:
+            raise BadInput(
+                f"The table of all columns has {len(domain)} columns and {domain.size():.3g} cells;"
+                f" `at_once: joint` takes at most {_MOST_JOINT_COLUMNS} columns and"
+                f" {_MOST_JOINT_CELLS:,} cells. Remove this option."
+            )
+
+    def planned(self, domain: Domain) -> Selection | None:
+        if self.at_once == "columns":
+            cliques = tuple((name,) for name in domain.columns)
+            return Selection(cliques, allocate(domain.sizes, "epsilon"))
+        return Selection((domain.columns,), (Fraction(1),)) if self.at_once == "joint" else None
 
     def check_basics(
         self,
         neighbours: Neighbours,  # noqa: ARG002
         measured: Collection[Stage],
     ) -> None:
-        if "one_way" not in measured:
+        if "one_way" not in measured and not self.in_one_step:
             raise BadInput(
                 "`select: auto` looks at one-way tables first: give them a part of the budget, such"
                 " as one_way: {share: 0.1}."
@@ -135,7 +176,7 @@ class Auto(Selector):
 
     def certain(self, domain: Domain, terms: Terms) -> Certain | None:
         if not self.workload:
-            return None
+            return Selector.certain(self, domain, terms)
         share = self.tables_share
         terms = dataclasses.replace(terms, measure=terms.measure * share)
         basis = Basis(interactions=self.basis == "interactions")
@@ -287,6 +328,8 @@ class Auto(Selector):
         dependence of pairs is between a third and twice that of a typical file.
         """
         columns = typical_columns(domain.sizes, rows)
+        if self.in_one_step:
+            return self._forecast_at_once(domain, columns, rows, currency, relation, measure)
         pure = currency.kind == "pure"
         weights = allocate(domain.sizes, "epsilon" if pure else "rho")
         whole = self.basis == "tables"
@@ -312,6 +355,59 @@ class Auto(Selector):
             alone = certain is not None and certain.share == 1
             shares = np.zeros(len(parts.cliques)) if alone else balance(parts, roughly=roughly)
             found.append(expected(parts, shares))
+        return found[0], found[1]
+
+    def _forecast_at_once(
+        self,
+        domain: Domain,
+        columns: Sequence[NDArray[np.float64]],
+        rows: int,
+        currency: Currency,
+        relation: Relation,
+        measure: Fraction,
+    ) -> tuple[Expected, Expected]:
+        """Return the result of `forecast` if all tables are known beforehand.
+
+        Args:
+            domain: All columns.
+            columns: One-way tables of a typical file, in records.
+            rows: Approximate number of records.
+            currency: Currency of the release.
+            relation: Its neighbouring relation.
+            measure: Budget of one measurement.
+        """
+        planned = self.planned(domain)
+        assert planned is not None
+        bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
+        measured = {
+            clique: float(currency.noise(measure * weight, **bounds).stddev ** 2)
+            for clique, weight in zip(planned.cliques, planned.weights, strict=True)
+        }
+        joint = domain.columns in measured
+
+        def variance(clique: Clique) -> float:
+            """Return the noise variance of a cell of a table of these columns, in records^2."""
+            if not joint:
+                return measured[clique]
+            return measured[domain.columns] * domain.size() / domain.size(clique)
+
+        known = np.array([variance((name,)) for name in domain.columns])
+        costs = Costs(currency, relation, measure, whole=True)
+        pairs = pairs_up_to(domain, domain.size())
+        found = []
+        for times in DEPENDENCES:
+            typical = times * usual(rows)
+            alike = dict.fromkeys(pairs, typical)
+            parts, cliques, _ = self.parts(domain, columns, known, alike, costs, typical)
+            told = np.zeros(len(cliques))
+            for at, clique in enumerate(cliques):
+                if joint and len(clique) > 1:
+                    own = [1 - 1 / size for size in domain.project(clique).sizes if size > 1]
+                    told[at] = 1 / (variance(clique) * math.prod(own))
+            # The sampling noise of the draw is removed from every table that a measured one tells.
+            drawn = 0.0 if joint else parts.drawn
+            parts = dataclasses.replace(parts, told=told, drawn=drawn)
+            found.append(expected(parts, np.zeros(len(cliques))))
         return found[0], found[1]
 
     def parts(

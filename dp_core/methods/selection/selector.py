@@ -209,6 +209,11 @@ class Selector(ABC):
         """Whether the choice depends on the data, and so needs a share of the budget."""
         return True
 
+    @property
+    def idle(self) -> frozenset[Stage]:
+        """Stages that get no share from the preset, because their results would not be used."""
+        return frozenset() if self.adaptive else frozenset({"select"})
+
     def check(self, domain: Domain) -> None:  # noqa: B027
         """Raise BadInput, with the reason and a method that fits, if it cannot take the domain."""
 

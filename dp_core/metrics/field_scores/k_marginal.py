@@ -18,7 +18,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_core.metrics.marginal_error import Tally, batches, small_cliques, tvd, within_limit
+from dp_core.metrics.marginal_error import (
+    Tally,
+    batches,
+    mostly_empty,
+    occupied_cells,
+    small_cliques,
+    tvd,
+    within_limit,
+)
 from dp_core.tables.dataset import Dataset
 
 SAMPLES: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
@@ -52,7 +60,17 @@ def sample_scores(real: Dataset, *, shares: Sequence[float] = SAMPLES) -> dict[f
     pairs, _ = within_limit(domain, small_cliques(domain, 2, most=MOST_PAIRS))
     ends = {share: max(1, round(share * real.rows)) for share in sorted(shares)}
     distances: dict[float, list[float]] = {share: [] for share in shares}
-    for group in batches(domain, pairs):
+    sparse = [pair for pair in pairs if mostly_empty(domain, pair, real.rows)]
+    for pair in sparse:
+        (cells,) = occupied_cells(pair, [real])
+        full = np.bincount(cells)
+        part, begin = np.zeros_like(full), 0
+        for share, end in ends.items():
+            part += np.bincount(cells[order[begin:end]], minlength=full.size)
+            distances[share].append(tvd(full, part))
+            begin = end
+    dense = [pair for pair in pairs if pair not in {*sparse}]
+    for group in batches(domain, dense):
         whole, drawn = Tally(domain, group).add(real), Tally(domain, group)
         # Each sample adds its own records to the counts of the smaller ones.
         for share, end in ends.items():

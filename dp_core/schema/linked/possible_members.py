@@ -6,16 +6,21 @@ import numpy as np
 
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
-from dp_core.schema.rules.possible_codes import with_possible_values
+from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.schema.rules.possible_codes import possible_record, with_possible_values
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.linked_columns import with_donors
 
 
 def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> Dataset:
     """Return pair rows whose households and persons have values that obey all rules.
 
-    A rule over columns of both tables is decided by codes, so it holds if no structural zero is
-    broken. A rule over one table may need other codes in some rows of that table; see
-    `dp_core.schema.rules.possible_codes.with_possible_values`.
+    A rule over one table may need other codes in some rows of that table; see
+    `dp_core.schema.rules.possible_codes.with_possible_values`. A rule over columns of both tables,
+    or with `members`, is decided by codes, so it holds if no structural zero is broken. Where other
+    codes of one table break one, another household with its members takes the place of the whole
+    household.
 
     Args:
         schema: Schema of the wide domain.
@@ -23,7 +28,7 @@ def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Gener
         rng: Generator for post-processing.
 
     Raises:
-        BadInput: if no row of a table has such values.
+        BadInput: if no row of a table has such values, or no household with a member.
     """
     linked = schema.linked
     if linked is None:
@@ -32,9 +37,41 @@ def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Gener
     if not homes.rules and not persons.rules:
         return data
     rows = from_pair_rows(linked, data)
-    possible = HouseholdRows(
-        with_possible_values(homes, Dataset(homes.domain, rows.households), rng=rng).codes,
-        rows.sizes,
-        with_possible_values(persons, Dataset(persons.domain, rows.persons), rng=rng).codes,
+    own, members = Dataset(homes.domain, rows.households), Dataset(persons.domain, rows.persons)
+    mended = (
+        with_possible_values(homes, own, rng=rng),
+        with_possible_values(persons, members, rng=rng),
     )
-    return to_pair_rows(linked, data.domain, possible)
+    if mended[0] is own and mended[1] is members:
+        return data
+    possible = HouseholdRows(mended[0].codes, rows.sizes, mended[1].codes)
+    pairs = to_pair_rows(linked, data.domain, possible)
+    broken = schema.zeros.violations(pairs)
+    if not broken.any():
+        return pairs
+    bad = np.zeros(rows.sizes.size, dtype=bool)
+    bad[np.repeat(np.arange(bad.size), np.maximum(rows.sizes * (rows.sizes - 1), 1))[broken]] = True
+    if bad.all():
+        return _all_alike(schema, linked, data.domain, bad.size, rng=rng)
+    found = with_donors(possible.households, possible.persons, possible.sizes, bad, rng=rng)
+    return to_pair_rows(linked, data.domain, HouseholdRows(found[0], found[2], found[1]))
+
+
+def _all_alike(
+    schema: Schema,
+    linked: LinkedTables,
+    domain: Domain,
+    households: int,
+    *,
+    rng: np.random.Generator,
+) -> Dataset:
+    """Return so many times one possible household, whose members are all alike."""
+    record = possible_record(schema, rng=rng)
+    middle, end = len(linked.household_columns), len(linked.columns) - len(linked.others)
+    size = linked.members_of(int(record[middle]))
+    rows = HouseholdRows(
+        np.repeat(record[:middle, None], households, axis=1),
+        np.full(households, size),
+        np.repeat(record[middle + 1 : end, None], households * size, axis=1),
+    )
+    return to_pair_rows(linked, domain, rows)

@@ -282,7 +282,7 @@ def _read_levels(
         )
     labels: dict[str, str] = {}
     for text, place, label in pairs:
-        for word in dict.fromkeys((text, label)):
+        for word in (text, label):
             if word in missing_values:
                 raise place.error(
                     f"{shown(word)} is both a level and a missing value; remove the level, or give"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
 from dp_core.schema.privacy import OCCASIONAL
+from dp_core.spec.data_location import TablePlaces
 from dp_core.spec.plan import Plan
 
 LANES = 2
@@ -177,8 +178,11 @@ def _measuring(plan: Plan, size: Size) -> Mapping[str, Work]:
 
 
 def _is_parquet(plan: Plan) -> bool:
-    place = plan.spec.data
-    return isinstance(place, str) and place.casefold().endswith((".parquet", ".pq"))
+    data = plan.spec.data
+    return all(
+        isinstance(place, str) and place.casefold().endswith((".parquet", ".pq"))
+        for place in (data.each if isinstance(data, TablePlaces) else (data,))
+    )
 
 
 def _select(plan: Plan, size: Size) -> Work:

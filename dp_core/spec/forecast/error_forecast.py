@@ -90,5 +90,7 @@ def _kind(plan: Plan) -> tuple[str, Mode] | None:
     name = str(select["method"])
     if reconstruct["method"] not in _RECORDS_OF.get(name, _RECORDS):
         return None
+    if select.get("at_once") == "joint":
+        name = "full"
     shrinks = reconstruct.get("shrink", True) or plan.spec.mode == "noise-aware"
     return (name, plan.spec.mode) if shrinks else None

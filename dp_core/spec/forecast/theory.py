@@ -75,6 +75,19 @@ def _as_auto(plan: Plan) -> Ends | None:
     )
 
 
+def _of_joint(plan: Plan) -> Ends | None:
+    """Return the error if the whole measuring budget measures the table of all columns."""
+    spec, currency = plan.spec, _currency(plan)
+    return Auto(at_once="joint").forecast(
+        spec.schema.domain,
+        spec.schema.rows_about or 1,
+        currency,
+        spec.privacy.relation,
+        one_way=Fraction(0),
+        measure=spec.shares["measure"] * currency.limit / plan.replicates,
+    )
+
+
 def _of_planned(plan: Plan) -> Ends | None:
     """Return the error that the planned tables leave; None if some column is in none of them."""
     tables = [
@@ -124,5 +137,6 @@ _THEORY: Mapping[str, Callable[[Plan], Ends | None]] = {
     "privbayes": _of_tree,
     "one_way": _of_planned,
     "fixed": _of_planned,
+    "full": _of_joint,
 }
 """Theory of a selection by its name in the spec."""

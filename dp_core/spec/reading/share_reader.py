@@ -13,6 +13,8 @@ from dp_core.spec.presets import Preset
 
 KNOWING: tuple[Stage, ...] = ("one_way", "total")
 """Stages whose results a selection may use."""
+LOOKING: tuple[Stage, ...] = (*KNOWING, "select", "measure")
+"""Stages of which a share in the spec decides that the data are looked at before measuring."""
 
 
 ANALYSES_SHARE = Fraction(3, 10)
@@ -102,7 +104,7 @@ def read_shares(
         )
     # Shares that cannot be used are not taken from the preset either.
     unused = {"total"} if privacy.relation.rows_public else set()
-    unused |= set() if selector.adaptive else {"select"}
+    unused |= selector.idle
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
     if analyses:
         usable = _with_part(usable, "analyses", ANALYSES_SHARE)

@@ -26,6 +26,7 @@ from dp_core.schema.definition import Schema, Unit
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.reading.schema_file import check_version, load_schema
 from dp_core.spec.earlier_release import EarlierRelease
+from dp_core.spec.forecast.one_step import in_one_step
 from dp_core.spec.presets import PRESETS, Preset
 from dp_core.spec.reading.analyses_reader import (
     analyses_section,
@@ -56,7 +57,7 @@ from dp_core.spec.reading.method_reader import (
     read_stages,
 )
 from dp_core.spec.reading.set_count import refuse_records, without_sets
-from dp_core.spec.reading.share_reader import KNOWING, check_known, read_shares
+from dp_core.spec.reading.share_reader import KNOWING, LOOKING, check_known, read_shares
 from dp_core.spec.reading.spec_document import VERSION, spec_document
 from dp_core.spec.reading.wanted_reader import refuse_wanted
 from dp_core.spec.release_spec import PUBLISH, ReleaseSpec
@@ -268,6 +269,8 @@ def read_spec(
         analyses=analyses,
         document={},
     )
+    if not any("share" in sections[stage].entries() for stage in LOOKING):
+        spec = in_one_step(spec)
     document = spec_document(spec, selector_name, reconstructor_name)
     if earlier is not None:
         check_resolved(keys["release"], document, earlier)

@@ -34,8 +34,9 @@ MOST_CELLS = 2**26
 """Largest number of cells of the table."""
 LARGEST = 2**33
 """Largest absolute value of a coefficient: a product over all columns."""
-LARGEST_IN_SHARES = 2**43
-"""Largest coefficient times the shares of a unit: so 2^19 units do not reach 64 bits."""
+LARGEST_IN_SHARES = 2**31
+"""Largest coefficient times the shares of a unit. So the entries of 2^20 units are at most 2^51:
+numbers of shares that are found again from values in units (`dp_core.wall.household_values`)."""
 MOST_ENTRIES = 2**20
 """Largest number of entries of one interaction, and of all measured together for a set.
 
@@ -175,7 +176,8 @@ class Interaction(Sum):
         """Return the same interaction: its entries are sums over shares instead of records.
 
         Raises:
-            BadInput: if the entries of a few hundred thousand units would not fit in 64 bits.
+            BadInput: if the entries of a million units could be too large to be found again from
+                values in units.
         """
         if shares > 1 and shares * prod(each.reach for each in self._each()) > LARGEST_IN_SHARES:
             raise BadInput(

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 def audit(quick: bool, methods: tuple[str, ...], seed: int) -> AuditAnswer:
     """Compare charges with exact answers on neighbours.
 
-    Makes releases of tiny generated files in memory, with every preset and option, for rows and for
-    persons of up to 3 rows. Reads no data and no ledger. Ends with exit code 1 if a charge is too
-    small, or if a full audit leaves a question untested.
+    Makes releases of tiny generated files in memory, with every preset and option, for rows, for
+    persons of up to 3 rows, and for households of up to 3 members. Reads no data and no ledger.
+    Ends with exit code 1 if a charge is too small, or if a full audit leaves a question untested.
     """
     from rich.console import Console
     from rich.progress import Progress

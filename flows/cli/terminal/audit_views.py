@@ -4,24 +4,34 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from dp_core.audit.report import UNITS, unit_name
+from dp_core.audit.report import HOUSEHOLDS, UNITS, unit_name
 from dp_core.display.number_texts import plural
 from dp_core.display.page_text import sentence, table_of
 from flows.answers.audit_answers import AuditAnswer
 
-_SHORT = ("1 row added", "1 row replaced", "3 rows added", "3 rows replaced")
+UNITS_SHOWN = tuple(
+    zip(
+        [unit_name(relation) for relation in (*UNITS, *HOUSEHOLDS)],
+        (
+            *("1 row\nadded", "1 row\nreplaced", "3 rows\nadded", "3 rows\nreplaced"),
+            *("household\nadded", "household\nreplaced"),
+        ),
+        strict=True,
+    )
+)
+"""Units of privacy by their names, and the heads of their columns in the table."""
 MOST_VIOLATIONS = 20
 
 
 def audited(console: Console, answer: AuditAnswer) -> None:
     """Print the largest ratio of every bound, and every violation."""
-    names = [unit_name(relation) for relation in UNITS]
     rows: dict[tuple[str, str, str], dict[str, float]] = {}
     for each in answer.bounds:
         rows.setdefault((each.question, each.mechanism, each.bound), {})[each.unit] = each.ratio
-    table = table_of("Question", "Mechanism", "Bound", *_SHORT, right=_SHORT)
+    heads = [head for _, head in UNITS_SHOWN]
+    table = table_of("Question", "Mechanism", "Bound", *heads, right=heads)
     for (question, mechanism, bound), ratios in rows.items():
-        shown = [f"{ratios[name]:.3f}" if name in ratios else "-" for name in names]
+        shown = [f"{ratios[name]:.3f}" if name in ratios else "-" for name, _ in UNITS_SHOWN]
         table.add_row(question, mechanism, bound, *shown)
     console.print(table)
     sentence(

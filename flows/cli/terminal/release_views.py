@@ -237,13 +237,14 @@ def _planned_tables(console: Console, plan: PlanAnswer) -> None:
     console.print(tables)
     _left_out(console, len(plan.tables), "tables")
     kind = {"laplace": "discrete Laplace", "gaussian": "discrete Gaussian"}[plan.tables[0].noise]
+    records, rows = ("records", "rows") if plan.max_members is None else 2 * ("households",)
     note = (
-        f" TVD: expected distance due to noise alone, for about {plan.rows_about:,} rows."
+        f" TVD: expected distance due to noise alone, for about {plan.rows_about:,} {rows}."
         if plan.rows_about
         else " Add rows_about to the schema to see the noise as TVD too."
     )
     console.print(
-        f"[dim]{kind} noise. margin: 95 % margin of error of one count, in records.{note}[/dim]"
+        f"[dim]{kind} noise. margin: 95 % margin of error of one count, in {records}.{note}[/dim]"
     )
 
 

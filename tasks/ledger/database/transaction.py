@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -34,6 +35,41 @@ _TOTAL = (
     .order_by(TOTALS.c.position.desc())
     .limit(1)
 )
+_ADD_TOTALS = sa.insert(TOTALS)
+_LINK = sa.select(ENTRIES.c.link).where(ENTRIES.c.position == sa.bindparam("wanted"))
+_END = (
+    sa.select(ENTRIES.c.position, ENTRIES.c.link, ENTRIES.c.recorded)
+    .order_by(ENTRIES.c.position.desc())
+    .limit(1)
+)
+_NUMBER = (
+    sa.select(ENTRIES.c.number, ENTRIES.c.hash)
+    .where(ENTRIES.c.reservation == sa.bindparam("wanted"))
+    .order_by(ENTRIES.c.number.desc())
+    .limit(1)
+)
+
+
+@functools.cache
+def _finding(columns: tuple[str, ...], kinds: int, *, limited: bool) -> sa.Select[Any]:
+    """Return the statement of `Transaction.find`, built once for each set of criteria.
+
+    Args:
+        columns: Columns whose value is the parameter of the same name.
+        kinds: Number of kinds, the parameters `kind0`, `kind1`, ...; 0 for every kind.
+        limited: Whether to find the last entries only, as many as the parameter `last`.
+    """
+    query = sa.select(ENTRIES)
+    for name in columns:
+        query = query.where(ENTRIES.c[name] == sa.bindparam(name))
+    if kinds:
+        wanted: list[sa.BindParameter[str]] = [
+            sa.bindparam(f"kind{number}") for number in range(kinds)
+        ]
+        query = query.where(ENTRIES.c.kind.in_(wanted))
+    if limited:
+        return query.order_by(ENTRIES.c.position.desc()).limit(sa.bindparam("last"))
+    return query.order_by(ENTRIES.c.position)
 
 
 class Transaction:
@@ -85,24 +121,22 @@ class Transaction:
             position: Position of the entry.
             last: Largest number of entries to return, the latest ones; None for all.
         """
-        query = sa.select(ENTRIES)
-        for column, value in (
-            ("account", account),
-            ("release", release),
-            ("reservation", reservation),
-            ("about", about),
-            ("position", position),
-        ):
-            if value is not None:
-                query = query.where(ENTRIES.c[column] == value)
-        if kinds:
-            query = query.where(ENTRIES.c.kind.in_(kinds))
-        if last is not None:
-            query = query.order_by(ENTRIES.c.position.desc()).limit(last)
-            found = reversed(self.connection.execute(query).mappings().all())
-            return tuple(_entry(row) for row in found)
-        query = query.order_by(ENTRIES.c.position)
-        return tuple(_entry(row) for row in self.connection.execute(query).mappings())
+        criteria = {
+            "account": account,
+            "release": release,
+            "reservation": reservation,
+            "about": about,
+            "position": position,
+        }
+        given: dict[str, object] = {
+            name: value for name, value in criteria.items() if value is not None
+        }
+        query = _finding(tuple(given), len(kinds), limited=last is not None)
+        given |= {f"kind{number}": kind for number, kind in enumerate(kinds)}
+        if last is None:
+            return tuple(_entry(row) for row in self.connection.execute(query, given).mappings())
+        found = self.connection.execute(query, {**given, "last": last}).mappings().all()
+        return tuple(_entry(row) for row in reversed(found))
 
     def latest(self, **criteria: Any) -> Entry | None:
         """Return the last entry that `find` would return; None if there is none."""
@@ -118,8 +152,7 @@ class Transaction:
         """Return whether the entry at a position has the given link."""
         if self.head()[0] == position:
             return self.head()[1] == link
-        query = sa.select(ENTRIES.c.link).where(ENTRIES.c.position == position)
-        return self.connection.execute(query).scalar() == link
+        return self.connection.execute(_LINK, {"wanted": position}).scalar() == link
 
     def place(self) -> tuple[int, Place]:
         """Return the place at which the ledger was made or last adopted.
@@ -414,7 +447,7 @@ class Transaction:
         """Store the running totals that this transaction changed, each once."""
         if self._written:
             self.connection.execute(
-                sa.insert(TOTALS),
+                _ADD_TOTALS,
                 [
                     {"subject": subject, "position": position, "value": value}
                     for subject, (position, value) in self._written.items()
@@ -424,9 +457,7 @@ class Transaction:
     def _end(self) -> tuple[int, str, str]:
         """Return position, link and time of the last entry."""
         if self._last is None:
-            query = sa.select(ENTRIES.c.position, ENTRIES.c.link, ENTRIES.c.recorded)
-            query = query.order_by(ENTRIES.c.position.desc()).limit(1)
-            found = self.connection.execute(query).first()
+            found = self.connection.execute(_END).first()
             self._last = (found.position, found.link, found.recorded) if found else (0, START, "")
         return self._last
 
@@ -440,10 +471,7 @@ class Transaction:
         if kind == "reserve":
             return 1, START
         if reservation not in self._receipts:
-            query = sa.select(ENTRIES.c.number, ENTRIES.c.hash)
-            query = query.where(ENTRIES.c.reservation == reservation)
-            query = query.order_by(ENTRIES.c.number.desc()).limit(1)
-            found = self.connection.execute(query).first()
+            found = self.connection.execute(_NUMBER, {"wanted": reservation}).first()
             if found is None:
                 raise ValueError(f"Reservation {reservation} does not exist.")
             self._receipts[reservation] = found.number, found.hash

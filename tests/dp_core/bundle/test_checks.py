@@ -10,11 +10,13 @@ import pytest
 from dp_core.analysis.comparison.utility_page import UtilityPage
 from dp_core.confidential.utility import utility, write_utility
 from dp_core.errors import StageFailed
+from dp_core.metrics import marginal_error
 from dp_core.metrics.marginal_error import Tally, average_tvd
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Marginal
+from dp_core.tables.sparse_cells import observed_cells
 
 DOMAIN = Domain(("a", "b", "c"), (10, 8, 3))
 COLUMNS = {"a": (10, "<i>"), "b": (8, "b"), "c": (3, "c")}
@@ -45,6 +47,10 @@ class ExactCounter:
         tally = Tally(DOMAIN, cliques).add(self.data)
         return {clique: Marginal(DOMAIN.project(clique), tally.count(clique)) for clique in cliques}
 
+    def observed(self, clique):
+        self.observations = [*getattr(self, "observations", ()), clique]
+        return observed_cells(self.data.codes[[*DOMAIN.axes(clique)]], DOMAIN.project(clique).sizes)
+
 
 def counters():
     return ExactCounter(dataset(100, 1)), [ExactCounter(dataset(100, 2))]
@@ -59,6 +65,27 @@ def test_utility_is_the_average_distance_to_the_confidential_file():
     assert found.means()[2] == pytest.approx(
         np.mean([average_tvd(truth, data, 2).mean for data in sets])
     )
+
+
+def test_mostly_empty_tables_are_compared_by_their_occupied_cells(monkeypatch):
+    """Here those with more cells than twice the records: all pairs, and all three columns."""
+    real, drawn = ExactCounter(dataset(11, 1)), [ExactCounter(dataset(rows, 2)) for rows in (9, 12)]
+    told: list[float] = []
+    dense = utility(real, drawn, DOMAIN)
+    monkeypatch.setattr(marginal_error, "_EMPTY_CELLS", 9)
+    monkeypatch.setattr(marginal_error, "_CELLS_PER_RECORD", 2)
+    sparse = utility(real, drawn, DOMAIN, progress=told.append)
+    for counter in (real, *drawn):
+        assert counter.observations == [("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c")]
+    assert [*sparse.tables] == [*dense.tables]
+    for clique, found in sparse.tables.items():
+        assert found == pytest.approx(dense.tables[clique], rel=1e-12)
+    for one, other in zip(sparse.sets, dense.sets, strict=True):
+        for way, dense_way in zip(one, other, strict=True):
+            assert way.mean == pytest.approx(dense_way.mean, rel=1e-12)
+            assert way.worst_clique == dense_way.worst_clique
+    assert told == sorted(told)
+    assert told[-1] == 1
 
 
 def test_a_file_of_one_column_has_one_way_tables_only():

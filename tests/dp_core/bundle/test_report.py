@@ -23,6 +23,7 @@ from dp_core.bundle.report.pictures.density import density
 from dp_core.bundle.report.pictures.heat_map import shown_columns
 from dp_core.bundle.report.table_precision import table_rows, within_words
 from dp_core.bundle.report.weakest_tables import weakest_tables
+from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.definition import Choice, Column, Margin
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset
@@ -254,6 +255,54 @@ def test_marks_stay_on_the_picture(release):
         assert (drawn.density is not None) == (column.name in {"age", "height"})
         assert not drawn.wide
         assert len(drawn.ticks) <= 4
+
+
+@pytest.mark.parametrize("sets", [0, 1, 9])
+def test_of_many_levels_the_most_frequent_have_rows_and_a_summary_counts_the_others(sets):
+    """As computed level by level, in plain Python."""
+    names = [f"v{code}" for code in range(40)]
+    columns = {"v": {"type": "category", "levels": names}}
+    schema = parse_schema({"version": 1, "title": "Many", "rows_about": 200, "columns": columns})
+    rng = np.random.default_rng(2)
+    noisy = Measurement(
+        domain=schema.domain,
+        values=rng.integers(-3, 12, 40),
+        noise="gaussian",
+        scale=2.0,
+        stage="one_way",
+        replicate=0,
+        grant=1,
+    )
+    tallies = [
+        Tally(schema.domain, [("v",)]).add(
+            Dataset(schema.domain, rng.integers(0, 40, (1, 200)).astype(np.uint16))
+        )
+        for _ in range(sets)
+    ]
+    drawn = picture(schema.column("v"), [noisy], tallies, records=200)
+    bare = picture(schema.column("v"), [], tallies, records=200)
+
+    found = estimate_column("v", [noisy])
+    half = 100 * found.half_width / 200
+    shares = [
+        tuple(float(100 * t.count(("v",))[code] / 200) for t in tallies) for code in range(40)
+    ]
+    means = [float(np.mean(each)) if each else 0.0 for each in shares]
+    measured = (noisy.values / 2).tolist()
+    assert [mark.sets for mark in drawn.marks] == shares
+    assert [mark.synthetic for mark in drawn.marks] == means
+    assert [mark.noisy for mark in drawn.marks] == measured
+    assert [mark.noisy_low for mark in drawn.marks] == [value - half for value in measured]
+    assert {mark.noisy for mark in bare.marks} == {None}
+    for shown, size in ((drawn, measured), (bare, means)):
+        most = sorted(range(40), key=lambda code: (-size[code], code))[:15]
+        assert [mark.label for mark in shown.rows] == [f"v{code}" for code in most]
+    near = sum(
+        abs(value - mean) <= half + 0.25 for value, mean in zip(measured, means, strict=True)
+    )
+    top = max(range(40), key=lambda code: (means if sets else measured)[code])
+    assert f" is v{top} with " in drawn.summary
+    assert (f"For {near} of 40 codes" in drawn.summary) == (sets > 0)
 
 
 def test_a_table_is_judged_by_the_noise_in_its_typical_cell():

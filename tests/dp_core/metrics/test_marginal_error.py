@@ -13,6 +13,7 @@ from dp_core.metrics.marginal_error import (
     Tally,
     average_tvd,
     batches,
+    occupied_cells,
     small_cliques,
     tvd,
     within_limit,
@@ -123,3 +124,35 @@ def test_batches_keep_the_order_and_lose_nothing():
     assert tuple(itertools.chain.from_iterable(batches(domain, cliques))) == cliques
     assert len(list(batches(domain, cliques))) > 1
     assert within_limit(domain, cliques, cell_limit=12_000) == ((("a", "c"), ("b", "c")), 1)
+
+
+@pytest.mark.parametrize("ways", [1, 2, 3])
+def test_a_mostly_empty_table_has_the_same_distance_by_its_occupied_cells(monkeypatch, ways):
+    first, second = (dataset(rows, (40, 6, 3, 5), rows) for rows in (70, 90))
+    dense = average_tvd(first, second, ways)
+    monkeypatch.setattr(marginal_error, "_EMPTY_CELLS", 0)
+    monkeypatch.setattr(marginal_error, "_CELLS_PER_RECORD", 0)
+    monkeypatch.setattr(marginal_error, "Tally", None)
+    sparse = average_tvd(first, second, ways)
+    assert sparse.mean == pytest.approx(dense.mean, rel=1e-12)
+    assert sparse.worst_clique == dense.worst_clique
+    assert (sparse.tables, sparse.skipped) == (dense.tables, dense.skipped)
+
+
+def test_cells_are_numbered_in_their_order_among_those_that_occur():
+    first, second = (dataset(rows, (7, 4), rows) for rows in (9, 6))
+    numbers = occupied_cells(("b", "a"), [first, second])
+    cells = [
+        list(zip(data.column("b").tolist(), data.column("a").tolist(), strict=True))
+        for data in (first, second)
+    ]
+    order = sorted({*cells[0], *cells[1]})
+    for found, own in zip(numbers, cells, strict=True):
+        assert found.tolist() == [order.index(cell) for cell in own]
+
+
+def test_a_large_table_is_compared_without_the_cells_that_are_empty_in_both():
+    first, second = np.zeros((2, 300, 300), dtype=np.int64)
+    first[3, 5], first[299, 299], second[3, 5], second[0, 0] = 6, 2, 1, 1
+    assert tvd(first, second) == (abs(0.75 - 0.5) + 0.25 + 0.5) / 2
+    assert tvd(first, first * 0) == 1

@@ -324,9 +324,17 @@ def test_a_public_number_too_large_in_shares_is_refused():
 
 def test_an_interaction_whose_numbers_would_be_too_large_is_refused():
     pair = Interaction(("p", "q"), (40, 40))
-    assert asked_in_shares(pair, Relation("add-remove", shares=household_shares(10))) is pair
+    few, many = (Relation("add-remove", shares=household_shares(most)) for most in (4, 10))
+    assert asked_in_shares(pair, few) is pair
     with pytest.raises(BadInput, match="measure the whole table"):
-        asked_in_shares(pair, Relation("add-remove", shares=household_shares(20)))
+        asked_in_shares(pair, many)
+    # What is left is found again exactly, of a million households that are all alike.
+    table = np.zeros((40, 40), np.int64)
+    table[39, 39] = 2**20 * few.shares
+    entries = pair.of_table(table)
+    np.testing.assert_array_equal(
+        stored_shares(in_households(entries, few.shares), few.shares), entries
+    )
 
 
 @pytest.mark.parametrize("number", range(3))

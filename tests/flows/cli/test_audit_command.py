@@ -7,6 +7,7 @@ import pytest
 from dp_core.audit import report
 from dp_core.audit.report import MECHANISMS, QUESTIONS
 from dp_core.wall.accounting import sensitivity
+from flows.cli.terminal import audit_views
 
 FEW = ("audit", "--quick", "--method", "fdh", "--method", "independent")
 
@@ -52,7 +53,14 @@ def test_an_unknown_method_is_refused(command):
     assert "fdh" in answer.json["error"]
 
 
-@pytest.mark.parametrize("relation", report.UNITS)
+@pytest.mark.parametrize("relation", [*report.UNITS, *report.HOUSEHOLDS])
 def test_every_unit_has_a_name_of_its_own(relation):
-    names = [report.unit_name(each) for each in report.UNITS]
+    names = [report.unit_name(each) for each in (*report.UNITS, *report.HOUSEHOLDS)]
     assert names.count(report.unit_name(relation)) == 1
+
+
+def test_every_unit_has_a_column_of_the_table():
+    assert len(audit_views.UNITS_SHOWN) == len({*audit_views.UNITS_SHOWN})
+    assert [name for name, _ in audit_views.UNITS_SHOWN] == [
+        report.unit_name(each) for each in (*report.UNITS, *report.HOUSEHOLDS)
+    ]

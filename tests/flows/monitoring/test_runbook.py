@@ -17,6 +17,7 @@ import pytest
 
 from dp_core.errors import Held, LedgerCorrupt, StageFailed
 from tests.flows.conftest import COLUMNS, as_csv, plainly, survey
+from tests.flows.kept_release import KeptRelease
 from tests.ledgers import owner, set_lease
 
 ROOT = Path(__file__).parents[3]
@@ -355,12 +356,20 @@ def test_a_release_that_was_abandoned_meanwhile(project, says):
 WHO = ("--by", "Ana", "--reason", "test")
 
 
-@pytest.fixture
-def held(project):
-    project.write_spec("publish: after-approval\n")
+def hold(project):
     with pytest.raises(Held):
         project.release()
-    return project
+
+
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory):
+    return KeptRelease(tmp_path_factory.mktemp("held"), "publish: after-approval\n", hold)
+
+
+@pytest.fixture
+def held(waiting, monkeypatch):
+    with waiting.lent(monkeypatch) as project:
+        yield project
 
 
 @row("held")

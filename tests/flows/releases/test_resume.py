@@ -1,10 +1,7 @@
 """A release that stopped goes on: nothing is repeated, paid twice, or drawn again."""
 
 import json
-import os
 import shutil
-import signal
-import textwrap
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -146,60 +143,6 @@ def test_an_interruption_in_any_stage_is_130_and_the_release_goes_on(project, co
     answer = command(*words)
     assert (answer.code, answer.err.count("Traceback")) == (0, 0)
     assert_complete(project)
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from flows.release import carry_out
-from tasks.ledger import ledger_session
-
-def perform(stage, run, *given):
-    if stage.name == {stage!r}:
-        {trap}
-    return stage.fn(run, *given)
-
-carry_out(Path({spec!r}), Path({out!r}), perform=perform)
-"""
-KILL = "os.kill(os.getpid(), signal.SIGKILL)"
-TRAPS = {
-    # Where the crash comes, and how many draws that costs.
-    "between two stages": ("select", KILL, 0),
-    "charged, not drawn": ("measure", f"ledger_session._draw_and_store = lambda *_: {KILL}", 1),
-    "stored, not committed": ("measure", f"type(run.writer).commit = lambda *_: {KILL}", 0),
-    "while the sets are drawn": (
-        "synthesize",
-        f"import dp_core.schema.decoding; dp_core.schema.decoding.decode = lambda *_, **__: {KILL}",
-        0,
-    ),
-    "before the bundle is renamed": ("publish", f"os.rename = lambda *_: {KILL}", 0),
-}
-
-
-KEPT = ("charged, not drawn", "before the bundle is renamed")
-"""Before anything of a stage is kept, and at the end; the kill matrix kills everywhere."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("where", some(TRAPS, lambda where: where in KEPT))
-def test_a_killed_process_loses_and_repeats_nothing(project, fork_server, tmp_path, where):
-    stage, trap, draws = TRAPS[where]
-    script = textwrap.dedent(KILLED).format(
-        stage=stage, trap=trap, spec=str(project.spec), out=str(project.out)
-    )
-    environment = {**os.environ, "DP_RELEASE_HOME": str(project.home)}
-    ended = fork_server.run(script, [], tmp_path, environment)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
-    measured = {name: data for name, data in noisy(project).items() if name.endswith(".noise")}
-    assert measured
-
-    project.release()
-
-    assert_complete(project)
-    assert {name: noisy(project)[name] for name in measured} == measured
-    assert project.redraws() == draws
-    assert not [name for name in noisy(project) if name.endswith(".tmp")]
-    assert not list(project.folder.glob(".*"))
 
 
 @pytest.mark.parametrize("name", some(["select", "ledger: settle"], lambda name: name == "select"))

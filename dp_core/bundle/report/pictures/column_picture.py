@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +41,7 @@ class Estimate:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """One code of a column; all numbers are shares in percent of the records.
 
     Attributes:
@@ -69,6 +68,7 @@ class Picture:
         column: Its name.
         description: Its description in the schema; may be empty.
         marks: One for each code.
+        rows: Those with a row each: all, or of many the most frequent, the most frequent first.
         source: Where the measured values come from; empty if no noisy table contains the column.
         top: Share at the end of the axis, percent.
         summary: What the picture shows, for those who do not see it.
@@ -80,6 +80,7 @@ class Picture:
     column: str
     description: str
     marks: tuple[Mark, ...]
+    rows: tuple[Mark, ...]
     source: str
     top: float
     summary: str
@@ -91,18 +92,6 @@ class Picture:
     def wide(self) -> bool:
         """Whether the codes are drawn side by side, because they are too many for a row each."""
         return self.density is None and self.ordered and len(self.marks) > ROWS_AT_MOST
-
-    @property
-    def rows(self) -> tuple[Mark, ...]:
-        """The codes with a row each: all, or the most frequent levels, the most frequent first."""
-        if len(self.marks) <= ROWS_AT_MOST:
-            return self.marks
-        size = {
-            place: mark.synthetic if mark.noisy is None else mark.noisy
-            for place, mark in enumerate(self.marks)
-        }
-        most = sorted(size, key=lambda place: (-size[place], place))[: ROWS_AT_MOST - 1]
-        return tuple(self.marks[place] for place in most)
 
     @property
     def listed(self) -> bool:
@@ -232,20 +221,26 @@ def picture(
     noisy = 100 * found.counts / whole if found else np.zeros(column.size)
     half = 100 * found.half_width / whole if found else 0.0
     top = float(max(shares.max(initial=0.0), (noisy + half).max(initial=0.0), 1e-9))
+    by_code = np.ascontiguousarray(shares.T)
+    synthetic = by_code.mean(axis=1) if tallies else np.zeros(column.size)
     marks = tuple(
-        Mark(
-            label=label,
-            sets=tuple(map(float, shares[:, code])),
-            synthetic=float(shares[:, code].mean()) if len(tallies) else 0.0,
-            noisy=float(noisy[code]) if found else None,
-            noisy_low=float(noisy[code] - half),
-            noisy_high=float(noisy[code] + half),
+        map(
+            Mark,
+            column.code_labels(),
+            map(tuple, by_code.tolist()),
+            synthetic.tolist(),
+            noisy.tolist() if found else [None] * column.size,
+            (noisy - half).tolist(),
+            (noisy + half).tolist(),
         )
-        for code, label in enumerate(column.code_labels())
     )
+    shown = marks
+    if len(marks) > ROWS_AT_MOST:
+        most = np.argsort(-(noisy if found else synthetic), kind="stable")[: ROWS_AT_MOST - 1]
+        shown = tuple(marks[place] for place in most)
     drawn = density(
         column,
-        [mark.synthetic for mark in marks] if tallies else noisy[: column.bins].tolist(),
+        (synthetic if tallies else noisy[: column.bins]).tolist(),
         noisy.tolist() if found else None,
         half,
         counted,
@@ -254,9 +249,10 @@ def picture(
         column=column.name,
         description=column.description,
         marks=marks,
+        rows=shown,
         source=found.source if found else "",
         top=top,
-        summary=_summary(column, marks, found, whole),
+        summary=_summary(column, marks, found, whole, synthetic if tallies else None, noisy),
         ordered=column.kind != "category",
         density=drawn,
         missing=marks[-1] if drawn and column.missing == "level" else None,
@@ -273,24 +269,41 @@ def place_on_axis(value: float, top: float) -> float:
     return round(min(max(100 * value / top, 0.0), 100.0), 2)
 
 
-def _summary(column: Column, marks: Sequence[Mark], found: Estimate | None, records: float) -> str:
-    if found is not None and not any(mark.sets for mark in marks):
-        most = max(marks, key=lambda mark: mark.noisy or 0.0)
+def _summary(
+    column: Column,
+    marks: Sequence[Mark],
+    found: Estimate | None,
+    records: float,
+    synthetic: NDArray[np.float64] | None,
+    noisy: NDArray[np.float64],
+) -> str:
+    """Return what the picture shows, in a sentence.
+
+    Args:
+        column: The column.
+        marks: One for each code.
+        found: What the noisy tables say about the column; None if none contains it.
+        records: Public or estimated number of records.
+        synthetic: Share of each code in the sets, percent; None without sets.
+        noisy: Share of each code by the noisy tables, percent; 0 if none contains the column.
+    """
+    if found is not None and synthetic is None:
+        most = marks[int(noisy.argmax())]
         return (
             f"{column.name}: {len(marks)} codes; the most frequent by {found.source} is"
             f" {most.label} with {most.noisy:.1f} percent."
         )
-    most = max(marks, key=lambda mark: mark.synthetic)
+    synthetic = np.zeros(len(marks)) if synthetic is None else synthetic
+    most = marks[int(synthetic.argmax())]
     text = (
         f"{column.name}: {len(marks)} codes; the most frequent in the synthetic sets is"
         f" {most.label} with {most.synthetic:.1f} percent."
     )
     if found is None:
         return text + " No noisy table contains this column."
-    inside = sum(
-        mark.noisy_low - 50 / records <= mark.synthetic <= mark.noisy_high + 50 / records
-        for mark in marks
-    )
+    half = 100 * found.half_width / records
+    above = noisy - half - 50 / records <= synthetic
+    inside = int((above & (synthetic <= noisy + half + 50 / records)).sum())
     return text + (
         f" For {inside} of {len(marks)} codes the synthetic share is within the noise of"
         f" {found.source}."

@@ -31,6 +31,9 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Table
 
+_MANY_CELLS = 1_000
+"""Least cells of a target for which cells of the same count and penalty are looked for."""
+
 Potentials = Mapping[Clique, NDArray[np.float64]]
 """Log factors of a fit, by target."""
 
@@ -137,6 +140,7 @@ def fit_tree(
         _starts([target.values.size for target in ordered]),
         _joined([target.values.ravel() for target in ordered]),
         _joined([target.penalty.ravel() for target in ordered]),
+        _joined([_first_like(target) for target in ordered], np.int64),
         potential,
         float(total),
         sweeps,
@@ -159,6 +163,19 @@ def fit_tree(
         },
         done,
     )
+
+
+def _first_like(target: Target) -> NDArray[np.int64]:
+    """Return, for each cell, the first cell with the same count and penalty; for few cells itself.
+
+    Shape (cells,), cells in C order.
+    """
+    if target.values.size < _MANY_CELLS:
+        return np.arange(target.values.size)
+    pairs = target.values.ravel() + 1j * target.penalty.ravel()
+    _, first, number = np.unique(pairs, return_index=True, return_inverse=True)
+    found: NDArray[np.int64] = first[number]
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -67,6 +67,7 @@ def fit(  # type: ignore[no-untyped-def]
     first_target,
     wanted,
     penalty,
+    like,
     potential,
     total,
     sweeps,
@@ -75,13 +76,14 @@ def fit(  # type: ignore[no-untyped-def]
     """Fit collected tables to their targets, in place; return the number of sweeps.
 
     Each sweep traverses the tree down and up. The table of the current clique is a margin of the
-    model, and its targets are fitted one by one.
+    model, and its targets are fitted one by one. `like` is, for each cell of a target, the first
+    cell of that target with the same count and penalty.
     """
     ratio = np.empty(separators.size)
     largest = 0
     for target in range(first_target.size - 1):
         largest = max(largest, first_target[target + 1] - first_target[target])
-    held = np.empty(largest)
+    held = np.empty((3, largest))
     done = 0
     for _ in range(sweeps):
         done += 1
@@ -92,11 +94,11 @@ def fit(  # type: ignore[no-untyped-def]
             break
         for cell in range(first[0], first[1]):
             cells[cell] = scaled(cells[cell], total / mass)
-        moved = _meet(cells, first, 0, targets_of, place_of, first_place, first_target, wanted, penalty, potential, held)  # noqa: E501  # fmt: skip
+        moved = _meet(cells, first, 0, targets_of, place_of, first_place, first_target, wanted, penalty, like, potential, held)  # noqa: E501  # fmt: skip
         for step in walk:
             if step > 0:
                 _down(cells, first, separators, first_separator, own, other, first_other, parents, step, ratio)  # noqa: E501  # fmt: skip
-                moved += _meet(cells, first, step, targets_of, place_of, first_place, first_target, wanted, penalty, potential, held)  # noqa: E501  # fmt: skip
+                moved += _meet(cells, first, step, targets_of, place_of, first_place, first_target, wanted, penalty, like, potential, held)  # noqa: E501  # fmt: skip
             else:
                 _up(cells, first, separators, first_separator, own, other, first_other, parents, -step, ratio)  # noqa: E501  # fmt: skip
         if moved <= tolerance:
@@ -138,7 +140,7 @@ def _up(cells, first, separators, first_separator, own, other, first_other, pare
 
 
 @numba.njit(nogil=True, cache=True)
-def _meet(cells, first, clique, targets_of, place_of, first_place, first_target, wanted, penalty, potential, held):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
+def _meet(cells, first, clique, targets_of, place_of, first_place, first_target, wanted, penalty, like, potential, held):  # type: ignore[no-untyped-def]  # noqa: E501  # fmt: skip
     """Fit the targets of one clique in turn; return the number of records that changed cells."""
     moved = 0.0
     low = first[clique]
@@ -146,21 +148,28 @@ def _meet(cells, first, clique, targets_of, place_of, first_place, first_target,
     for target in range(targets_of[clique], targets_of[clique + 1]):
         begin, end = first_target[target], first_target[target + 1]
         place = first_place[target]
+        masses, starts, factors = held[0], held[1], held[2]
         for cell in range(end - begin):
-            held[cell] = 0.0
+            masses[cell] = 0.0
         for cell in range(size):
-            held[place_of[place + cell]] += cells[low + cell]
+            masses[place_of[place + cell]] += cells[low + cell]
         for cell in range(end - begin):
-            mass = held[cell]
+            mass, before = masses[cell], potential[begin + cell]
+            starts[cell], factors[cell] = before, mass
             if mass <= 0:
                 continue
-            before = potential[begin + cell]
-            after = solve(mass, before, wanted[begin + cell], penalty[begin + cell])
+            # Of many levels most have the same noisy count, and so the same solution.
+            first_like = like[begin + cell]
+            if first_like < cell and masses[first_like] == mass and starts[first_like] == before:
+                after = potential[begin + first_like]
+                factors[cell] = factors[first_like]
+            else:
+                after = solve(mass, before, wanted[begin + cell], penalty[begin + cell])
+                factors[cell] = np.exp(after - before)
             potential[begin + cell] = after
-            held[cell] = np.exp(after - before)
-            moved += abs(mass * (held[cell] - 1.0))
+            moved += abs(mass * (factors[cell] - 1.0))
         for cell in range(size):
-            cells[low + cell] = scaled(cells[low + cell], held[place_of[place + cell]])
+            cells[low + cell] = scaled(cells[low + cell], factors[place_of[place + cell]])
     return moved
 
 

@@ -16,7 +16,13 @@ from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstru
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns, pair_rows
+from dp_core.tables.linked_columns import (
+    MEMBERS,
+    OTHER,
+    LinkedColumns,
+    pair_rows,
+    with_donors,
+)
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Table
 
@@ -66,8 +72,11 @@ class HouseholdModel(FittedTables):
     ) -> Dataset:
         """Return the pair rows of `rows` synthetic households, and report the progress.
 
+        A household that has no member who obeys the rules, or finds none, is replaced by another
+        one with its members.
+
         Raises:
-            BadInput: if no member of some household obeys the rules.
+            BadInput: if that is so of all households.
         """
         linked = self.domain.linked
         assert linked is not None
@@ -75,8 +84,19 @@ class HouseholdModel(FittedTables):
         progress(_HOUSEHOLDS)
         sizes = households.column(MEMBERS).astype(np.int64) + 1
         told = step_of(progress, _HOUSEHOLDS, 1.0)
-        persons = self._persons(households, sizes, linked, rng=rng, progress=told)
-        return with_pair_rows(self.domain, households, persons, sizes)
+        persons, broken = self._persons(households, sizes, linked, rng=rng, progress=told)
+        pairs = with_pair_rows(self.domain, households, persons, sizes)
+        if not broken:
+            return pairs
+        bad = np.zeros(sizes.size, dtype=bool)
+        bad[pair_rows(sizes)[0][self.zeros.violations(pairs)]] = True
+        if bad.all():
+            raise BadInput(
+                "No synthetic household has members that obey every rule; relax the rules between"
+                " columns of the two tables under `impossible`."
+            )
+        codes, persons, sizes = with_donors(households.codes, persons, sizes, bad, rng=rng)
+        return with_pair_rows(self.domain, Dataset(households.domain, codes), persons, sizes)
 
     def _households(self, rows: int, linked: LinkedColumns, *, rng: np.random.Generator) -> Dataset:
         """Return the households, in the order of the household columns and `members`."""
@@ -99,8 +119,11 @@ class HouseholdModel(FittedTables):
         *,
         rng: np.random.Generator,
         progress: Progress,
-    ) -> NDArray[np.uint16]:
-        """Return the codes of all persons, household by household, shape (columns, persons)."""
+    ) -> tuple[NDArray[np.uint16], bool]:
+        """Return the codes of all persons, and whether some member may break a rule.
+
+        The codes are household by household, of shape (columns, persons).
+        """
         from dp_core.methods.reconstruction.kernels.member_moves import add_members, move_members
 
         tables = with_agreeing_members(self.domain, self.tables)
@@ -127,12 +150,7 @@ class HouseholdModel(FittedTables):
             done = sweep + 1 >= SWEEPS or gained <= _ENOUGH * float((np.square(gap) * worth).sum())
             if done and not broken:
                 break
-        if broken:
-            raise BadInput(
-                "Some synthetic households have no member that obeys every rule; relax the rules"
-                " between columns of the two tables under `impossible`."
-            )
-        return persons.astype(np.uint16)
+        return persons.astype(np.uint16), broken
 
     def _first_values(
         self, name: str, members: NDArray[np.int64], *, rng: np.random.Generator

@@ -11,8 +11,8 @@ from functools import cached_property
 from dp_core.errors import BadInput
 from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.wall.statistics import sensitivities
+from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared, in_shares
+from dp_core.wall.statistics import asked_in_shares, sensitivities
 from dp_core.wall.statistics.interactions import Interaction
 
 # A pair of p x q levels is measured with its margins if (1 - 1/p)(1 - 1/q) is above `_TABLE_FROM`;
@@ -53,14 +53,20 @@ class Costs:
     @cached_property
     def floor(self) -> float:
         """Part of every noise variance that does not depend on the share of the budget."""
-        bounds = {"l1": count_l1(self.relation), "l2_squared": count_l2_squared(self.relation)}
-        whole = float(self.currency.noise(self.budget, **bounds).stddev ** 2)
+        l1, l2_squared = count_l1(self.relation), count_l2_squared(self.relation)
+        whole = self._stddev(self.budget, l1, l2_squared) ** 2
         return max(whole / self.table - 1, 0.0)
 
     def _variance(self, *, l1: int, l2_squared: int) -> float:
         """Return the noise variance at the whole budget, extrapolated from that at a small part."""
-        noise = self.currency.noise(self.budget / _SMALL, l1=l1, l2_squared=l2_squared)
-        return float(noise.stddev**2 / float(_SMALL) ** self.exponent)
+        stddev = self._stddev(self.budget / _SMALL, l1, l2_squared)
+        return float(stddev**2 / float(_SMALL) ** self.exponent)
+
+    def _stddev(self, cost: Fraction, l1: int, l2_squared: int) -> float:
+        """Return the standard deviation in records of noise that is drawn in shares of them."""
+        shares = self.relation.shares
+        _, l1, l2_squared = in_shares(self.relation, (1, l1, l2_squared))
+        return float(self.currency.noise(cost, l1=l1, l2_squared=l2_squared).stddev) / shares
 
     def apart(self, sizes: Sequence[int]) -> bool:
         """Return whether columns of these sizes are better measured as an interaction."""
@@ -82,12 +88,18 @@ class Costs:
         return True
 
     def own(self, sizes: Sequence[int], *, alone: bool) -> float:
-        """Return the noise variance of a cell's own deviation at the whole budget."""
+        """Return the noise variance of a cell's own deviation at the whole budget.
+
+        Raises:
+            ValueError: if an interaction of these sizes is too large.
+            BadInput: if its noise cannot be drawn, or its entries are too large in shares.
+        """
         if not alone:
             return self.table * math.prod(1 - 1 / size for size in sizes if size > 1)
         key = tuple(sorted(sizes))
         if key not in self._known:
             asked = _interaction(key)
+            asked_in_shares(asked, self.relation)  # refuses what the curator would refuse
             l1, l2_squared = sensitivities(asked, self.relation)
             stddev = self._variance(l1=l1, l2_squared=l2_squared) ** 0.5
             self._known[key] = float(asked.cell_stddev(stddev) ** 2)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.raking import margin
+from dp_core.methods.reconstruction.graphical import junction_fit
 from dp_core.methods.reconstruction.graphical.answers import Answers
 from dp_core.methods.reconstruction.graphical.junction_fit import Target, fit_tree
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
@@ -263,3 +264,27 @@ def test_rules_that_leave_nothing_are_named():
     zeros = StructuralZeros((Rule(("age",), ((0, 1, 2),), "nobody"),))
     with pytest.raises(BadInput, match="impossible"):
         fitted(PERSONS, [target(PERSONS, ("age",), [1, 1, 1], 1.0)], 3.0, zeros)
+
+
+@pytest.mark.parametrize("sweeps", [1, 3, 50])
+def test_cells_of_the_same_count_share_a_solution_without_a_change_of_the_fit(monkeypatch, sweeps):
+    """Exactly the same floats: a solution is taken over only if all that it follows from agrees."""
+    domain, rng = Domain(("a", "b", "c"), (60, 5, 4)), np.random.default_rng(4)
+    wanted = []
+    for columns in (("a",), ("a", "b"), ("b", "c"), ("b",)):
+        part = domain.project(columns)
+        penalty = rng.choice([0.01, 0.5], part.sizes)
+        wanted.append(Target(part, np.rint(rng.normal(2, 2, part.sizes)), penalty))
+    fits = {}
+    for most in (1, 10_000):
+        monkeypatch.setattr(junction_fit, "_MANY_CELLS", most)
+        fits[most] = fitted(domain, wanted, 300, StructuralZeros(), sweeps=sweeps)
+    shared, alone = fits[1], fits[10_000]
+    assert shared.sweeps == alone.sweeps
+    for one, other in zip(shared.tables, alone.tables, strict=True):
+        np.testing.assert_array_equal(one.values, other.values)
+    for columns, factors in shared.potentials.items():
+        np.testing.assert_array_equal(factors, alone.potentials[columns])
+    assert np.unique(junction_fit._first_like(wanted[0])).size == 60
+    monkeypatch.setattr(junction_fit, "_MANY_CELLS", 1)
+    assert np.unique(junction_fit._first_like(wanted[0])).size < 40

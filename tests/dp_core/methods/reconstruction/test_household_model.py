@@ -158,11 +158,35 @@ def test_no_member_breaks_a_rule_over_both_tables():
     assert not zeros.violations(drawn).any()
 
 
-def test_rules_that_leave_a_household_no_member_are_refused():
+def test_another_household_takes_the_place_of_one_that_may_have_no_member():
+    real = households(100)
+    assert {*real.households[0]} == {0, 1}
     rules = tuple(Rule(("tenure", "age"), ((0,), (code,)), "none") for code in range(3))
+    zeros = StructuralZeros(rules)
+    drawn = from_pair_rows(LINKED, fitted(real, zeros).sample(100, rng=np.random.default_rng(1)))
+
+    assert drawn.sizes.size == 100
+    assert {*drawn.households[0]} == {1}
+    assert {*drawn.sizes} == {*real.sizes}
+
+
+def test_a_member_whose_values_must_all_change_at_once_leaves_no_broken_rule():
+    """No single value helps a member of the first tenure: only one pair of values is possible."""
+    boxes = (((0,), (0, 1), (0, 1)), ((0,), (2,), (0,)))
+    zeros = StructuralZeros(
+        tuple(Rule(("tenure", "age", "work"), codes, "both", derived=True) for codes in boxes)
+    )
+    drawn = fitted(households(), zeros).sample(2000, rng=np.random.default_rng(1))
+
+    assert not zeros.violations(drawn).any()
+    assert from_pair_rows(LINKED, drawn).sizes.size == 2000
+
+
+def test_rules_that_leave_no_household_a_member_are_refused():
+    rules = tuple(Rule(("tenure", "age"), ((0, 1), (code,)), "none") for code in range(3))
     model = fitted(households(100), StructuralZeros(rules))
 
-    with pytest.raises(BadInput, match="no member that obeys every rule"):
+    with pytest.raises(BadInput, match="No synthetic household has members that obey every rule"):
         model.sample(100, rng=np.random.default_rng(1))
 
 

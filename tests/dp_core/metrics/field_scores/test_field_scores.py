@@ -8,6 +8,9 @@ import math
 import numpy as np
 import pytest
 
+from dp_core.metrics import marginal_error
+from dp_core.metrics.field_scores import consistency as consistency_scores
+from dp_core.metrics.field_scores import k_marginal
 from dp_core.metrics.field_scores.code_values import CodeValues
 from dp_core.metrics.field_scores.consistency import consistency
 from dp_core.metrics.field_scores.correlations import correlation_errors, kendall, pearson
@@ -403,6 +406,17 @@ def test_scores_of_samples_are_those_of_each_sample_by_itself():
         part = np.sort(order[: round(share * 500)])
         alone = Dataset(real.domain, np.ascontiguousarray(real.codes[:, part]))
         assert score == k_marginal_score(average_tvd(real, alone, 2).mean)
+
+
+def test_mostly_empty_tables_give_the_same_scores(monkeypatch):
+    real, drawn = random_file(500, 5), random_file(400, 6)
+    dense = sample_scores(real), consistency(real, drawn, StructuralZeros())
+    monkeypatch.setattr(marginal_error, "_EMPTY_CELLS", 0)
+    monkeypatch.setattr(marginal_error, "_CELLS_PER_RECORD", 0)
+    for module in (k_marginal, consistency_scores):
+        monkeypatch.setattr(module, "Tally", None)
+    assert sample_scores(real) == pytest.approx(dense[0], rel=1e-12)
+    assert consistency(real, drawn, StructuralZeros()) == dense[1]
 
 
 def test_errors_by_level_are_those_of_each_level_by_itself():

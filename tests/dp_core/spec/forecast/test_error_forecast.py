@@ -35,6 +35,8 @@ PRESET_OF = {"densemarg": "privsyn", "one_way": "independent"}
 
 def plan_for(preset, epsilon="1", rows=5_000, mode="shared", domain=EIGHT, **options):
     sets = options.pop("sets", 4)
+    if preset == "full":
+        preset, options["select"] = "auto", {"at_once": "joint"}
     if preset == "fixed":
         options["select"] = {"cliques": tuple(itertools.pairwise(domain.columns))}
     delta = Fraction("1e-9")
