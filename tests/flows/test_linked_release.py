@@ -528,7 +528,8 @@ def test_exchanged_files_are_said_to_be_swapped(town, command):
     ended = command("run", town.spec, "--out", town.out)
     assert ended.code == 2
     assert "seem to be swapped" in ended.err
-    assert town.untouched()
+    assert "charge" not in town.kinds()
+    assert not town.out.exists()
 
 
 def test_a_missing_column_is_not_taken_for_exchanged_files(town, command):
