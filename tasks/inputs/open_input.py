@@ -123,7 +123,7 @@ def _open_linked(
     try:
         both = [opened(*each) for each in wanted]
     except BadInput as error:
-        if copied or error.row != "columns-differ":
+        if copied:
             raise
         try:
             for place, columns, ignore in zip(places.each, read[::-1], ignored[::-1], strict=True):
@@ -133,7 +133,7 @@ def _open_linked(
         raise BadInput(
             f"The places of the tables {linked.households} and {linked.persons} seem to be swapped;"
             " exchange them under `data` in the spec.",
-            row=error.row,
+            row="columns-differ",
         ) from None
     if copied:
         told("copy", 1.0)

@@ -516,3 +516,51 @@ def test_a_release_goes_on_with_the_same_two_files_only(town, name):
     write_tables(town.folder, found)
     with pytest.raises(BadInput, match="changed since it began"):
         town.release()
+
+
+def test_exchanged_files_are_said_to_be_swapped(town, command):
+    homes, people = (town.folder / f"{name}.csv" for name in ("homes", "people"))
+    shown = command("schema", "check", town.folder / "town.schema.yaml", people, homes)
+    assert shown.code == 2
+    assert "The two files seem to be swapped" in shown.err
+
+    write_linked_spec(town, data="{homes: people.csv, people: homes.csv}")
+    ended = command("run", town.spec, "--out", town.out)
+    assert ended.code == 2
+    assert "seem to be swapped" in ended.err
+    assert "charge" not in town.kinds()
+    assert not town.out.exists()
+
+
+def test_a_missing_column_is_not_taken_for_exchanged_files(town, command):
+    found = tables()
+    del found["homes"]["income"]
+    write_tables(town.folder, found)
+    homes, people = (town.folder / f"{name}.csv" for name in ("homes", "people"))
+    shown = command("schema", "check", town.folder / "town.schema.yaml", homes, people)
+    assert "income" in shown.out
+    ended = command("run", town.spec, "--out", town.out)
+    assert (shown.code, ended.code) == (2, 2)
+    assert "lacks column" in ended.err
+    assert "swapped" not in shown.err + ended.err
+
+
+def test_without_an_account_the_sentence_names_its_unit(town, command):
+    write_linked_spec(town, account="nobody")
+    for words in (("plan", town.spec), ("run", town.spec, "--out", town.out)):
+        ended = command(*words)
+        assert "--unit household" in " ".join((ended.out + ended.err).split())
+
+
+@pytest.mark.usefixtures("quick")
+def test_answers_say_whether_they_count_households_or_persons(town, command):
+    write_linked_spec(town, "tables: [[members, work]]\n")
+    town.release()
+    for question, counted in (("share by tenure", "households"), ("share by work", "persons")):
+        assert command("query", town.out, question, "--json").json["counted"] == counted
+        said = command("query", town.out, question).out
+        assert ("--sampling" in said) == (counted == "households")
+    for formula, of in (("income ~ tenure", "households"), ("work ~ tenure", "persons")):
+        answer = command("infer", town.out, formula, "--json").json
+        assert answer["of"] == of
+        assert of in command("infer", town.out, formula).out.split("Rule")[0]

@@ -37,8 +37,8 @@ HOUSEHOLDS = Demo(
     "household",
     (
         ("query", "share by income"),
-        ("query", "mean of rooms by tenure"),
-        ("infer", "rooms ~ members + tenure"),
+        ("query", "count by activity"),
+        ("infer", "rooms ~ members"),
         ("infer", "age ~ activity"),
     ),
 )
