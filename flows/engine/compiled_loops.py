@@ -17,12 +17,16 @@ from typing import Any
 import numpy as np
 
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
 from dp_core.metrics.field_scores.propensity import propensity_mse
 from dp_core.spec.procedure import carry_out, sample
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.counting import count_codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
+from dp_core.tables.linked_columns import LinkedColumns
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Table
 
 ROWS = 2000
 MIXED = (2, 3, 4, 5, 6)
@@ -53,6 +57,17 @@ def compile_all() -> None:
         plan = trial_plan(domain, method, Fraction(10), Fraction("1e-6"), **options)
         outcome = carry_out(plan, MemoryCounter(Dataset(domain, codes)))
         sample(outcome.plan, outcome.models, 1)
+    _draw_households(rng)
+
+
+def _draw_households(rng: np.random.Generator) -> None:
+    """Draw households with their members, as releases of linked tables do."""
+    linked = LinkedColumns(household_columns=("a",), person_columns=("b", "c"), max_members=3)
+    domain = Domain(linked.columns, (2, 3, 2, 3, 3, 4), linked)
+    cliques = [*((name,) for name in domain.columns), *domain.cliques(2)]
+    tables = [domain.project(clique) for clique in cliques]
+    fitted = tuple(Table(each, rng.uniform(1, 2, each.sizes)) for each in tables)
+    HouseholdModel(domain, fitted, ROWS, StructuralZeros()).sample(ROWS, rng=rng)
 
 
 if __name__ == "__main__":

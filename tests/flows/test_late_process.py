@@ -119,11 +119,11 @@ def test_a_result_that_another_ledger_paid_for_stops_the_release(project, monkey
 
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{tmp_path / 'other.db'}")
     project.open_account(terms=Terms("basic", Fraction(50), Fraction("1e-5")))
-    project.write_spec(privacy="{epsilon: 50, delta: 1e-6}")
+    project.write_spec("select: {at_once: never}\n", privacy="{epsilon: 50, delta: 1e-6}")
     with pytest.raises(StageFailed, match="outside"):
         project.release(perform=stops)
     monkeypatch.delenv("DP_RELEASE_LEDGER")
-    project.write_spec(privacy="{epsilon: 0.1, delta: 1e-6}")
+    project.write_spec("select: {at_once: never}\n", privacy="{epsilon: 0.1, delta: 1e-6}")
     with pytest.raises(LedgerCorrupt, match="another ledger"):
         project.release()
     assert project.ledger().account("town").balance.used.main == 0

@@ -402,7 +402,7 @@ def test_a_mistyped_command_is_one_sentence(project, command, words, said):
         ({"--delta": "2"}, "--delta must be below 1"),
         ({"--delta": "-1e-9"}, "--delta must be 0 or more"),
         ({"--neighbours": "addremove"}, "Did you mean 'add-remove'?"),
-        ({"--unit": "household"}, "Known: person, row."),
+        ({"--unit": "family"}, "Known: household, person, row."),
         ({"--composition": "renyi"}, "Known: basic, zcdp."),
         ({"--by": " "}, "--by is empty"),
         ({"--reason": ""}, "--reason is empty"),
