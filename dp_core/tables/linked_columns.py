@@ -5,8 +5,8 @@ members: the household's columns, `members`, the columns of one member, and the 
 other member. A household of one member has one pair row, in which the other member is missing.
 
 Every household has the same number of *shares*, which its pair rows divide equally. So a table of
-household columns counts households, and a table of a member's columns counts each member of s as
-1/s of a household.
+household columns counts households, and a table of a member's columns counts each of the s members
+of a household as 1/s of a household.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LinkedColumns:
 
     @property
     def shares(self) -> int:
-        """Number of shares of each household: the least that its pair rows can divide.
+        """Number of shares of each household, the least that pair rows of every size divide evenly.
 
         >>> LinkedColumns((), ("age",), 4).shares, LinkedColumns((), ("age",), 10).shares
         (12, 2520)

@@ -1,4 +1,4 @@
-"""Synthetic households for whose columns values exist that obey the rules of each table."""
+"""Replaces codes of synthetic households for which no values obey the rules of a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dp_core.tables.dataset import Dataset
 
 
 def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> Dataset:
-    """Return pair rows whose households and persons have values that obey all rules.
+    """Return pair rows for whose codes there are values that obey all rules.
 
     A rule over columns of both tables is decided by codes, so it holds if no structural zero is
     broken. A rule over one table may need other codes in some rows of that table; see
@@ -23,7 +23,7 @@ def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Gener
         rng: Generator for post-processing.
 
     Raises:
-        BadInput: if no row of a table has such values.
+        BadInput: if a table has no row for which there are such values.
     """
     linked = schema.linked
     if linked is None:

@@ -162,7 +162,7 @@ def test_rules_that_leave_a_household_no_member_are_refused():
     rules = tuple(Rule(("tenure", "age"), ((0,), (code,)), "none") for code in range(3))
     model = fitted(households(100), StructuralZeros(rules))
 
-    with pytest.raises(BadInput, match="no member that obeys every rule"):
+    with pytest.raises(BadInput, match="No values that obey every rule"):
         model.sample(100, rng=np.random.default_rng(1))
 
 
