@@ -99,14 +99,17 @@ def draft_schema(path: Path, codebook: Codebook | None = None) -> str:
 
 
 def draft_linked(households: Path, persons: Path) -> str:
-    """Return the draft of a schema for two linked tables, named after their files.
+    """Return the draft of a schema for two linked tables.
+
+    They are named after their files; if the names of the files cannot be names of tables, they are
+    named `households` and `persons`.
 
     Args:
         households: The file with a row for each household, of which no row is read.
-        persons: The file with a row for each person.
+        persons: The file with a row for each person, of which no row is read.
 
     Raises:
-        BadInput: if `draft_schema` refuses a file, or the tables cannot be named after them.
+        BadInput: if `draft_schema` refuses a file.
     """
     files = (households, persons)
     names = [path.name.partition(".")[0] for path in files]

@@ -1,9 +1,8 @@
 """Pair rows from the codes of two linked tables, and back.
 
 The pair rows of a file are in the order of its households. The rows of a household are its ordered
-pairs (i, j) of different members, first all pairs of its first member, in the order of the members.
-Everything takes and returns arrays, so that a file can be translated piece by piece, a piece being
-whole households.
+pairs (i, j) of different members, sorted by i and then by j. Everything takes and returns arrays,
+so that a file can be translated piece by piece; each piece has whole households.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dp_core.tables.domain import Domain
 from dp_core.tables.linked_columns import MEMBERS, LinkedColumns, pair_rows
 
 _BLOCK = 1 << 18
-"""Pair rows, about, that are made at a time."""
+"""Approximate number of pair rows that are made at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -154,7 +153,7 @@ def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _within(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return 0, 1, ... within each of several stretches, one after the other."""
+    """Return 0, 1, ... for each of several lengths, one after the other."""
     starts = _starts(lengths)
     return np.arange(starts[-1]) - starts[:-1].repeat(lengths)
 

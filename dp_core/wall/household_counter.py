@@ -2,7 +2,7 @@
 
 Households and persons are counted as one file of *pair rows* over the wide domain
 (`dp_core.schema.linked.linked_tables`). A household with s >= 2 members has s(s - 1) pair rows, one
-for each ordered pair of different members. One with a single member, or with none, has one.
+for each ordered pair of different members. A household with one member, or with none, has one.
 
 Privacy:
     *Every household adds exactly S shares to every table.* Let r(s) be the number of pair rows of a

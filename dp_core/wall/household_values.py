@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST = 2**51
-"""Numbers of shares below this in size are found again exactly from values in households."""
+"""Whole numbers of shares below this in size are recovered exactly from values in households."""
 LARGEST_NOISE = LARGEST // 64
-"""Largest scale of noise in shares: noise of 64 times its scale is rarer than 1 in 10^27."""
+"""Largest scale of noise in shares; noise exceeds 64 times its scale less than once in 10^27."""
 
 
 def in_households(values: NDArray[np.int64], shares: int) -> NDArray[Any]:
@@ -34,8 +34,9 @@ def in_households(values: NDArray[np.int64], shares: int) -> NDArray[Any]:
 def stored_shares(values: NDArray[Any], shares: int) -> NDArray[np.int64]:
     """Return the whole numbers of shares that `in_households` turned into values.
 
-    A float k/S has a relative error of at most 2^-53, and its product with S another one. So the
-    product is within |k| 2^-52 (1 + 2^-54) of k, which is less than one half for |k| < `LARGEST`.
+    A float k/S has a relative error of at most 2^-53, and its product with S adds at most another
+    2^-53. So the product is within |k| 2^-52 (1 + 2^-54) of k, which is less than one half for
+    |k| < `LARGEST`.
 
     Args:
         values: Values in households, any shape.

@@ -233,8 +233,8 @@ def working_child(found):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (orphan, "are no 'home' of the table homes"),
-        (empty_home, "rows of the table homes without a row of the table people"),
+        (orphan, "are not in column 'home' of the table homes"),
+        (empty_home, "households in the table homes have no members in the table people"),
         (repeated_home, "repeats a key"),
         (repeated_person, "repeats a key within a household"),
         (leading_zero, "match as whole numbers but not as texts"),

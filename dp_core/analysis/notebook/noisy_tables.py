@@ -47,7 +47,7 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
 
     - a column for each column of the table, with the labels of the codes;
     - `count`, the noisy number of records, which may be negative; of linked tables it is a number
-      of households, of which each member of s, or each ordered pair, has an equal part;
+      of households, each divided equally among its members or its ordered pairs of members;
     - `margin`, half of the width of the 95 % interval of its noise, in the same unit;
     - `table`, the number of the measurement in `marginals.parquet`.
 

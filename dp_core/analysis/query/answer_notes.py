@@ -94,11 +94,11 @@ def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> I
         )
     if schema.linked is not None and asked.counts_persons:
         yield (
-            f"Persons are counted: the noisy counts of households, times their {MEMBERS}. Noise in"
-            " large households counts as often as they have members."
+            f"Persons are counted: each noisy count of households is multiplied by its {MEMBERS},"
+            " and so is its noise."
         )
     elif schema.linked is not None:
-        yield "Households are counted; a question about a column of persons counts persons."
+        yield "Households are counted. A question that names a column of persons counts persons."
     if sources.relation.max_rows > 1:
         yield (
             f"Rows beyond {sources.relation.max_rows} of one {schema.unit.word} were dropped before"

@@ -145,8 +145,8 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     asked.check_groups()
     if sampling and asked.counts_persons:
         raise BadInput(
-            "--sampling is not available for a question about persons, because households are"
-            " sampled, not persons; leave it out."
+            "--sampling is not available for a question about persons, because the file is a sample"
+            " of households; leave it out."
         )
     parts = [_parts(asked)]
     if asked.in_bins:

@@ -6,7 +6,7 @@ grouping of the codes of the column from which it is computed, so both share an 
 
 Noisy tables of linked tables count households: in a table with `members` and a person column, each
 of the s members of a household counts 1/s. A question about person columns counts persons, so each
-code of `members` has its number of members as a further weight: s times 1/s for each member.
+cell is also multiplied by its number of members s, and each member counts s times 1/s, which is 1.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ def read_question(text: str, schema: Schema) -> Question:
     for name in schema.linked.others if schema.linked else ():
         if folded(name) in folded(text):
             raise BadInput(
-                f"Questions about pairs of members ({name}) are not answered here: the noisy tables"
-                " in `marginals.parquet` count them, in households."
+                f"{name!r} is a column of another member, and questions about two members are not"
+                " supported; read the noisy tables of such columns in `marginals.parquet`."
             )
     return _Reader(text, schema).question()
 

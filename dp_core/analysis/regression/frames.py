@@ -51,8 +51,8 @@ def read_frames(
 ) -> tuple[Frame, ...]:
     """Return the complete rows of each set of a release.
 
-    Rows of linked tables are persons, whose households are clusters. They are households if all
-    columns are those of households.
+    Of linked tables, rows are households if all columns are those of households. Otherwise they are
+    persons, and their households are clusters.
 
     Args:
         bundle: The release.

@@ -186,8 +186,8 @@ def _undrawn(bundle: Bundle, pairs: Sequence[tuple[str, ...]]) -> list[tuple[str
 def _groups(bundle: Bundle, formula: Formula) -> tuple[tuple[str, ...], ...]:
     """Return the groups of columns that a formula needs.
 
-    Among them is an outcome of persons with that of another member of the household: how alike
-    they are decides the standard errors.
+    An outcome of persons is also in a group with that of another member of the household: how alike
+    members are affects the standard errors.
     """
     outcome = modelled(bundle, formula.outcome_columns)
     found = needed_groups(outcome, [modelled(bundle, term) for term in formula.terms])

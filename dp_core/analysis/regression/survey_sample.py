@@ -179,7 +179,7 @@ def households_of(household_of: Integers, kept: NDArray[np.bool_]) -> Sample:
         kept=kept,
         units=household_of.astype(np.intp),
         strata=np.zeros(households, dtype=np.intp),
-        # More or larger sets have more of these clusters, unlike those of a survey.
+        # Unlike in a survey, a larger set has more of these clusters.
         clustered=False,
         survey=NO_SURVEY,
         raking=None,

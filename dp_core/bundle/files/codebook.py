@@ -219,7 +219,7 @@ def _linked_tables(schema: Schema) -> dict[str, Any]:
             ),
             "counts": (
                 "Every household counts 1 in each noisy table, divided equally among its members"
-                " or the ordered pairs of them."
+                " or among its ordered pairs of different members."
             ),
         }
     }

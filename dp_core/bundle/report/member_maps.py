@@ -123,7 +123,8 @@ def _drawn(schema: Schema, name: str, counts: NDArray[np.float64], half_width: f
             )
     parts.append("</svg>")
     noise = 100 * half_width / total if total > 0 else 0.0
-    words = f"{_words(labels, name, percent)} The noise of a square is at most ± {noise:.1f} %."
+    margin = f"The 95 % margin of error of a square is at most ± {noise:.1f} %."
+    words = f"{_words(labels, name, percent)} {margin}"
     return MemberMap(name, "".join(parts), words)
 
 

@@ -442,7 +442,7 @@ def household_json(relation: Relation, max_members: int) -> dict[str, object]:
             f"One household is protected with all its members, at most {max_members}: whether it is"
             " in the file, and everything that the file says about any of them. Every household has"
             f" {relation.shares:,} equal shares, which are divided equally among its members, or"
-            " the ordered pairs of them, so that each household counts 1 in every table."
+            " among its ordered pairs of members, so that each household counts 1 in every table."
         ),
     }
 

@@ -232,11 +232,11 @@ _UNIT = (
 
 
 _SHARES = (
-    "the questions say what one record does; here they are put to counts in shares, of which every"
-    " household has exactly S = {s}, each in one cell of every table: a household moves an entry,"
-    " and the L1 norm of all entries, by at most S times as much as a record, and their squared L2"
-    " norm by S^2 times; sensitivities and scales of the events are in shares, and the counts and"
-    " scales of the noisy tables are those divided by S"
+    "the questions say what one record does; here exact counts are in shares, of which every"
+    " household has exactly S = {s}, each in one cell of every table; a household moves an entry,"
+    " and the L1 norm of all entries, by at most S times as much as one record, and their squared"
+    " L2 norm by at most S^2 times as much; sensitivities and scales of the events are in shares;"
+    " counts and scales of the noisy tables are divided by S"
 )
 
 

@@ -1,12 +1,13 @@
 """Links between two tables by their keys: who the members of each household are. Confidential side.
 
 Keys are compared as exact texts; a whole number is compared by its text. Members are in the order
-of their keys where all keys of a household are whole numbers, otherwise in the order of the file.
+of their keys if all keys of the household are whole numbers of at most 18 digits, otherwise in the
+order of the file.
 
 Privacy:
     The members of a household that are kept, and their order, are a function of the household's own
-    persons in the order of the file: whether keys count as numbers is decided for each household by
-    itself. Whether a file is refused depends on all its rows; like every refusal, it is outside
+    persons in the order of the file: whether its keys count as numbers depends on this household
+    alone. Whether a file is refused depends on all its rows; like every refusal, it is outside
     epsilon.
 """
 
@@ -56,8 +57,8 @@ def key_texts(table: str, name: str, values: pa.ChunkedArray, missing: Collectio
     empty = pc.or_(texts.is_null(), pc.is_in(pc.utf8_trim_whitespace(texts), value_set=nothing))
     if pc.any(empty).as_py():
         raise _violation(
-            f"Column {name!r} of the table {table} has rows without a key; fill the column, or"
-            " remove these rows.",
+            f"Column {name!r} of the table {table} has rows without a key; fill in the keys,"
+            " or remove these rows.",
             empty.to_numpy(zero_copy_only=False),
         )
     return texts
@@ -95,8 +96,8 @@ def linked_members(
     if len(pc.unique(keys)) < len(keys):
         first = pc.index_in(keys, value_set=keys).to_numpy()  # of equal keys, the first
         raise _violation(
-            f"Column {linked.key!r} of {home} repeats a key; every household has one row, so remove"
-            " the others, or name the column that identifies a household.",
+            f"Column {linked.key!r} of {home} repeats a key; a household has one row, so remove the"
+            " duplicates, or name the column that identifies a household under `key`.",
             first != np.arange(len(keys)),
         )
     found = pc.index_in(links, value_set=keys)
@@ -106,22 +107,22 @@ def linked_members(
     if (repeated := _repeated(of, person_keys)).any():
         raise _violation(
             f"Column {linked.person_key!r} of {person} repeats a key within a household; correct"
-            " it, or name the column that tells the persons of a household apart.",
+            " it, or name the column that tells the persons of a household apart under `key`.",
             repeated,
         )
     sizes = np.bincount(of, minlength=len(keys)).astype(np.int64)
     if (few := sizes < linked.min_members).any():
         raise _violation(
-            f"There are rows of {home} without a row of {person}; add their members, or leave these"
-            " households out.",
+            f"Some households in {home} have no members in {person}; add their members, or leave"
+            " these households out.",
             few,
         )
     many = sizes > linked.max_members
     if many.any() and linked.larger == "reject":
         raise _violation(
-            f"There are households with more than {linked.max_members} members, the `max_members`"
-            " of the schema; leave them out (an institution is not a household), or write `larger:"
-            " clip` to keep their first members.",
+            f"Some households have more than {linked.max_members} members, the `max_members` of the"
+            " schema; leave them out (an institution is not a household), or write `larger: clip`"
+            " to keep only their first members.",
             many,
         )
     order = np.lexsort((_numbers(of, sizes, person_keys), of))  # stable: then the file's order
@@ -172,12 +173,12 @@ def _orphans(
     if np.isin(numbers[orphan & whole], key_numbers[key_whole]).any():
         return _violation(
             f"{said} and {linked.key!r} of the table {linked.households} match as whole numbers but"
-            " not as texts, as 7 and 07 do; write the keys alike in both files.",
+            " not as texts, like 7 and 07; write each key the same way in both files.",
             orphan,
         )
     return _violation(
-        f"{said} has values that are no {linked.key!r} of the table {linked.households}; add these"
-        " households, or remove their persons.",
+        f"{said} has values that are not in column {linked.key!r} of the table {linked.households};"
+        " add these households, or remove their persons.",
         orphan,
     )
 
@@ -185,5 +186,5 @@ def _orphans(
 def _violation(message: str, bad: NDArray[np.bool_]) -> SchemaViolation:
     rows = np.flatnonzero(bad)
     first = ", ".join(str(row + 1) for row in rows[:_SHOWN])
-    where = f"row {first}" if rows.size == 1 else f"{rows.size:,} rows, the first of them {first}"
+    where = f"row {first}" if rows.size == 1 else f"{rows.size:,} rows, starting with {first}"
     return SchemaViolation(message, internal=where)

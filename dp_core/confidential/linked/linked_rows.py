@@ -1,19 +1,19 @@
 """Households and persons of two tables as codes, household by household. Confidential side.
 
 Every table is encoded like a single one (`dp_core.confidential.encoding`). Rules over household
-columns and `members` are judged for each household, rules with a person column for each person with
-the columns of the household; of the latter, only a person column can be set to missing.
+columns and `members` are judged for each household. Rules with a person column are judged for each
+person with the columns of the household; in such a row, only a person column can be set to missing.
 
 Privacy:
     The codes of a household are a function of that household's row and of its members' rows alone,
-    in the order in which the file has them: its members by `key_links`, and their codes by the
-    rules of single rows and of the one household. So files that differ in one household with its
-    members have the same pair rows but for those of this household, and every household has the
-    same number of shares (`dp_core.schema.linked.linked_tables`). Whether a file is refused depends
+    in the order in which the file has them: `key_links` states who its members are, and every rule
+    is about single rows or about this household. So files that differ in one household with its
+    members have the same pair rows except those of this household, and every household has the same
+    number of shares (`dp_core.schema.linked.linked_tables`). Whether a file is refused depends
     on all its rows; like every refusal, it is outside epsilon.
 
 The functions from `encoded_columns` on take and return arrays of whole households, so that a file
-can be read piece by piece. Memory is linear in the rows, and so is time but for two sorts.
+can be read piece by piece. Memory is linear in the rows, and so is time except for two sorts.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _settled(
     units: Mapping[str, NDArray[np.int64]],
     fixed: Collection[str] = (),
 ) -> list[BrokenRule]:
-    """Settle the rules over some columns, but for those whose columns are all fixed."""
+    """Settle the rules over some columns, except those whose columns are all fixed."""
 
     def judged(names: tuple[str, ...]) -> bool:
         return {*names} <= {*codes} and not {*names} <= {*fixed}
@@ -224,7 +224,7 @@ def _settled(
     columns = (schema.column(name) for name in names)
     only = replace(
         schema,
-        # Of a household that several persons share, no rule of one person changes a column.
+        # A rule of one person changes no column of a household, which several persons share.
         columns=tuple(replace(c, out_of_range="reject") if c.name in fixed else c for c in columns),
         zeros=StructuralZeros(zeros),
         rules=rules,

@@ -1,7 +1,7 @@
 """The sources of two linked tables, and their codes household by household. Confidential side.
 
-Each table is read once, batch by batch. In memory are the keys and links as texts, and the codes;
-the pair rows, which are several times as many as the persons, are made piece by piece.
+Each table is read once, batch by batch. Keys and links are kept in memory as texts, and values as
+codes. There may be several times as many pair rows as persons, so these are made piece by piece.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 
 PIECE_ROWS = 1 << 18
-"""Pair rows, about, that are made at a time."""
+"""Approximate number of pair rows that are made at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +92,7 @@ def read_households(
 def pair_row_pieces(
     schema: Schema, linked: LinkedTables, rows: HouseholdRows
 ) -> Iterator[tuple[Dataset, float]]:
-    """Yield the pair rows of households in pieces, and the part that is done with each, 0 to 1.
+    """Yield the pair rows of households in pieces, each with the part that is then done, 0 to 1.
 
     Args:
         schema: The schema of linked tables.
@@ -142,7 +142,7 @@ class _Columns:
                 progress(batch.done)
 
     def key(self, name: str) -> pa.Array:
-        """Return a column of keys; it is then forgotten."""
+        """Return a column of keys, which is no longer kept afterwards."""
         return pa.concat_arrays(self._keys.pop(name))
 
     def codes(self) -> Mapping[str, NDArray[np.uint16]]:

@@ -31,7 +31,7 @@ def decode_tables(schema: Schema, rows: HouseholdRows, *, rng: np.random.Generat
 
     The values of each table obey the rules over its own columns, as
     `dp_core.schema.rules.obedient_decoding.decode` draws them. Rules over columns of both tables
-    are decided by codes, so they hold if the codes break no structural zero.
+    are decided by codes alone, so they hold if the codes break no structural zero.
 
     Args:
         schema: Schema of the wide domain.

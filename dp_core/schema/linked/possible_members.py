@@ -1,4 +1,4 @@
-"""Synthetic households for whose columns values exist that obey the rules of each table."""
+"""Replaces codes of synthetic households for which no values obey the rules of a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dp_core.tables.household_rows import (
 
 
 def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> Dataset:
-    """Return pair rows whose households and persons have values that obey all rules.
+    """Return pair rows for whose codes there are values that obey all rules.
 
     A rule over one table may need other codes in some rows of that table; see
     `dp_core.schema.rules.possible_codes.with_possible_values`. A rule over columns of both tables,

@@ -20,11 +20,11 @@ def widened(flat: Schema, linked: LinkedTables, missing_values: tuple[str, ...])
         flat: Schema of the household columns, `members` and the person columns, in this order, with
             its rules. Its document is kept.
         linked: The two tables.
-        missing_values: Texts of the files that are no key.
+        missing_values: Texts of the files that mean a missing key.
 
     Returns:
-        The same schema with the columns of another member. A structural zero that is about person
-        columns holds for another member, too; rules between columns are unchanged.
+        The same schema with the columns of another member. A structural zero over person columns
+        also holds for another member; rules between columns are unchanged.
     """
     persons = set(linked.person_columns)
     others = tuple(other_column(flat.column(name)) for name in linked.person_columns)
@@ -46,8 +46,7 @@ def widened(flat: Schema, linked: LinkedTables, missing_values: tuple[str, ...])
 def other_column(column: Column) -> Column:
     """Return a person column for another member of the same household.
 
-    Its codes are those of the column, also the code of missing, and last the one for no other
-    member.
+    Its codes are those of the column, with that of missing, followed by one for no other member.
     """
     labels = column.code_labels()
     texts = [level.text for level in column.levels] or list(labels)
@@ -65,7 +64,7 @@ def other_column(column: Column) -> Column:
 def decided_by_codes(rule: ColumnRule, schema: Schema) -> bool:
     """Return whether the codes of a row decide whether it breaks a rule, whatever its values.
 
-    If so, the structural zeros that follow from the rule are all that the rule says.
+    If so, the structural zeros that follow from the rule express all of it.
     """
     bounds = {
         name: unit_bounds(schema.column(name), units)

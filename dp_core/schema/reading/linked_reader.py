@@ -89,8 +89,8 @@ class StatedTables:
             flat: The schema that was read from `flat`.
 
         Raises:
-            BadInput: if a label is reserved, or a rule over columns of both tables is not decided
-                by codes.
+            BadInput: if a label is reserved, or codes do not decide a rule over columns of both
+                tables or over `members`.
         """
         homes, persons = self._households, self._persons
         for name, node in persons.columns.items():
@@ -120,9 +120,10 @@ class StatedTables:
             alone = names <= {*self._households.columns} or names <= {*self._persons.columns}
             if not alone and not decided_by_codes(rule, flat):
                 raise self.flat.entries()[rule.key].error(
-                    f"`{rule.text}` names columns of both tables, so every value that it compares"
-                    " must be the edge of a bin, and two columns that it compares must have one"
-                    " bin for each value; state such bins, or keep the rule to one table."
+                    f"`{rule.text}` names columns of both tables, or `members`, so codes alone must"
+                    " decide it: every value that it compares must be the edge of a bin, and two"
+                    " columns that it compares must have one bin for each value; state such bins,"
+                    " or keep the rule to the columns of one table."
                 )
 
 
@@ -145,7 +146,10 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
     for key in ("columns", "ignore"):
         if key in entries:
             faults.of(
-                None, _refuse, entries[key], "linked tables state it under each table; move it"
+                None,
+                _refuse,
+                entries[key],
+                "with linked tables, it stands under each table; move it there",
             )
     for key, why in _NOT_LINKED.items():
         if key in entries:
@@ -274,7 +278,9 @@ def _read_table(name: str, node: Node, is_parent: bool, faults: Faults) -> _Tabl
                 f"{shown(column)} is a key and is not released; remove it from `columns`."
             )
         if column in ignore:
-            raise keys[key].error(f"{shown(column)} is read; remove it from `ignore`.")
+            raise keys[key].error(
+                f"{shown(column)} is a key, so it is read; remove it from `ignore`."
+            )
     for column in ignore:
         if column in columns:
             raise keys["ignore"].error(
@@ -289,11 +295,11 @@ def _role(node: Node) -> str:
 
 
 def _is_sound(name: str, node: Node) -> bool:
-    """Return true; refuse a column with a reserved name, and what linked tables have not yet."""
+    """Return true; refuse a reserved name, and what linked tables do not support yet."""
     if name == MEMBERS:
         raise node.error(
-            f"the name {MEMBERS} is reserved for the number of persons of a household, which is"
-            " counted; rename the column, or put it under `ignore`."
+            f"the name {MEMBERS} is reserved for the number of persons of a household, which the"
+            " program counts; rename the column, or put it under `ignore`."
         )
     if name.startswith(OTHER):
         raise node.error(
@@ -358,8 +364,8 @@ def _read_unit(root: Node, node: Node | None, homes: str, persons: str) -> dict[
     table = keys["table"].name()
     if table == persons:
         raise keys["table"].error(
-            f"{shown(table)} has the persons, and linked tables protect households with all their"
-            f" members; write {homes}."
+            f"{shown(table)} is the table of persons, but linked tables protect households with"
+            f" all their members; write {homes}."
         )
     if table != homes:
         known = (homes,)

@@ -1,4 +1,4 @@
-"""Reads where the data of a release are: one place, or that of each linked table."""
+"""Reads where the data of a release are: one place or, of linked tables, one for each table."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def read_data(node: Node, schema: Schema | None) -> DataPlace:
 
     Args:
         node: Value of the key `data`.
-        schema: Schema of the release, whose tables the places must be of; None if it could not be
-            read, so that only the form of the places is judged.
+        schema: Schema of the release, which says for which tables places must be named; None if it
+            could not be read: then only the form of the places is checked.
 
     Raises:
         BadInput: for any mistake, with its place. No message shows a URL.
@@ -57,7 +57,8 @@ def read_data(node: Node, schema: Schema | None) -> DataPlace:
     if _reached_by(homes) != _reached_by(persons):
         raise node.error(
             "names tables that are reached in different ways; name files for both, objects in a"
-            " store for both, or two tables of one database, which are then read at one moment."
+            " store for both, or two tables of one database, which are then read in one"
+            " transaction."
         )
     return TablePlaces(homes, persons, names)
 

@@ -1,6 +1,6 @@
-"""Refuses what a release of linked tables does not have yet.
+"""Refuses what releases of linked tables do not support yet.
 
-Everything in a spec that is not named here is the same for linked tables.
+Everything else in a spec is the same as for a single table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dp_core.documents.typed_text import shown
 from dp_core.spec.release_spec import Mode
 
 METHOD = "auto"
-"""The only method of linked tables, and the only one of its stages."""
+"""The only method for linked tables, and the only one for each stage."""
 MODES: tuple[Mode, ...] = ("posterior", "shared")
 """Modes of the sets of linked tables."""
 
@@ -25,7 +25,7 @@ _KEYS = {
 
 
 def refuse_not_linked(keys: Mapping[str, Node], faults: Faults) -> None:
-    """Refuse keys, methods and modes that linked tables do not have yet.
+    """Refuse keys, methods and modes that linked tables do not support yet.
 
     Args:
         keys: Keys of the spec.

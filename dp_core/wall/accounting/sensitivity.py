@@ -5,7 +5,7 @@ Every statistic proves how much *one row* can change it, for any number of rows 
 verification all use `of_unit`.
 
 Where households are the units, exact counts are in shares. `of_unit` then states sensitivities in
-households, as planning needs them; `in_shares` makes those of the counts in shares of them, as the
+households, as planning needs them; `in_shares` converts them to sensitivities in shares, as the
 curator and verification need them.
 """
 
@@ -40,8 +40,9 @@ def of_unit(relation: Relation, of_row: Callable[[Neighbours], Bounds]) -> Bound
         A bound for a fixed number of rows, such as that of mutual information, raises an exception
         for add-remove. So it is never used if a person may have several rows.
 
-        With shares these are the bounds for one share more or replaced, in shares; and those for
-        one household in units of households, of a statistic that grows in proportion to the counts.
+        With shares, these are the bounds for one share added or replaced, in shares. If the
+        statistic grows in proportion to the counts, they are also those for one household, in
+        households.
 
     >>> of_unit(Relation("replace-one", 4), lambda rows: (1, 1, 1) if rows == "add-remove" else (
     ...     1, 2, 2))

@@ -181,8 +181,8 @@ class Interaction(Sum):
         """
         if shares > 1 and shares * prod(each.reach for each in self._each()) > LARGEST_IN_SHARES:
             raise BadInput(
-                f"The interaction of {' x '.join(self.columns)} has too large numbers in units of"
-                f" 1/{shares} of a household: measure the whole table."
+                f"The interaction of {' x '.join(self.columns)} has numbers that are too large in"
+                f" units of 1/{shares} of a household: measure the whole table."
             )
         return self
 

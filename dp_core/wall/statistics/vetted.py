@@ -63,7 +63,7 @@ def bounds(statistic: Statistic, relation: Relation) -> Bounds:
     """Return the largest change of an entry, and the L1 and squared L2 sensitivity of all.
 
     With shares they are those for one household, of values in households;
-    `dp_core.wall.accounting.sensitivity.in_shares` makes those of values in shares of them.
+    `dp_core.wall.accounting.sensitivity.in_shares` converts them to those of values in shares.
 
     Raises:
         TypeError: if the statistic is not on the list.

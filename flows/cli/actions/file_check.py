@@ -29,7 +29,8 @@ def check(file: Path, patterns: Sequence[str]) -> FileCheck:
             households and one of the table of persons.
 
     Raises:
-        BadInput: if the schema cannot be read, no data file is found, or linked tables are not two.
+        BadInput: if the schema cannot be read, no data file is found, or the files of linked tables
+            are not two, in the order of the tables.
     """
     yaml = (".yaml", ".yml")
     if file.suffix.lower() not in yaml and any(
@@ -102,7 +103,7 @@ def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:
 
 
 def _swapped(schema: Schema, patterns: Sequence[str]) -> bool:
-    """Return whether each of two files lacks columns of its table, and has all of the other's."""
+    """Return whether each file lacks a column of its own table and has all of the other table."""
     tables = (schema.household_schema, schema.person_schema)
 
     def has_all(pattern: str, table: Schema) -> bool:

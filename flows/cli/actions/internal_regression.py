@@ -134,8 +134,8 @@ def release_with_file(
     assert isinstance(claims, Claims)  # only a release in memory has other facts
     if claims.schema.linked is not None:
         raise BadInput(
-            f"Release {claims.name!r} is of linked tables, whose sets are not compared with the"
-            " confidential files yet, but for utility.html in its internal folder."
+            f"Release {claims.name!r} has linked tables, which this command does not compare with"
+            " the confidential files yet; read utility.html in its internal folder."
         )
     if check is not None:
         check(claims.schema)

@@ -92,8 +92,8 @@ def schema_draft(
     if persons is not None:
         if file is None or codebook or public_data or database is not None:
             raise BadInput(
-                "Two files are drafted as linked tables, from their column names only: leave out"
-                " --codebook, --public-data and --database."
+                "A draft of linked tables is made from the two files alone; name both, and leave"
+                " out --codebook, --public-data and --database."
             )
         return SchemaDraft(draft_linked(Path(file), persons))
     return SchemaDraft(draft(file, database=database, codebook=codebook, public=public))

@@ -58,7 +58,9 @@ def plan(console: Console, plan: PlanAnswer) -> None:
         most = plan.max_members or plan.max_rows
         words = f"{unit_words(plan.unit, most)} {changed}"
         if plan.max_members is not None:
-            words += " with all its members. A record is a household: each counts 1 in every table."
+            words += (
+                " with all its members. A record is a household, which counts 1 in every table."
+            )
         else:
             words += "; rows beyond that are dropped first."
         if plan.max_rows > 1:

@@ -52,7 +52,7 @@ def add_members(  # type: ignore[no-untyped-def]
         for column in range(persons.shape[0]):
             value = persons[column, member]
             for entry in range(of_column[column], of_column[column + 1]):
-                # Each table is met once for each of its person columns; count it for the first.
+                # A table is listed under each of its person columns; count it under the first.
                 earlier = False
                 for place in range(first[entry], first[entry + 1]):
                     if before <= columns[place] < before + column:
@@ -100,7 +100,8 @@ def move_members(  # type: ignore[no-untyped-def]
 
     Returns:
         The reduction of the error, and whether a value is left that a rule forbids. The reduction
-        is approximate: pairs of one member that enter the same cell count as if each were alone.
+        is approximate: if several pairs of a member are in the same cell, each is treated as if it
+        were the only one.
     """
     of_column, base, stride, first, columns, strides = own
     pair_of, pair_base, pair_other, pair_stride, pair_other_stride, nobody = pairs
@@ -137,7 +138,7 @@ def move_members(  # type: ignore[no-untyped-def]
                 for value in range(many):
                     at = cell + step * value
                     cost[value] += (2.0 * gap[at] + single) * single * worth[at]
-            # Several others may have the same code, so all are taken out before costs are added.
+            # Several others may have the same code, so take all pairs out before costs are added.
             for entry in range(pair_of[column], pair_of[column + 1]):
                 cell, step = pair_base[entry], pair_stride[entry]
                 if size == 1:

@@ -22,14 +22,13 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Table
 
 SWEEPS = 12
-"""Most visits of every value of the members; more are made while a rule is broken."""
+"""Most sweeps, each over all values of all members; more are made while a rule is broken."""
 
 _MOST_SWEEPS = 50
 _ENOUGH = 0.015  # part of the remaining error below which a sweep gains little
-_SPARE = (
-    0.001  # part of the households added to each wanted count in the error's weights: with less
-)
-# the rarest cells decide, and the sweeps end later and farther from the common ones
+# Part of the households that is added to each wanted count in the error's weights. With less, the
+# rarest cells dominate the error, more sweeps are made, and common cells are further off.
+_SPARE = 0.001
 _MOST_IMPLIED = 1 << 16  # cells of a table of a pair by the number of members
 _RAKING_ROUNDS = 30
 _HOUSEHOLDS = 0.2  # part of the drawing after the households are drawn, for the progress
@@ -178,9 +177,9 @@ class HouseholdModel(FittedTables):
 def with_agreeing_members(domain: Domain, tables: Sequence[Table]) -> tuple[Table, ...]:
     """Return the tables after those of two members are made to agree with those of one.
 
-    A pair of two members is one of the same two in the other order, so of households of two and
-    more members the other member's columns have the tables of the member's. A household of one
-    member has no other member. Noisy tables do not know this.
+    Every pair of members occurs in both orders, so in households of two or more members each column
+    of the other member has the same table as that column of a member. A household of one member has
+    no other member. Noisy tables do not agree on this.
 
     Args:
         domain: Domain of pair rows.
@@ -202,7 +201,7 @@ def with_agreeing_members(domain: Domain, tables: Sequence[Table]) -> tuple[Tabl
         together = table.values[:, :-1]
         if known[0] == known[1]:
             together = (together + together.T) / 2
-        # Both have the total of the households of two and more, up to rounding.
+        # Both add up to the households of two or more members, up to rounding.
         columns = columns * (rows.sum() / max(float(columns.sum()), 1e-9))
         pair = domain.project(known[0][1:] + known[1][1:]) if known[0] != known[1] else None
         names = pair.columns if pair is not None else ("one", "other")
@@ -216,9 +215,10 @@ def with_agreeing_members(domain: Domain, tables: Sequence[Table]) -> tuple[Tabl
 def implied_by_size(domain: Domain, tables: Sequence[Table]) -> tuple[Table, ...]:
     """Return what pairs imply about their dependence in households of each size.
 
-    Tables of pair rows count a member of a household of s as 1 / s. The number of persons in a cell
-    depends on the size of their households as well: it needs the joint table with `members`. If
-    that was not measured, it is the one of maximum entropy, given the three pairs.
+    Tables of pair rows count each of the s members of a household as 1 / s. So the number of
+    persons in a cell also depends on the sizes of their households, that is, on the joint table
+    with `members`. If that was not measured, it is the one of maximum entropy, given the three
+    pairs.
 
     Args:
         domain: Domain of pair rows.

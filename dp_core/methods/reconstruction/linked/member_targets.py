@@ -92,7 +92,7 @@ class ListedPairs:
         stride: Stride of the changed column, shape (entries,).
         other_stride: Stride of the other member's column, shape (entries,).
         nobody: Code of the other member's column in a household of one member, shape (entries,); -1
-            if the changed column is the other member's, which such a household has not.
+            if the changed column is the other member's, whom such a household does not have.
     """
 
     of_column: NDArray[np.int64]
@@ -152,7 +152,8 @@ class MemberTargets:
         Args:
             domain: Domain of pair rows.
             tables: Fitted tables; those of household columns alone are left out.
-            zeros: Impossible cells; those about the other member follow from the others.
+            zeros: Impossible cells; those about the other member are left out, because they follow
+                from the others.
             households: Number of households, to which the tables are scaled.
 
         Raises:

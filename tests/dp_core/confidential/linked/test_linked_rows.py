@@ -241,16 +241,19 @@ def test_the_order_of_columns_and_the_cut_into_pieces_are_free():
 REFUSED = {
     "no such household": (
         (homes({}), persons({}, {"hh": "4711"})),
-        "Column 'hh' of the table persons has values that are no 'hh' of the table households",
+        "of the table persons has values that are not in column 'hh' of the table households",
     ),
     "a household that matches as a number": (
         (homes({}), persons({"hh": "07"}, {"hh": "4711"})),
-        "match as whole numbers but not as texts, as 7 and 07 do",
+        "match as whole numbers but not as texts, like 7 and 07",
     ),
-    "a blank around a key": ((homes({}), persons({"hh": " 7"})), "has values that are no 'hh'"),
+    "a blank around a key": (
+        (homes({}), persons({"hh": " 7"})),
+        "has values that are not in column 'hh'",
+    ),
     "a household without persons": (
         (homes({}, {"hh": "4711"}), persons({})),
-        "There are rows of the table households without a row of the table persons",
+        "Some households in the table households have no members in the table persons",
     ),
     "a repeated household": (
         (homes({}, {}), persons({})),
@@ -262,7 +265,7 @@ REFUSED = {
     ),
     "a household of five": (
         (homes({}), persons(*({"number": str(number)} for number in range(5)))),
-        "There are households with more than 4 members, the `max_members` of the schema",
+        "Some households have more than 4 members, the `max_members` of the schema",
     ),
     "an institution": (
         (homes({}), persons(*({"number": str(number)} for number in range(4000)))),

@@ -183,7 +183,7 @@ REFUSED = {
     ),
     "a key that is ignored": (
         edited(("      passport: {role: id}\n    ignore: [street]", "    ignore: [number]")),
-        "'number' is read; remove it from `ignore`",
+        "'number' is a key, so it is read; remove it from `ignore`",
     ),
     "a key of the other table": (
         edited(("children: {", "number: {"), ("children < members", "number < members")),
@@ -212,7 +212,7 @@ REFUSED = {
     "a name that is no file name": (edited(("  persons:", "  a/b:")), "not a valid name"),
     "columns above the tables": (
         edited(("tables:", "columns: {}\ntables:")),
-        "columns: linked tables state it under each table; move it",
+        "columns: with linked tables, it stands under each table; move it there",
     ),
     "ignore above the tables": (edited(("tables:", "ignore: [a]\ntables:")), "move it"),
     "a dependent column": (
@@ -254,7 +254,7 @@ REFUSED = {
     ),
     "persons as units": (
         edited(("table: households", "table: persons")),
-        "'persons' has the persons, and linked tables protect households",
+        "'persons' is the table of persons, but linked tables protect households",
     ),
     "a column of persons as unit": (
         edited(("table: households", "column: hh")),
@@ -273,7 +273,7 @@ REFUSED = {
     ),
     "a rule over both tables inside a bin": (
         edited(("if income < 20", "if income < 30")),
-        "`if income < 30 then job != full` names columns of both tables",
+        "`if income < 30 then job != full` names columns of both tables, or `members`",
     ),
     "a comparison of both tables in wide bins": (
         edited(("children < members", "children <= age")),
