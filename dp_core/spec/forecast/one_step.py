@@ -3,9 +3,9 @@
 Under pure epsilon, a divided budget buys less than a whole one: two measurements of a table with
 the parts `a` and `1 - a` of a budget have together `a^2 + (1 - a)^2` of the precision of one. So it
 costs accuracy to look at columns and pairs before measuring. These looks are left out if schema,
-`rows_about` and budget determine beforehand what is best: the table of all columns if it has few cells, or the
-columns alone if noise hides everything else. The result is a plan whose every cost is known before
-any data are read.
+`rows_about` and budget determine beforehand what is best: the table of all columns if it has few
+cells, or the columns alone if noise hides everything else. The result is a plan whose every cost is
+known before any data are read.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def test_every_household_counts_once():
     ("data", "said"),
     [
         ({"homes": frames()["homes"]}, "has the tables homes and people"),
-        (changed("people", home_id=7), "no 'home'"),
+        (changed("people", home_id=7), "not in column 'home'"),
         (changed("homes", home=10), "repeats a key"),
         (changed("people", nr=1), "repeats a key within a household"),
         (changed("people", age=120), "'age'"),

@@ -142,6 +142,6 @@ def test_a_level_is_not_ambiguous_because_another_member_has_it(sources, joined)
 
 
 def test_persons_have_no_sampling_error_because_households_are_sampled(sources):
-    with pytest.raises(BadInput, match="households are sampled"):
+    with pytest.raises(BadInput, match="a sample of households"):
         ask(sources(("members", "age")), "count by age", sampling=True)
     assert ask(sources(("tenure",)), "count by tenure", sampling=True).undetermined is None
