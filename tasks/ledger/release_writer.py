@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from typing import Literal
@@ -142,13 +142,21 @@ class ReleaseWriter:
                 body |= _again(book, reservation, "verdict")
                 add(book, reservation, "verdict", body=body)
 
-    def bind_input(self, reservation: Reservation, input_hash: str, key: bytes) -> None:
+    def bind_input(
+        self,
+        reservation: Reservation,
+        input_hash: str,
+        key: bytes,
+        tables: Mapping[str, str] | None = None,
+    ) -> None:
         """Bind a reservation permanently to its input and to this home.
 
         Args:
             reservation: The release's reservation.
             input_hash: Keyed hash of the input.
             key: The home's confidential key, which seals the entry.
+            tables: Keyed hash of each table of the input by the table's name, if there are several;
+                None (the default) for a single table. Each then belongs to the account by itself.
 
         Raises:
             BadInput: if the input changed; the ledger counts a refused attempt.
@@ -157,7 +165,7 @@ class ReleaseWriter:
             StageFailed: if the ledger's inputs are sealed with another key, or the release was
                 begun in another home.
         """
-        if not self._bind(reservation, input_hash, key):
+        if not self._bind(reservation, input_hash, key, tables or {}):
             raise BadInput(
                 f"The data of release {self.release!r} changed since it began. The ledger counts"
                 " a refused attempt; put the original file back and resume, or abandon the"
@@ -165,7 +173,9 @@ class ReleaseWriter:
                 row="data-changed",
             )
 
-    def _bind(self, reservation: Reservation, input_hash: str, key: bytes) -> bool:
+    def _bind(
+        self, reservation: Reservation, input_hash: str, key: bytes, tables: Mapping[str, str]
+    ) -> bool:
         """Bind the input; return whether it is the one that was bound before, or the first."""
         with self._writing() as book:
             require_open(book, reservation)
@@ -181,23 +191,37 @@ class ReleaseWriter:
                 )
             if mine is not None:
                 return self._is_same(book, reservation, mine, input_hash)
-            # All reservations of an input belong to one account, because the rules refuse others.
-            earlier = book.latest(kinds=("input",), about=input_hash)
-            if earlier is not None and earlier.receipt.account != reservation.account:
-                # privacy: who guesses the other account's data could have the guess confirmed.
-                raise DataRefused(
-                    f"This data file belongs to account {earlier.receipt.account!r} (release"
-                    f" {earlier.receipt.release!r}); name that account in the spec: another"
-                    " account would give the same people a fresh budget.",
-                    row="data-of-another-account",
-                )
+            for known_by in (*tables.values(), input_hash):
+                self._require_own(book, reservation, known_by)
             promised = (reservation.position, reservation.release, reservation.account)
+            for name, table_hash in tables.items():
+                sealed = {"table": name, "seal": seal(key, *promised, table_hash)}
+                body = {"home": self.lease.holder.home, **sealed}
+                add(book, reservation, "input", about=table_hash, body=body)
+            # The input itself comes last, so it is the latest entry that binds the reservation.
             body = {
                 "home": self.lease.holder.home,
                 "seal": seal(key, *promised, input_hash),
             }
             add(book, reservation, "input", about=input_hash, body=body)
             return True
+
+    def _require_own(self, book: Transaction, reservation: Reservation, input_hash: str) -> None:
+        """Refuse an input, or a table of it, that another account has used.
+
+        Raises:
+            DataRefused: if one has.
+        """
+        # All reservations of an input belong to one account, because the rules refuse others.
+        earlier = book.latest(kinds=("input",), about=input_hash)
+        if earlier is not None and earlier.receipt.account != reservation.account:
+            # privacy: who guesses the other account's data could have the guess confirmed.
+            raise DataRefused(
+                f"This data file belongs to account {earlier.receipt.account!r} (release"
+                f" {earlier.receipt.release!r}); name that account in the spec: another"
+                " account would give the same people a fresh budget.",
+                row="data-of-another-account",
+            )
 
     def _is_same(
         self, book: Transaction, reservation: Reservation, mine: Entry, input_hash: str

@@ -564,3 +564,62 @@ def test_answers_say_whether_they_count_households_or_persons(town, command):
         answer = command("infer", town.out, formula, "--json").json
         assert answer["of"] == of
         assert of in command("infer", town.out, formula).out.split("Rule")[0]
+
+
+ALONE = {
+    "people": """\
+version: 1
+title: People
+rows_about: 700
+columns:
+  age:  {type: integer, min: 0, max: 99, edges: [0, 18, 65, 100]}
+  work: {type: category, levels: {1: employed, 2: not employed}}
+ignore: [home_id, nr]
+""",
+    "homes": """\
+version: 1
+title: Homes
+rows_about: 300
+columns:
+  tenure: {type: category, levels: {1: own, 2: rent}}
+  income: {type: ordinal, levels: {1: low, 2: middle, 3: high}}
+ignore: [home, street]
+""",
+}
+"""Schema of each table as a single one."""
+
+
+def _write_alone(town, table, **changes):
+    (town.folder / "alone.schema.yaml").write_text(ALONE[table])
+    town.write_spec(data=f"{table}.csv", schema="alone.schema.yaml", **changes)
+
+
+@pytest.mark.parametrize("table", ["homes", "people"])
+@pytest.mark.usefixtures("quick")
+def test_a_linked_table_gets_no_fresh_budget_alone_in_another_account(town, table):
+    town.release()
+    town.open_account("other")
+    _write_alone(town, table, release="second", account="other")
+    with pytest.raises(BadInput, match="belongs to account 'town'"):
+        town.release(town.folder / "second")
+    assert town.ledger().account("other").balance.used.main == 0
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_table_of_another_account_gets_no_fresh_budget_as_a_linked_one(town):
+    town.open_account("other")
+    _write_alone(town, "people", release="first", account="other")
+    town.release(town.folder / "first")
+    write_linked_spec(town)
+    with pytest.raises(BadInput, match="belongs to account 'other'"):
+        town.release()
+
+
+@pytest.mark.usefixtures("quick")
+def test_households_get_no_fresh_budget_with_other_persons(town):
+    town.release()
+    write_tables(town.folder, {"people": tables()["people"].iloc[::-1]})
+    town.open_account("other", unit="household")
+    write_linked_spec(town, release="second", account="other")
+    with pytest.raises(BadInput, match="belongs to account 'town'"):
+        town.release(town.folder / "second")

@@ -199,6 +199,8 @@ def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> 
             return f"key/{about}"
         case "commit":
             return f"commit/{reservation}/{about}"
+        case "input" if "table" in receipt.body:
+            return f"input/{reservation}/{receipt.body['table']}"
         case "examine" | "verdict" if "again" in receipt.body:
             return f"{receipt.kind}/{reservation}/{receipt.body['again']}"
         case "input" | "hold" | "decide" | "settle" | "examine" | "verdict":

@@ -310,6 +310,9 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
         case "input":
             if book.account_of(str(entry.about)) not in (None, promise.account):
                 return "is for data that belong to another account"
+            if book.has(f"input/{promise.position}"):
+                # The input itself is the last: a release is bound to that one.
+                return "names a table after the input it is part of"
         case "charge":
             if not book.has(f"input/{promise.position}"):
                 return "charges before the input is known"

@@ -591,6 +591,33 @@ def test_an_input_belongs_to_one_account(ledger, writer, tmp_path):
     ledger.verify(KEY)
 
 
+@pytest.mark.parametrize("known", ["both", "homes", "people"])
+def test_each_table_of_an_input_belongs_to_one_account(ledger, writer, tmp_path, known):
+    open_town(ledger, "village")
+    first = writer.reserve(plan_of(tmp_path))
+    writer.bind_input(first, "both", KEY, {"homes": "homes", "people": "people"})
+    writer.bind_input(first, "both", KEY, {"homes": "homes", "people": "people"})
+    with ledger.lease("other", HOME) as other_writer:
+        other = other_writer.reserve(plan_of(tmp_path, release="other", account="village"))
+        for input_hash, parts in ((known, {}), ("new", {"homes": known}), ("new", {"x": known})):
+            with pytest.raises(BadInput, match=r"belongs to account 'town' \(release 'first'\)"):
+                other_writer.bind_input(other, input_hash, KEY, parts)
+        other_writer.bind_input(other, "new", KEY, {"homes": "newer"})
+    with pytest.raises(BadInput):
+        ledger.refuse_known([known], by="Ana", reason="a test")
+    bound = ledger.entries(kinds=("input",), reservation=first.position)
+    assert [entry.about for entry in bound] == ["homes", "people", "both"]
+    ledger.verify(KEY)
+
+
+def test_a_release_is_bound_to_all_its_tables_together(writer, tmp_path):
+    held = writer.reserve(plan_of(tmp_path))
+    writer.bind_input(held, "both", KEY, {"homes": "homes", "people": "people"})
+    for other in ("homes", "people"):
+        with pytest.raises(BadInput, match="changed since it began"):
+            writer.bind_input(held, other, KEY)
+
+
 def test_a_release_keeps_its_input(writer, tmp_path):
     held = writer.reserve(plan_of(tmp_path))
     writer.bind_input(held, "hash", KEY)
