@@ -25,9 +25,10 @@ def acted(job: Mapping[str, Any]) -> Any:
     if job["spec"] == "import":
         raise ModuleNotFoundError("No module named 'prefect'", name="prefect.flows")
     if job["spec"] == "wait":
-        sys.stderr.write("at work\n")
-        sys.stderr.flush()
         try:
+            # An interruption may come as soon as the caller has read this.
+            sys.stderr.write("at work\n")
+            sys.stderr.flush()
             time.sleep(120)
         except KeyboardInterrupt:
             Path(job["out"]).write_text("stopped")
