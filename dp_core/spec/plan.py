@@ -31,7 +31,7 @@ from dp_core.wall.accounting.currency import (
     NoiseScale,
 )
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.wall.household_values import LARGEST_NOISE
+from dp_core.wall.household_values import LARGEST, LARGEST_NOISE
 from dp_core.wall.released import noise_variance
 from dp_core.wall.statistics import sensitivities
 from dp_core.wall.statistics.statistic import Statistic
@@ -400,13 +400,18 @@ def _check_rows(spec: ReleaseSpec, tables: Sequence[PlannedTable]) -> None:
 
 
 def _check_in_shares(spec: ReleaseSpec, noises: Sequence[NoiseScale | None]) -> None:
-    """Refuse noise that is too large to be stored in shares of households.
+    """Refuse noise and counts that are too large to be stored in shares of households.
 
     Args:
         spec: Spec of the release.
         noises: Noise of each planned question, in households.
     """
     shares = spec.privacy.relation.shares
+    if shares > 1 and 10 * (spec.schema.rows_about or 0) * shares >= LARGEST:
+        raise BadInput(
+            f"So many households cannot be counted in units of 1/{shares:,} of a household; state"
+            " fewer members under `unit` of the schema."
+        )
     if shares == 1 or all(each is None or each.scale * shares < LARGEST_NOISE for each in noises):
         return
     raise BadInput(

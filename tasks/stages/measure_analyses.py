@@ -82,7 +82,8 @@ def _require_committed(run: Run, measured: Sequence[Measured]) -> None:
 
     charges = [each for each in _own_charges(run) if each.stage != STAGE]
     committed = committed_in(run.ledger.receipts(run.reservation))
-    if not_as_paid(measured, charges, committed, run.spec.sets):
+    shares = run.spec.privacy.relation.shares
+    if not_as_paid(measured, charges, committed, run.spec.sets, shares):
         raise StageFailed(
             f"{run.folder.public / MARGINALS} of release {run.spec.release!r} is not what the"
             " ledger committed. Delete the file, then resume: the stage `measure` writes it again.",

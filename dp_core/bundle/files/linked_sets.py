@@ -178,7 +178,10 @@ def _keys(table: pa.Table, column: str, of: str, name: str) -> pa.Array:
     if keys.null_count or not pa.types.is_integer(keys.type):
         raise BadInput(f"The column {column!r} of {of} does not hold a whole number in every row.")
     found = keys.combine_chunks()
-    return found.cast(pa.int64()) if isinstance(found, pa.Array) else found
+    try:
+        return found.cast(pa.int64()) if isinstance(found, pa.Array) else found
+    except pa.ArrowInvalid:
+        raise BadInput(f"The column {column!r} of {of} in {name} has too large numbers.") from None
 
 
 def _linked(schema: Schema) -> LinkedTables:

@@ -141,10 +141,8 @@ def write_marginals(path: Path, released: Sequence[Released], schema: Schema) ->
     """
     measured = [item for item in released if not isinstance(item, Records)]
     labels = _Labels(schema)
-    metadata = {}
-    if schema.linked is not None:
-        metadata = {UNIT: schema.unit.word, SHARES: str(schema.linked.shares)}
-    return write_parquet(path, labels.arrow, _pieces(measured, labels), metadata=metadata)
+    pieces = _pieces(measured, labels)
+    return write_parquet(path, labels.arrow, pieces, metadata=_unit_metadata(schema))
 
 
 class _Labels:
@@ -311,14 +309,21 @@ def read_marginals(path: Path, schema: Schema | None = None) -> tuple[Measured, 
         ) from error
 
 
+def _unit_metadata(schema: Schema) -> dict[str, str]:
+    """Return what the file of linked tables states about its unit; empty for a single table."""
+    if schema.linked is None:
+        return {}
+    return {UNIT: schema.unit.word, SHARES: str(schema.linked.shares)}
+
+
 def _check_unit(path: Path, found: pa.Schema, schema: Schema | None) -> None:
-    """Check that counts have the type and the shares of the schema's unit."""
+    """Check that counts have the type of the schema's unit, and that the file states this unit."""
     if schema is None:
         return
     stated = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
     in_shares = pa.types.is_floating(found.field("count").type)
-    wanted = None if schema.linked is None else str(schema.linked.shares)
-    if in_shares != (_shares(schema) > 1) or stated.get(SHARES) != wanted:
+    unit = {key: value for key, value in stated.items() if key in (UNIT, SHARES)}
+    if in_shares != (_shares(schema) > 1) or unit != _unit_metadata(schema):
         raise BadInput(f"{path} does not count in the unit of the schema.")
 
 

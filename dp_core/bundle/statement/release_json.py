@@ -84,6 +84,26 @@ NOT_COVERED = (
 )
 
 
+_OF_HOUSEHOLDS = {
+    "A row without the identifier of its person": "A row without a key",
+    "A person who is in several releases is protected": (
+        "A household, or a member of it, that is in several releases is protected"
+    ),
+    "whether or not that person's row was in the file": (
+        "whether or not that person's household was in the file"
+    ),
+}
+"""What sentences of `NOT_COVERED` say instead if households are protected."""
+
+
+def not_covered(unit: str) -> list[str]:
+    """Return what the guarantee does not cover, in the words of the unit of privacy."""
+    texts = list(NOT_COVERED)
+    for said, instead in _OF_HOUSEHOLDS.items() if unit == "household" else ():
+        texts = [text.replace(said, instead) for text in texts]
+    return texts
+
+
 Sign: TypeAlias = Callable[[bytes], tuple[str, str] | None]
 """Returns the public key and the signature of a message, in hex; None if nothing is signed."""
 
@@ -425,7 +445,7 @@ def guaranteed_json(
             *(over_all(total) for total in totals),
             *(adopted_in_words(adoption) for adoption in adoptions),
         ],
-        "not_covered": list(NOT_COVERED),
+        "not_covered": not_covered(unit[0]),
     }
 
 

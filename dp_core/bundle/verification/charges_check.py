@@ -220,7 +220,7 @@ def not_as_paid(
     paid: Sequence[Charge],
     committed: Mapping[str, str],
     sets: int,
-    shares: int = 1,
+    shares: int,
 ) -> list[str]:
     """Return a sentence for each noisy table that is not what a charge of a release paid for.
 
@@ -229,7 +229,7 @@ def not_as_paid(
         paid: All charges of the release.
         committed: Hash of the committed result of each batch.
         sets: Number of its synthetic sets.
-        shares: Shares of a unit: noise was drawn on whole numbers of them; by default 1.
+        shares: Shares of a unit: noise was drawn on whole numbers of them; 1 for a single table.
     """
     wrong: list[str] = []
     charges = {charge.number: charge for charge in paid}
@@ -306,8 +306,16 @@ def _changed(
     return [
         f"Noisy counts of {batch!r:.40} in {MARGINALS} are not those that were committed."
         for batch, drawn in batches.items()
-        if result_hash((item.grant, _stored(item, shares)) for item in drawn) != committed[batch]
+        if _hash(drawn, shares) != committed[batch]
     ]
+
+
+def _hash(drawn: Sequence[Measured], shares: int) -> str | None:
+    """Return the hash of noisy numbers; None if they are not whole numbers of shares."""
+    try:
+        return result_hash((item.grant, _stored(item, shares)) for item in drawn)
+    except ValueError:
+        return None
 
 
 def _stored(item: Measured, shares: int) -> NDArray[np.int64]:

@@ -260,10 +260,19 @@ def test_a_changed_table_does_not_verify(copy, name):
     assert check in failed(verify(copy))
 
 
-def test_a_file_of_other_shares_does_not_verify(copy):
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {UNIT: "household", SHARES: "6"},
+        {UNIT: "row", SHARES: str(S)},
+        {SHARES: str(S)},
+        {UNIT: "household"},
+    ],
+)
+def test_noisy_tables_that_state_another_unit_do_not_verify(copy, stated):
     path = copy / MARGINALS
     table = pq.read_table(path)
-    pq.write_table(table.replace_schema_metadata({UNIT: "household", SHARES: "6"}), path)
+    pq.write_table(table.replace_schema_metadata(stated), path)
     reseal(copy, statement_of(copy))
     assert "unit of the schema" in failed(verify(copy))["tables"]
 
@@ -285,6 +294,30 @@ def test_another_sentence_about_the_unit_does_not_verify(copy, key, value):
     document["guarantee"][key] = value
     reseal(copy, document)
     assert f"guarantee.{key}" in failed(verify(copy))["wording"]
+
+
+def test_a_fault_of_the_noisy_tables_is_not_said_to_be_one_of_the_statement(copy):
+    file, edit, check = FORGERIES["a count that is no whole number of shares"]
+    change(copy, file, edit)
+    said = failed(verify(copy))[check]
+    assert MARGINALS in said
+    assert "release.json" not in said
+
+
+def test_a_key_that_is_too_large_is_named(copy):
+    change(
+        copy,
+        PEOPLE,
+        lambda t: t.set_column(0, "home_id", pa.array([2**64 - 1] * len(t), pa.uint64())),
+    )
+    assert "home_id" in failed(verify(copy))["sets"]
+
+
+def test_what_is_not_covered_is_said_of_households(bundle):
+    said = " ".join(statement_of(bundle)["guarantee"]["not_covered"])
+    assert "household" in said
+    assert "person's row" not in said
+    assert "identifier of its person" not in said
 
 
 def test_another_number_of_persons_does_not_verify(copy):

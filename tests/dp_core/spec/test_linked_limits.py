@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -83,6 +84,15 @@ def test_what_is_not_refused_is_planned():
         {"synthesize": {"sets": "2", "mode": "shared"}},
     ):
         assert plan_of(schema_of(3), **stages).tables
+
+
+def test_more_households_than_can_be_stored_in_shares_are_refused_by_the_plan():
+    schema = dataclasses.replace(schema_of(20), rows_about=1_000_000)
+    with pytest.raises(BadInput, match="So many households cannot be counted") as caught:
+        plan_of(schema)
+    assert caught.value.exit_code == 2
+    assert plan_of(dataclasses.replace(schema, rows_about=900_000)).tables
+    assert plan_of(dataclasses.replace(schema_of(10), rows_about=10_000_000)).tables
 
 
 @pytest.mark.parametrize(("most", "epsilon"), [(20, "1e-6"), (10, "1e-10")])
