@@ -12,8 +12,9 @@ import numpy as np
 from dp_core.audit.audited_session import AuditedCounter, AuditedSession, BestPairs
 from dp_core.audit.configurations import Configuration, configurations, plan_of
 from dp_core.audit.frozen_noise import FrozenNoise
+from dp_core.audit.neighbour_files import BrokenCoding, Codes, Pair
 from dp_core.audit.report import HOUSEHOLDS, UNITS, Findings, unit_name
-from dp_core.audit.tiny_files import BrokenCoding, Codes, Pair, TinyFiles
+from dp_core.audit.tiny_files import TinyFiles
 from dp_core.audit.tiny_households import TinyHouseholds
 from dp_core.errors import ReleaseError
 from dp_core.schema.definition import Column, Unit

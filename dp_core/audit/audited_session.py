@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dp_core.audit.changes import Mismatch, reached
 from dp_core.audit.frozen_noise import Exact, FrozenNoise, Values
+from dp_core.audit.neighbour_files import Codes, Pair
 from dp_core.audit.report import CLOSE, Findings, question_of, unit_name
-from dp_core.audit.tiny_files import Codes, Pair
 from dp_core.audit.tiny_households import household_like
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.schema.definition import Schema

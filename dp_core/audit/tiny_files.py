@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dp_core.audit.configurations import COLUMNS, PERSON
+from dp_core.audit.neighbour_files import BrokenCoding, Codes, NeighbourFiles, Pair
 from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import hashes, kept_rows, orders
@@ -22,8 +21,6 @@ Row = tuple[str, ...]
 """Texts of a row, in the order of `COLUMNS`."""
 Texts = tuple[Row, ...]
 """All rows of one unit of privacy."""
-Codes = NDArray[np.uint16]
-"""Codes of the rows of one unit that are kept, shape (rows, columns)."""
 
 LOWEST: Row = ("0", "1", "single", "0", "2000-01-01")
 HIGHEST: Row = ("99", "2", "married", "1000", "2009-12-31")
@@ -38,25 +35,7 @@ RANDOM_FILES = 2
 MANY = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two neighbouring files, as codes.
-
-    Attributes:
-        name: What the files are, for people.
-        one, other: For each unit of privacy its rows, shape (rows, columns).
-    """
-
-    name: str
-    one: tuple[Codes, ...]
-    other: tuple[Codes, ...]
-
-
-class BrokenCoding(Exception):
-    """Two files that differ in one unit became codes that are no neighbours."""
-
-
-class TinyFiles:
+class TinyFiles(NeighbourFiles[Texts]):
     """The generated files of a schema, coded as the stages of a release code them.
 
     Attributes:
@@ -91,20 +70,6 @@ class TinyFiles:
         self._rng = np.random.default_rng(seed)
         self._complete = not any(column.missing == "level" for column in columns)
         self.named = dict(self._files())
-
-    def pairs(self, name: str) -> list[Pair]:
-        """Return the neighbours of a file.
-
-        Raises:
-            BrokenCoding: if the coded files are no neighbours.
-        """
-        units = self.named[name]
-        found = []
-        for what, first, other in self._neighbours(units):
-            pair = Pair(f"{name}; {what}", self.code(units), self.code(other, first=first))
-            self._check(pair)
-            found.append(pair)
-        return found
 
     def code(self, units: Sequence[Texts], *, first: int = 0) -> tuple[Codes, ...]:
         """Return the codes of a file by unit; rows above a person's limit are left out.
@@ -155,17 +120,6 @@ class TinyFiles:
         for number in range(RANDOM_FILES):
             yield f"random rows {number + 1}", self._random(24)
 
-    def _neighbours(self, units: tuple[Texts, ...]) -> Iterator[tuple[str, int, tuple[Texts, ...]]]:
-        """Yield what differs, the number of the first unit, and the units of each neighbour."""
-        adds = self._relation.neighbours == "add-remove"
-        for what, unit in self._units():
-            if adds:
-                yield f"one more: {what}", 0, (*units, unit)
-            elif units and unit != units[0]:
-                yield f"the first becomes: {what}", 0, (unit, *units[1:])
-        if adds and units:
-            yield "the first is gone", 1, units[1:]
-
     def _units(self) -> Iterator[tuple[str, Texts]]:
         k = self._relation.max_rows
         yield "lowest values", (LOWEST,) * k
@@ -197,20 +151,8 @@ class TinyFiles:
             for _ in range(rows)
         )
 
-    def _check(self, pair: Pair) -> None:
-        """Raise unless the codes differ in one unit, of no more rows than the limit."""
-        one, other = list(pair.one), list(pair.other)
-        if self._relation.neighbours == "replace-one":
-            same = len(one) == len(other)
-            shared = list(zip(one[1:], other[1:], strict=False))
-        else:
-            same = abs(len(one) - len(other)) == 1
-            if len(one) > len(other):
-                one, other = other, one
-                other = other[1:]
-            shared = list(zip(one, other, strict=False))
+    def _check_units(self, pair: Pair) -> None:
+        """Raise unless each unit has no more rows than the limit."""
         most = max((len(unit) for unit in (*pair.one, *pair.other)), default=0)
-        if not same or most > self._relation.max_rows:
+        if most > self._relation.max_rows:
             raise BrokenCoding(f"{pair.name}: rows above the limit of a person are kept.")
-        if not all(np.array_equal(*both) for both in shared):
-            raise BrokenCoding(f"{pair.name}: rows of others became other codes.")

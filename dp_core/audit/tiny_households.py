@@ -9,7 +9,8 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from dp_core.audit.tiny_files import MANY, RANDOM_FILES, BrokenCoding, Codes, Pair
+from dp_core.audit.neighbour_files import BrokenCoding, Codes, NeighbourFiles, Pair
+from dp_core.audit.tiny_files import MANY, RANDOM_FILES
 from dp_core.confidential.linked.linked_rows import household_codes
 from dp_core.schema.definition import Column, Schema, Unit
 from dp_core.schema.linked.linked_tables import LinkedTables
@@ -49,7 +50,7 @@ ALONE = Household(POOR, (ADULT,))
 _FAMILY = (ADULT, OLD, CHILD)
 
 
-class TinyHouseholds:
+class TinyHouseholds(NeighbourFiles[Household]):
     """The generated files of a schema of linked tables, coded as the stages of a release do it.
 
     Attributes:
@@ -91,20 +92,6 @@ class TinyHouseholds:
         self._relation = relation
         self._rng = np.random.default_rng(seed)
         self.named = dict(self._files())
-
-    def pairs(self, name: str) -> list[Pair]:
-        """Return the neighbours of a file.
-
-        Raises:
-            BrokenCoding: if the coded files are no neighbours.
-        """
-        households = self.named[name]
-        found = []
-        for what, first, other in self._neighbours(households):
-            pair = Pair(f"{name}; {what}", self.code(households), self.code(other, first=first))
-            self._check(pair)
-            found.append(pair)
-        return found
 
     def code(self, households: Sequence[Household], *, first: int = 0) -> tuple[Codes, ...]:
         """Return the pair rows of each household, shape (pair rows, columns of the wide domain).
@@ -160,20 +147,7 @@ class TinyHouseholds:
         for number in range(RANDOM_FILES):
             yield f"random households {number + 1}", self._random(24)
 
-    def _neighbours(
-        self, households: tuple[Household, ...]
-    ) -> Iterator[tuple[str, int, tuple[Household, ...]]]:
-        """Yield what differs, the number of the first household, and those of each neighbour."""
-        adds = self._relation.neighbours == "add-remove"
-        for what, household in self._households():
-            if adds:
-                yield f"one more: {what}", 0, (*households, household)
-            elif households and household != households[0]:
-                yield f"the first becomes: {what}", 0, (household, *households[1:])
-        if adds and households:
-            yield "the first is gone", 1, households[1:]
-
-    def _households(self) -> Iterator[tuple[str, Household]]:
+    def _units(self) -> Iterator[tuple[str, Household]]:
         yield "one member", ALONE
         yield "two equal members", Household(RICH, (OLD,) * 2)
         yield "three equal members", Household(RICH, (OLD,) * 3)
@@ -199,20 +173,8 @@ class TinyHouseholds:
             for _ in range(households)
         )
 
-    def _check(self, pair: Pair) -> None:
-        """Raise unless the codes differ in one household, and each has all its shares."""
-        one, other = list(pair.one), list(pair.other)
-        if self._relation.neighbours == "replace-one":
-            same = len(one) == len(other)
-            shared = list(zip(one[1:], other[1:], strict=False))
-        else:
-            same = abs(len(one) - len(other)) == 1
-            if len(one) > len(other):
-                one, other = other, one
-                other = other[1:]
-            shared = list(zip(one, other, strict=False))
-        if not same or not all(np.array_equal(*both) for both in shared):
-            raise BrokenCoding(f"{pair.name}: pair rows of other households became others.")
+    def _check_units(self, pair: Pair) -> None:
+        """Raise unless each household has all its shares."""
         if any(not self._is_whole(unit) for unit in (*pair.one, *pair.other)):
             raise BrokenCoding(f"{pair.name}: a household has not the pair rows of its members.")
 

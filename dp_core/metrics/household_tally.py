@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dp_core.metrics.marginal_error import Tally
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
-from dp_core.tables.linked_columns import MEMBERS
+from dp_core.tables.linked_columns import MEMBERS, with_members
 
 
 class HouseholdTally(Tally):
@@ -33,9 +33,7 @@ class HouseholdTally(Tally):
         """
         if domain.linked is None:
             raise ValueError("Only pair rows are counted in households.")
-        self._wide = {
-            clique: clique if MEMBERS in clique else (*clique, MEMBERS) for clique in cliques
-        }
+        self._wide = {clique: with_members(clique) for clique in cliques}
         super().__init__(domain, dict.fromkeys(self._wide.values()))
         self.persons = 0
         self._weights = domain.linked.weights

@@ -43,6 +43,11 @@ class Domain:
         clique = tuple(clique)
         return Domain(clique, tuple(self.sizes[axis] for axis in self.axes(clique)))
 
+    @property
+    def shares(self) -> int:
+        """Number of shares of a record: those of a household if records are pair rows, else 1."""
+        return 1 if self.linked is None else self.linked.shares
+
     def cliques(self, order: int) -> Iterator[Clique]:
         """Yield the cliques of so many columns that a method may choose among.
 

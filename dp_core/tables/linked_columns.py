@@ -51,6 +51,11 @@ def household_shares(max_members: int) -> int:
     return math.lcm(*range(1, max_members + 1))
 
 
+def with_members(clique: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a clique with the column `members`, as it is counted on pair rows."""
+    return clique if MEMBERS in clique else (*clique, MEMBERS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedColumns:
     """The columns of pair rows.

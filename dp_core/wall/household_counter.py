@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.domain import Clique
-from dp_core.tables.linked_columns import MEMBERS, pair_rows
+from dp_core.tables.linked_columns import MEMBERS, pair_rows, with_members
 from dp_core.tables.marginal import Counter, Marginal
 
 
@@ -103,8 +103,3 @@ class HouseholdCounter:
         first = np.concatenate([[True], (cells[1:] != cells[:-1]).any(axis=1)])
         (starts,) = np.nonzero(first)
         return np.ascontiguousarray(cells[starts]), np.add.reduceat(shares, starts)
-
-
-def with_members(clique: Clique) -> Clique:
-    """Return a clique with the column `members`, as it is counted on pair rows."""
-    return clique if MEMBERS in clique else (*clique, MEMBERS)

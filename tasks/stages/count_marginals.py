@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from dp_core.wall.household_counter import with_members
+from dp_core.tables.linked_columns import with_members
 from dp_core.wall.stage_grant import StageGrant
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.measure_marginals import certain_cliques

@@ -18,7 +18,6 @@ from dp_core.display.page import Listing, Page, Sentence
 from dp_core.display.printed import Printed
 from dp_core.errors import BadInput, nearest
 from dp_core.metrics.noise_size import half_width_in_units
-from dp_core.schema.definition import Schema
 from dp_core.tables.domain import Clique
 from dp_core.wall.released import Answers, Measurement, Paid, SparseTable, Totals
 from dp_core.wall.statistics.counting_queries import Cells
@@ -107,13 +106,13 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
         """
         import pandas as pd
 
-        shares = _shares(self._schema)
+        shares = self._schema.domain.shares
         rows = [_row(number, item, shares) for number, item in enumerate(self._measured, start=1)]
         return pd.DataFrame(rows, columns=_COLUMNS).set_index("table")
 
     def page(self) -> Page:
         """Return the measurements, and where their frames are."""
-        shares = _shares(self._schema)
+        shares = self._schema.domain.shares
         rows = [_row(number, item, shares) for number, item in enumerate(self._measured, start=1)]
         shown = tuple(
             (
@@ -167,7 +166,7 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
 
     def _margin(self, item: Paid) -> float:
         """Return the margin of a count; of linked tables rounded up to 0.01 households."""
-        return _margin(item, _shares(self._schema))
+        return _margin(item, self._schema.domain.shares)
 
     def _missing(self, key: frozenset[str]) -> str:
         for name in sorted(key):
@@ -229,10 +228,6 @@ def _key(columns: object) -> frozenset[str]:
 
 def _named(name: str) -> str:
     return f"column {name}" if name in _OWN else name
-
-
-def _shares(schema: Schema) -> int:
-    return 1 if schema.linked is None else schema.linked.shares
 
 
 def _margin(item: Paid, shares: int) -> float:

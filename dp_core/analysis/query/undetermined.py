@@ -91,7 +91,12 @@ def undetermined(
                 f" counts would have a margin of ±{margin} {unit} (95 %)"
             )
         sentence += "."
-        if has_sets:
+        if has_sets and counted == "persons":
+            sentence += (
+                " The synthetic sets have what was measured of these columns; how it differs by the"
+                " size of the household is the model's assumption."
+            )
+        elif has_sets:
             sentence += (
                 " The synthetic sets do not answer it either: there they follow the model's"
                 " assumption."

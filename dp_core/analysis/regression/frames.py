@@ -14,7 +14,7 @@ from dp_core.analysis.regression.survey_sample import (
     households_of,
     sample_of,
 )
-from dp_core.bundle.files.linked_sets import LinkedSet, joined, with_members
+from dp_core.bundle.files.linked_sets import LinkedSet, households_with_members, joined
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Column, Schema
@@ -84,7 +84,7 @@ def _linked_frame(number: int, data: LinkedSet, columns: Sequence[str], schema: 
     """Return the complete rows of a set of linked tables."""
     wanted = [schema.column(name) for name in columns]
     if not about_persons(schema, columns):
-        return frame_of(number, with_members(data), wanted)
+        return frame_of(number, households_with_members(data), wanted)
     frame = frame_of(number, joined(schema, data), wanted)
     return replace(
         frame,

@@ -165,7 +165,7 @@ def joined(schema: Schema, data: LinkedSet) -> pa.Table:
     )
 
 
-def with_members(data: LinkedSet) -> pa.Table:
+def households_with_members(data: LinkedSet) -> pa.Table:
     """Return the table of households of a set with the column `members`."""
     return data.households.append_column(MEMBERS, pa.array(data.sizes))
 

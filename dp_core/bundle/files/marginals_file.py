@@ -121,11 +121,7 @@ Measured: TypeAlias = Measurement | Answers | SparseTable | Totals
 
 def marginal_columns(schema: Schema) -> Mapping[str, tuple[pa.DataType, str]]:
     """Return type and description of each column of a release's file, in the order of the file."""
-    return COLUMNS if _shares(schema) == 1 else {**COLUMNS, **_IN_HOUSEHOLDS}
-
-
-def _shares(schema: Schema) -> int:
-    return 1 if schema.linked is None else schema.linked.shares
+    return COLUMNS if schema.domain.shares == 1 else {**COLUMNS, **_IN_HOUSEHOLDS}
 
 
 def write_marginals(path: Path, released: Sequence[Released], schema: Schema) -> int:
@@ -323,7 +319,7 @@ def _check_unit(path: Path, found: pa.Schema, schema: Schema | None) -> None:
     stated = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
     in_shares = pa.types.is_floating(found.field("count").type)
     unit = {key: value for key, value in stated.items() if key in (UNIT, SHARES)}
-    if in_shares != (_shares(schema) > 1) or unit != _unit_metadata(schema):
+    if in_shares != (schema.domain.shares > 1) or unit != _unit_metadata(schema):
         raise BadInput(f"{path} does not count in the unit of the schema.")
 
 

@@ -143,8 +143,7 @@ def check_fit(
     for item in measured:
         clique, own = columns_of(item), slice(item.replicate - 1, item.replicate)
         served = list(tallies) if item.replicate == 0 else list(tallies[own])
-        linked = tallies[0].domain.linked if tallies else None
-        shares = 1 if linked is None else linked.shares
+        shares = tallies[0].domain.shares if tallies else 1
         noisy, width, mean_noise = _noisy(item, shares)
         distances, expected, outside = [], [], []
         for tally in served:

@@ -98,7 +98,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
             records=published.records,
             origin=None if column.name in schema.domain.columns else origin(schema, column.name),
             pooled=known.pooled,
-            parts=1 if linked is None else linked.shares,
+            parts=schema.domain.shares,
             counted=counted,
         )
         for column in schema.released

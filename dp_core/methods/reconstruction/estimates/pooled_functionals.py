@@ -163,7 +163,7 @@ def half_widths(pooled: Pooled, asked: Functionals, level: float = 0.95) -> Floa
         asked: The functionals.
         level: Confidence level, 0.95 by default.
     """
-    shares = 1 if pooled.domain.linked is None else pooled.domain.linked.shares
+    shares = pooled.domain.shares
     scale = single_laplace_scale(pooled, asked)
     if scale is not None:
         return np.full(asked.shape, float(half_width_in_units("laplace", scale, shares, level)))
