@@ -113,10 +113,10 @@ def rows_of(path, table):
         return [dict(row) for row in found]
 
 
-def input_of(path):
-    """Return the keyed hash and the seal of the one input in a ledger."""
-    (entry,) = [row for row in rows_of(path, "entries") if row["kind"] == "input"]
-    return entry["about"], json.loads(entry["body"])["seal"]
+def inputs_of(path):
+    """Return the keyed hash and the seal of the input in a ledger, and of each of its tables."""
+    entries = [row for row in rows_of(path, "entries") if row["kind"] == "input"]
+    return [(entry["about"], json.loads(entry["body"])["seal"]) for entry in entries]
 
 
 def without_input(path):
@@ -319,11 +319,11 @@ def test_neighbouring_inputs_with_equal_noisy_answers_leave_equal_files(
     for each in (rows, neighbour(rows, relation)):
         place = tmp_path / "place"
         project = make(place, each, configuration, relation, schema, monkeypatch)
-        seen.append((outside(place), input_of(project.home / "ledger.db")))
+        seen.append((outside(place), inputs_of(project.home / "ledger.db")))
         place.rename(tmp_path / f"kept-{len(seen)}")
 
-    (first, first_input), (second, second_input) = seen
-    assert first_input != second_input  # the comparison is of two inputs, not of one with itself
+    (first, first_inputs), (second, second_inputs) = seen
+    assert first_inputs != second_inputs  # the comparison is of two inputs, not of one with itself
     assert first.keys() == second.keys()
     assert [name for name in first if first[name] != second[name]] == []
     assert "home/ledger.db" in first
@@ -394,11 +394,12 @@ def test_files_that_differ_in_one_household_leave_equal_files(
     for each in (found, another_household(found, neighbours)):
         place = tmp_path / "place"
         project = make_linked(place, each, configuration, neighbours, monkeypatch)
-        seen.append((outside(place), input_of(project.home / "ledger.db")))
+        seen.append((outside(place), inputs_of(project.home / "ledger.db")))
         place.rename(tmp_path / f"kept-{len(seen)}")
 
-    (first, first_input), (second, second_input) = seen
-    assert first_input != second_input
+    (first, first_inputs), (second, second_inputs) = seen
+    assert first_inputs != second_inputs
+    assert [len(first_inputs), len(second_inputs)] == [3, 3]
     assert first.keys() == second.keys()
     assert [name for name in first if first[name] != second[name]] == []
     assert {"bundle/release.json", "bundle/synthetic/set-1/people.parquet"} <= first.keys()
@@ -454,7 +455,7 @@ def test_the_exceptions_are_the_only_files_that_hold_the_input(tmp_path, monkeyp
     (independent,) = (each for each in configurations() if each.name == "independent")
     rows = inhabitants("survey")
     project = make(tmp_path / "p", rows, independent, UNITS[0], "survey", monkeypatch)
-    keyed, seal = input_of(project.home / "ledger.db")
+    ((keyed, seal),) = inputs_of(project.home / "ledger.db")
     key = (project.home / "input.key").read_bytes()
     for name, content in outside(tmp_path / "p").items():
         text = content if isinstance(content, bytes) else repr(content).encode()

@@ -302,7 +302,7 @@ FAULTS = {
         order_members_by_the_keys_of_all,
         "linked tables",
         HOUSEHOLDS[:1],
-        "pair rows of other households",
+        "rows of other units became other codes",
     ),
     "the number of households without a charge": (
         look_for_free,
