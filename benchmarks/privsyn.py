@@ -126,13 +126,15 @@ def gum(name: str, data: Dataset, epsilons: Sequence[float], runs: int) -> None:
         for run in range(runs):
             plan = preset_plan("privsyn", data.domain, epsilon=epsilon, delta=delta, seed=run)
             released = measured(plan, data)
-            shrunk = fit(plan, released, 0, rows=None)
+            shrunk = fit(plan, released, (), 0, rows=None)
             assert isinstance(shrunk, GumModel)
             for label, way in ways.items():
                 model = dataclasses.replace(shrunk, options=way)
                 if not way.shrink:
                     other = dataclasses.replace(plan.spec, reconstructor=way)
-                    found_model = fit(dataclasses.replace(plan, spec=other), released, 0, rows=None)
+                    found_model = fit(
+                        dataclasses.replace(plan, spec=other), released, (), 0, rows=None
+                    )
                     assert isinstance(found_model, GumModel)
                     model = found_model
                 before = time.process_time()

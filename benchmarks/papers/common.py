@@ -199,7 +199,7 @@ def models(plan: Plan, data: Dataset, *, public_rows: bool = True) -> list[Model
     """
     released = measured(plan, data)
     rows = data.rows if public_rows else _curator(plan, data).public_rows()
-    return [fit(plan, released, number, rows=rows) for number in replicates(plan)]
+    return [fit(plan, released, (), number, rows=rows) for number in replicates(plan)]
 
 
 def _curator(plan: Plan, data: Dataset) -> Curator:

@@ -34,6 +34,7 @@ from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.problems import Problem, refused
 from dp_core.schema.rules.column_rules import ColumnRule, RuleRows, rows_that_break
+from dp_core.tables.nested_columns import Nesting
 from dp_core.tables.structural_zeros import Rule
 
 LOOKUP = 1 << 16
@@ -223,15 +224,15 @@ def count_problems(problem: NDArray[np.uint8], values: Values) -> dict[Problem, 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BrokenRule:
-    """Rows that broke a structural zero, or a rule between columns. Confidential.
+    """Rows that broke a structural zero, a rule between columns, or a nesting. Confidential.
 
     Attributes:
-        rule: The structural zero or the rule.
+        rule: The structural zero, the rule or the nesting.
         refused: Number of rows that stop the release.
         settled: Number of rows in which a column was set to missing.
     """
 
-    rule: Rule | ColumnRule
+    rule: Rule | ColumnRule | Nesting
     refused: int
     settled: int
 
@@ -243,7 +244,8 @@ def settle_zeros(
 ) -> list[BrokenRule]:
     """Set a column to missing in rows that break a rule, where the schema says so.
 
-    Rules are the structural zeros that the schema states, and its rules between columns.
+    Rules are the structural zeros that the schema states, its rules between columns, and that a
+    level lies in the level of another column.
 
     Args:
         schema: The schema, with its rules.
@@ -256,7 +258,7 @@ def settle_zeros(
     """
     # Boxes that follow from rules between columns are judged by these rules.
     stated = [rule for rule in schema.zeros.rules if not rule.derived]
-    rules: list[Rule | ColumnRule] = [*stated, *schema.rules]
+    rules: list[Rule | ColumnRule | Nesting] = [*stated, *schema.rules, *schema.nestings]
     settled = [0] * len(rules)
     left = [0] * len(rules)
     # Setting a column to missing can break another rule about missing, so there are several passes.
@@ -282,13 +284,15 @@ def settle_zeros(
 
 
 def _breaks(
-    rule: Rule | ColumnRule,
+    rule: Rule | ColumnRule | Nesting,
     schema: Schema,
     codes: Sequence[Array],
     units: Mapping[str, NDArray[np.int64]],
 ) -> NDArray[np.bool_]:
     if isinstance(rule, ColumnRule):
         return rows_that_break(rule, rule_rows(schema, codes, units))
+    if isinstance(rule, Nesting):
+        return rule.breaks(*(codes[axis] for axis in schema.domain.axes(rule.columns)))
     broken: NDArray[np.bool_] | None = None
     for axis, impossible in zip(schema.domain.axes(rule.columns), rule.codes, strict=True):
         among = np.zeros(np.iinfo(codes[axis].dtype).max + 1, dtype=bool)
@@ -318,7 +322,7 @@ def rule_rows(
     return RuleRows(by_name, missing, units, len(codes[0]))
 
 
-def _settling_axis(rule: Rule | ColumnRule, schema: Schema) -> int | None:
+def _settling_axis(rule: Rule | ColumnRule | Nesting, schema: Schema) -> int | None:
     for axis in reversed(schema.domain.axes(rule.columns)):
         column = schema.columns[axis]
         if column.out_of_range == "missing" and column.missing_code is not None:

@@ -23,6 +23,12 @@ from dp_core.tables.structural_zeros import StructuralZeros
 ROW_EXAMPLES = 4
 """Most rows that are shown for a rule."""
 
+_ADVICE = (
+    "Correct the file or the rule. To set the rule's last column to missing in such rows, give it"
+    " `missing: level` and `out_of_range: missing`."
+)
+_ADVICE_WITHIN = "Correct the file or the schema's map."
+
 
 class RowChecks:
     """Checks the rules between columns in batches of rows. Confidential.
@@ -69,7 +75,9 @@ class RowChecks:
             encoded: Codes of each column that the file has.
         """
         schema = self.schema
-        if schema.columns and (schema.zeros or schema.rules or schema.dependents):
+        if schema.columns and (
+            schema.zeros or schema.rules or schema.dependents or schema.nestings
+        ):
             self._check(records, encoded)
         self._rows += records.num_rows
 
@@ -90,6 +98,10 @@ class RowChecks:
         for between in self.schema.rules:
             broken = rows_that_break(between, rows) & _good(encoded, between.columns)
             self._note(between.text, broken, records, between.columns)
+        for nesting in self.schema.nestings:
+            upper, lower = (data.column(name) for name in nesting.columns)
+            broken = nesting.breaks(upper, lower) & _good(encoded, nesting.columns)
+            self._note(nesting.text, broken, records, nesting.columns)
 
     def _note(
         self,
@@ -126,6 +138,7 @@ class RowChecks:
                 )
         keys = {rule.text: "impossible" for rule in self.schema.zeros.rules}
         keys |= {rule.text: rule.key for rule in self.schema.rules}
+        keys |= {each.text: "within" for each in self.schema.nestings}
         for text, key in keys.items():
             named = f"`impossible` rule {{{text}}}" if key == "impossible" else f"rule `{text}`"
             if rows := self._broken[text]:
@@ -135,8 +148,7 @@ class RowChecks:
                         key,
                         "",
                         f"{some_rows(rows, 'break')} the {named}.",
-                        "Correct the file or the rule. To set the rule's last column to missing in"
-                        " such rows, give it `missing: level` and `out_of_range: missing`.",
+                        _ADVICE_WITHIN if key == "within" else _ADVICE,
                         rows,
                         tuple(self._examples[text]),
                     )

@@ -22,6 +22,7 @@ from dp_core.schema.publication import UNSTATED, Publication
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.survey.survey_design import NO_SURVEY, Survey
 from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.nested_columns import NestedColumns, Nesting, nestings
 from dp_core.tables.structural_zeros import StructuralZeros
 
 Kind = Literal["category", "ordinal", "integer", "number", "date"]
@@ -348,6 +349,7 @@ class Schema:
         stored_zeros: `zeros` in the codes of `stored`; None if they are the same.
         rules: Rules between columns, which are judged by values, not by codes.
         linked: The two tables of which `columns` are the wide domain; None for a single table.
+        nested: Columns that lie within one another; None if there are none.
         domain: Names of `columns` and numbers of codes.
     """
 
@@ -369,13 +371,15 @@ class Schema:
     stored_zeros: StructuralZeros | None = None
     rules: tuple[ColumnRule, ...] = ()
     linked: LinkedTables | None = None
+    nested: NestedColumns | None = None
     domain: Domain = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = tuple(column.name for column in self.columns)
         sizes = tuple(column.size for column in self.columns)
         linked = None if self.linked is None else self.linked.wide
-        object.__setattr__(self, "domain", Domain(names, sizes, linked))
+        nested = None if self.nested is None else self.nested.among(names)
+        object.__setattr__(self, "domain", Domain(names, sizes, linked, nested))
 
     def __repr__(self) -> str:
         return f"Schema({self.title!r}: {', '.join(self.names)})"
@@ -394,6 +398,11 @@ class Schema:
     def cluster(self) -> Column | None:
         """The column of clusters, which may be dependent; None if there is none."""
         return self._of_role("cluster")
+
+    @property
+    def nestings(self) -> tuple[Nesting, ...]:
+        """The rules that a column's level lies in the level of another column."""
+        return nestings(self.domain.nested)
 
     @property
     def states_design(self) -> bool:

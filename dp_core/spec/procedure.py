@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from dp_core.methods.private_domain.questions import ask
 from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
+from dp_core.methods.reconstruction.nested_model import NestedModel, drawn_column, inner_model
 from dp_core.methods.reconstruction.reconstructor import (
     LANES,
+    FittedTables,
     Model,
     Sampler,
     in_series,
@@ -372,7 +374,7 @@ def fits(
     """
     if plan.spec.mode != "posterior":
         for number in model_numbers(plan):
-            yield number, fit(plan, released, number, rows=rows)
+            yield number, fit(plan, released, selections, number, rows=rows)
         return
     posterior = PosteriorDraws(plan, released, selections, rows=rows)
     for number in model_numbers(plan):
@@ -380,16 +382,30 @@ def fits(
         yield number, restore(plan, released, number, tables=tables, rows=size)
 
 
-def fit(plan: Plan, released: Sequence[Released], number: int, *, rows: int | None) -> Model:
+def fit(
+    plan: Plan,
+    released: Sequence[Released],
+    selections: Sequence[Selection],
+    number: int,
+    *,
+    rows: int | None,
+) -> Model:
     """Return the model of all sets, or of one; posterior sets have `fits`.
+
+    With nested columns it is made of the median tables of their posterior distribution.
 
     Args:
         plan: Plan of the release.
         released: Everything that was measured, for all replicates.
+        selections: Result of `select`.
         number: Number of the model, 0 or 1..m; see `model_numbers`.
         rows: Number of records if it is public, otherwise None.
     """
     spec, fitted_to = plan.spec, behind(plan, released, number)
+    if spec.schema.domain.nested is not None:
+        posterior = PosteriorDraws(plan, released, selections, rows=rows)
+        middle, size = posterior.tables.middle(), max(1, round(posterior.tables.total))
+        return restore(plan, released, number, tables=middle, rows=size)
     model = spec.reconstructor.fit(
         spec.schema.domain,
         fitted_to,
@@ -422,10 +438,18 @@ def restore(
 def _as_drawn(plan: Plan, model: Model, fitted_to: Sequence[Released]) -> Model:
     """Return the model that draws a release's sets.
 
-    Of linked tables it draws households with their members. In mode `noise-aware` it is adjusted so
+    Of linked tables it draws households with their members, and of nested columns records in which
+    each area lies in its larger one. In mode `noise-aware` it is adjusted so
     that records have the tables' moments.
     """
     schema = plan.spec.schema
+    if schema.domain.nested is not None:
+        assert isinstance(model, FittedTables)
+        drawn = drawn_column(model.domain, model.tables)
+        inner = inner_model(model, drawn)
+        if inner.domain.linked is not None:
+            inner = HouseholdModel(inner.domain, inner.tables, inner.rows, inner.zeros)
+        return NestedModel(model.domain, model.tables, cast("Model", inner), drawn, schema.zeros)
     if schema.domain.linked is not None:
         return HouseholdModel(model.domain, model.tables, model.rows, schema.zeros)
     points = points_of(schema)

@@ -229,9 +229,17 @@ def between_message(schema: Schema, disobeyed: Sequence[str], broken: Sequence[s
             " `out_of_range: missing`, by which the value that follows replaces the file's."
         )
     between = {rule.text for rule in schema.rules if rule.key == "rules"}
+    between |= {each.text for each in schema.nestings}
     named = [
         f"rule `{text}`" if text in between else f"`impossible` rule {{{text}}}" for text in broken
     ]
+    places = {each.text for each in schema.nestings}
+    if places.issuperset(broken):
+        lines = "; ".join(f"where {text}" for text in broken[:SHOWN_RULES])
+        return (
+            f"The file has rows in another place than the schema's map says ({lines}); correct the"
+            " file or the map."
+        )
     texts = "; the ".join(named[:SHOWN_RULES])
     more = f" and {len(broken) - SHOWN_RULES} more" if len(broken) > SHOWN_RULES else ""
     return (

@@ -109,6 +109,7 @@ class _Set:
         # Only these have rules. Weights, which were raked, may be outside their bins.
         self._coded = {name for rule in schema.zeros.rules for name in rule.columns}
         self._coded |= {name for rule in schema.rules for name in rule.columns}
+        self._coded |= {name for each in schema.nestings for name in each.columns}
         self._units = {each.column: each for rule in schema.rules for each in rule.units}
         if any(rule.kind == "dependency" for rule in rules):
             self._coded |= {one.source for one in schema.dependents}

@@ -28,6 +28,11 @@ from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
 from dp_core.methods.selection.budget.linked_kinds import kind_weights
+from dp_core.methods.selection.budget.nested_areas import (
+    beyond_larger_areas,
+    larger_areas,
+    with_sums_of_areas,
+)
 from dp_core.methods.selection.budget.residual_balance import Parts, balance, expected
 from dp_core.methods.selection.budget.typical_file import DEPENDENCES, typical_columns
 from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
@@ -83,7 +88,8 @@ class Auto(Selector):
     """Divide the budget among columns, pairs and triples to minimise the expected error.
 
     Attributes:
-        order: Largest number of columns of a measured table or interaction: 1, 2 or 3.
+        order: Largest number of columns of a measured table or interaction: 1, 2 or 3. Of a file
+            with nested columns, no triples are measured.
         basis: `interactions`: triples, and pairs whose table would mostly repeat the one-way
             tables, are measured without their margins, which costs less. `tables`: complete
             tables of columns and pairs are measured, and no triples.
@@ -443,6 +449,7 @@ class Auto(Selector):
             pair: math.sqrt(max(value**2 - chance.pair(pair) ** 2, (_LEAST_PART * value) ** 2))
             for pair, value in dependence.items()
         }
+        dependence = beyond_larger_areas(domain, dependence)
         served = dict.fromkeys(dependence, 1.0) | reach(
             {pair: dependence[pair] for pair in forest}, rows
         )
@@ -469,17 +476,18 @@ class Auto(Selector):
         for at, clique in enumerate(cliques):
             if len(clique) == 2 and clique not in alone:
                 margin[at] = costs.table * sizes[at][1], costs.table * sizes[at][0]
+        noise = np.array(
+            [
+                costs.own(its, alone=clique in alone)
+                for clique, its in zip(cliques, sizes, strict=True)
+            ]
+        )
         parts = Parts(
             columns=columns,
-            known=wanted.columns if wanted else known,
+            known=with_sums_of_areas(domain, wanted.columns if wanted else known),
             cliques=[domain.axes(clique) for clique in cliques],
             dependence=np.array([0.0] * len(domain) + [*dependence.values()] + [*triples.values()]),
-            noise=np.array(
-                [
-                    costs.own(its, alone=clique in alone)
-                    for clique, its in zip(cliques, sizes, strict=True)
-                ]
-            ),
+            noise=noise,
             margin=margin,
             exponent=costs.exponent,
             floor=costs.floor,
@@ -487,6 +495,7 @@ class Auto(Selector):
             drawn=chance.mean_triple,
             told=wanted.precisions(cliques, domain) if wanted else None,
             reach=np.array([served.get(clique, 1.0) for clique in cliques]),
+            also=larger_areas(domain, cliques, noise, margin),
         )
         return parts, cliques, alone
 
@@ -500,7 +509,8 @@ class Auto(Selector):
     ) -> tuple[dict[Clique, float], float]:
         """Return the deviation of each triple to consider, and the sum over the other triples."""
         number = domain.number_of_cliques(3)
-        if self.order < 3 or self.basis == "tables" or number > _MOST_LISTED:
+        apart = self.basis == "tables" or domain.nested is not None
+        if self.order < 3 or apart or number > _MOST_LISTED:
             others = domain.number_of_cliques(2) - len(dependence)
             mean = (sum(dependence.values()) + others * typical) / max(len(dependence) + others, 1)
             return {}, number * math.hypot(_TRIPLE_PART * mean, chance.mean_triple)

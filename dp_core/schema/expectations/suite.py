@@ -101,7 +101,8 @@ def rules_of(schema: Schema, *, sets: bool = False) -> tuple[Rule, ...]:
     impossible += [rule.text for rule in schema.rules if rule.key == "impossible"]
     for text in dict.fromkeys(impossible):
         found.append(_none("impossible", text, None, counted(f"impossible: {text}", names)))
-    for text in dict.fromkeys(rule.text for rule in schema.rules if rule.key == "rules"):
+    between = [rule.text for rule in schema.rules if rule.key == "rules"]
+    for text in dict.fromkeys([*between, *(each.text for each in schema.nestings)]):
         found.append(_none("rule", text, None, counted(f"rule: {text}", names)))
     dates = frozenset(column.name for column in schema.released if column.kind == "date")
     own = [one for one in schema.expectations if not (sets and one.file_only)]

@@ -44,7 +44,7 @@ UNREAD = ("id", "replicate_weight")
 """Roles of columns that are neither read nor released."""
 _MODELLED: tuple[Role, ...] = ("weight", "stratum", "cluster")
 _COMMON = ("type", "description", "role", "missing", "missing_values", "out_of_range")
-_LEVELLED = ("levels", "groups", "codes", "group", "follows", "map")
+_LEVELLED = ("levels", "groups", "codes", "group", "follows", "map", "within")
 _BINNED = ("min", "max", "bins", "edges", "density")
 _PRIVATE = r"private(?:\W+([0-9]+))?"
 """A private choice of levels as it is typed without braces."""
@@ -133,7 +133,8 @@ def read_column(
             )
     if "map" in keys:
         raise keys["map"].error(
-            "maps the levels of another column; name that column with `follows`."
+            "maps the levels to those of another column; name that column with `follows`, or with"
+            " `within` if each level lies in one of its levels."
         )
     missing = _read_missing(keys.get("missing"))
     if "missing_values" in keys:

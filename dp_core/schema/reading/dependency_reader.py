@@ -111,7 +111,7 @@ def read_dependent(
         raise keys["edges"].error(
             f"{source.name!r} has levels, not edges; write a `map` of the levels."
         )
-    codes = (*_mapped(node, keys, column, source, folder), *last)
+    codes = (*mapped(node, keys, column, source, folder), *last)
     return DependentColumn(column=column, source=source.name, codes=codes)
 
 
@@ -130,10 +130,21 @@ def dependent_document(dependent: DependentColumn, source: Column) -> dict[str, 
     }
 
 
-def _mapped(
+def mapped(
     node: Node, keys: Mapping[str, Node], column: Column, source: Column, folder: Path | None
 ) -> tuple[int, ...]:
-    """Return the code for each level of the source."""
+    """Return the code of a column for each level of another one, as a `map` or a code list says.
+
+    Args:
+        node: Definition with the map.
+        keys: Its keys.
+        column: The column with the levels that the map gives.
+        source: The column whose levels are mapped.
+        folder: Folder of the schema file, where a map is found.
+
+    Raises:
+        BadInput: if the map does not give one level for each level of `source`.
+    """
     own = column.texts()
     names = own, level_names(column)[1]
     if "map" in keys:

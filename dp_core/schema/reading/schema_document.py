@@ -16,6 +16,7 @@ from dp_core.schema.reading.calibration_reader import margins_document
 from dp_core.schema.reading.code_list_reader import code_list_document
 from dp_core.schema.reading.column_rule_reader import rule_text
 from dp_core.schema.reading.dependency_reader import dependent_document
+from dp_core.schema.reading.nested_reader import nested_document
 from dp_core.schema.reading.private_domain_reader import document as private_document
 from dp_core.schema.reading.survey_reader import survey_document
 
@@ -61,6 +62,7 @@ def schema_document(
             {
                 column.name: _column_document(column, columns[column.name].entries())
                 | _following(schema, column.name)
+                | nested_document(schema, column.name)
             }
             for column in schema.released
         ],

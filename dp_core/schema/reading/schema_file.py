@@ -39,6 +39,12 @@ from dp_core.schema.reading.dependency_reader import follows, in_order, read_dep
 from dp_core.schema.reading.expectation_reader import EXAMPLE as EXPECTATION_EXAMPLE
 from dp_core.schema.reading.expectation_reader import read_expectations
 from dp_core.schema.reading.linked_reader import is_linked, read_tables
+from dp_core.schema.reading.nested_reader import (
+    check_rules,
+    lies_within,
+    read_nested,
+    without_place,
+)
 from dp_core.schema.reading.rule_reader import read_rules
 from dp_core.schema.reading.schema_document import VERSION, schema_document
 from dp_core.schema.reading.survey_reader import check_roles, read_survey
@@ -191,7 +197,16 @@ def _read_flat(
         unit = of(unit, _read_unit, keys["unit"], missing_values, others, ignored)
     following = {name: node for name, node in definitions.items() if follows(node)}
     read = {
-        name: of(None, read_column, name, node, missing_values, out_of_range, folder, density)
+        name: of(
+            None,
+            read_column,
+            name,
+            without_place(node) if lies_within(node) else node,
+            missing_values,
+            out_of_range,
+            folder,
+            density,
+        )
         for name, node in definitions.items()
         if roles[name] == "" and name not in following
     }
@@ -214,6 +229,7 @@ def _read_flat(
     )
     if not bad:
         of(None, check_roles, (*columns, *(one.column for one in dependents)), definitions)
+    nested = read_nested(definitions, columns, folder, faults, bad)
     rules = keys.get("impossible")
     schema = Schema(
         title=title,
@@ -227,6 +243,7 @@ def _read_flat(
         unit=unit,
         dependents=dependents,
         order=tuple(name for name in definitions if name not in (*identifiers, *replicates, *bad)),
+        nested=nested,
     )
     zeros, between = (
         (StructuralZeros(), ())
@@ -239,6 +256,10 @@ def _read_flat(
         between = (*between, *found)
     own = keys.get("expectations")
     expected = () if own is None else of((), _read_expectations, own, schema, faults, bad)
+    if rules is not None:
+        of(None, check_rules, schema, {rule.text: rule.columns for rule in zeros.rules}, rules)
+    if stated is not None:
+        of(None, check_rules, schema, {rule.text: rule.columns for rule in between}, stated)
     faults.stop()
     schema = replace(schema, zeros=zeros, rules=between)
     schema = replace(schema, zeros=with_excluded_boxes(schema, between)) if between else schema

@@ -85,8 +85,9 @@ def _open(spec: ReleaseSpec) -> bool:
     # Noise-aware sets require complete tables; every other option is the user's decision.
     usual = dataclasses.replace(selector, basis="interactions") == Auto()
     known = bool(schema.rows_about) and not schema.private and spec.measurements is None
-    if schema.linked is not None:
-        # The columns alone say nothing about members, and the joint table is of two of them.
+    if schema.linked is not None or schema.nested is not None:
+        # The columns alone say nothing about members or smaller areas, and a joint table would hold
+        # two columns of which one decides the other.
         return False
     few = 2 <= len(schema.domain) <= _MOST_COLUMNS
     return usual and known and few and spec.sets > 0 and spec.noise != "gaussian"

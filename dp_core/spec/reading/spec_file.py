@@ -36,7 +36,6 @@ from dp_core.spec.reading.analyses_reader import (
 from dp_core.spec.reading.checks_reader import read_tables, read_thresholds
 from dp_core.spec.reading.cluster_reader import read_cluster
 from dp_core.spec.reading.data_reader import read_data, read_path
-from dp_core.spec.reading.linked_limits import refuse_not_linked
 from dp_core.spec.reading.measurements_reader import (
     FindEarlier,
     check_resolved,
@@ -45,6 +44,7 @@ from dp_core.spec.reading.measurements_reader import (
     no_ledger,
     with_measurements,
 )
+from dp_core.spec.reading.method_limits import refuse_unsupported
 from dp_core.spec.reading.method_reader import (
     MODES,
     PARAMETRIC_MODES,
@@ -156,8 +156,8 @@ def read_spec(
     if schema is None and "schema" in keys:
         schema = of(None, _read_schema, keys["schema"], folder)
     data = of("", read_data, keys["data"], schema) if "data" in keys else ""
-    if schema is not None and schema.linked is not None:
-        refuse_not_linked(keys, faults)
+    if schema is not None:
+        refuse_unsupported(schema, keys, faults)
     if "privacy" in keys:
         unit = Unit() if schema is None else schema.unit
         of(None, _privacy, keys, root, unit)

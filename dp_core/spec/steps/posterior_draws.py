@@ -43,7 +43,7 @@ class PosteriorDraws:
         self.tables = PosteriorTables.of(
             spec.schema.domain,
             in_codes(released),
-            sets=spec.sets,
+            sets=max(spec.sets, 2),  # with one set, only the median tables are used
             rows=rows,
             zeros=spec.schema.zeros,
             dependences=dependences,

@@ -16,7 +16,11 @@ from dp_core.methods.replicates.centred_draws import centred_normals
 from dp_core.methods.replicates.posterior.agreement import with_total
 from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums, drawn_errors
 from dp_core.methods.replicates.posterior.truncation import Floats, truncated, truncated_variance
+from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
+
+Told = tuple[Floats, float]
+"""A noisy table, in records, and the variance of its cells or coordinates, in records squared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,8 +54,8 @@ def draw_total(pooled: Pooled, sets: int, rng: np.random.Generator) -> tuple[flo
 
 
 def draw_column(
-    pooled: Pooled,
-    name: str,
+    domain: Domain,
+    measured: Told | None,
     *,
     total: float,
     totals: Floats,
@@ -63,8 +67,8 @@ def draw_column(
     """Return draws of a column's one-way table; an unmeasured column is uniform in all sets.
 
     Args:
-        pooled: All measurements.
-        name: The column.
+        domain: Domain of the column alone.
+        measured: Its noisy counts and their variance; None if they were not measured.
         total: Estimated number of records.
         totals: Number of records of each set, shape (sets,).
         zeros: Impossible cells; levels that cannot occur get no records.
@@ -74,13 +78,11 @@ def draw_column(
             default) without any.
         rng: Generator; same state, same draws.
     """
-    domain = pooled.domain.project((name,))
     possible = ~zeros.mask(domain)
-    counts, variance = pooled.counts((name,)), pooled.variance((name,))
-    if counts is None or variance is None:
+    if measured is None:
         even = possible / max(int(possible.sum()), 1)
         return ColumnDraws(total * even, np.multiply.outer(totals, even))
-    spread = np.full(counts.shape, max(variance, 0.0) ** 0.5)
+    counts, spread = measured[0], np.full(measured[0].shape, max(measured[1], 0.0) ** 0.5)
     left = truncated_variance(counts, spread) * possible
     noise = centred_normals(len(totals), counts.shape, rng)
     if sums is not None:

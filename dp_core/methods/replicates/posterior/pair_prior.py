@@ -88,6 +88,41 @@ class Column:
         values = np.einsum("ki,kl,li->i", directions, covariance, directions)
         return cls(shares, np.maximum(values, 1e-12), directions, trend)
 
+    @classmethod
+    def of_areas(cls, counts: Floats, children: Sequence[NDArray[np.intp]]) -> Column:
+        """Return the column of smaller areas, whose directions stay within one larger area.
+
+        Args:
+            counts: One-way table of the smaller areas, in records, shape (levels,).
+            children: Codes of the smaller areas of each larger one.
+
+        Returns:
+            The column; it has one direction fewer for each larger area. The variances are those of
+            the level given the larger area, times the share of the larger area.
+        """
+        kept = np.maximum(counts, 0.5)
+        shares = kept / kept.sum()
+        directions, values = [], []
+        for block in children:
+            if block.size < 2:
+                continue
+            own = shares[block]
+            covariance = np.diag(own) - np.outer(own, own) / own.sum()
+            # The vector of ones has the eigenvalue 0, which is the smallest.
+            found, vectors = np.linalg.eigh(covariance)
+            placed = np.zeros((shares.size, block.size - 1))
+            placed[block] = vectors[:, 1:]
+            directions.append(placed)
+            values.append(found[1:])
+        if not directions:
+            return cls(shares, np.zeros(0), np.zeros((shares.size, 0)), False)
+        return cls(
+            shares,
+            np.maximum(np.concatenate(values), 1e-12),
+            np.concatenate(directions, axis=1),
+            False,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Pair:

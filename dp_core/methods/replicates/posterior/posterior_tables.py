@@ -8,6 +8,9 @@ A table is the sum of orthogonal parts, which are observed with independent nois
    `pair_draws`);
 3. measured tables of more columns, given the pairs (`larger_draws`).
 
+If columns lie within one another, tables of the smaller areas are drawn given those of the larger
+ones (`nested_draws`).
+
 The draws of the m sets are centred (`centred_draws`), so Rubin's rule (1987) holds for them:
 T = W + (1 + 1/m) B.
 
@@ -19,7 +22,7 @@ variance.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -30,6 +33,18 @@ from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from dp_core.methods.replicates.posterior.column_draws import ColumnDraws, draw_column, draw_total
 from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.larger_draws import LargerDraws
+from dp_core.methods.replicates.posterior.nested_draws import (
+    Children,
+    above,
+    areas_table,
+    counts_of,
+    draw_areas,
+    expected_within,
+    in_order,
+    lower_of,
+    observed_pair,
+    with_pairs_above,
+)
 from dp_core.methods.replicates.posterior.pair_draws import PairPosterior, pair_table
 from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, learn
 from dp_core.methods.replicates.posterior.shared_predictions import predictions
@@ -60,7 +75,10 @@ class PosteriorTables:
         totals: Number of records of each set, shape (sets,).
         columns: Draws of the one-way tables, by column.
         scores: Values of the levels of numeric and ordinal columns, by column.
-        pairs: Posteriors of the pairs of columns, in the order of the domain.
+        pairs: Posteriors of the pairs of columns, in the order of the domain; of columns within one
+            another, those of larger areas first.
+        middles: Median draw of each pair's table, by pair.
+        children: For each column that lies within another, its codes within each code of the other.
         larger: Posteriors of the measured tables of three columns and more.
         seed: Seed of the draws, which are the same for every call.
     """
@@ -72,6 +90,8 @@ class PosteriorTables:
     columns: Mapping[str, ColumnDraws]
     scores: Mapping[str, Floats]
     pairs: Mapping[Clique, PairPosterior]
+    middles: Mapping[Clique, Floats]
+    children: Mapping[str, Children]
     larger: LargerDraws
     seed: int
 
@@ -117,21 +137,35 @@ class PosteriorTables:
         total, totals = draw_total(pooled, sets, rng)
         known = _filled(pooled, scores or {})
         told = sums or {}
-        columns = {
-            name: draw_column(
-                pooled,
-                name,
-                total=total,
-                totals=totals,
-                zeros=zeros,
-                scores=known.get(name),
-                sums=told.get((name,)),
-                rng=rng,
-            )
-            for name in domain.columns
-        }
+        nested, columns = domain.nested, dict[str, ColumnDraws]()
+        children = (
+            {} if nested is None else {name: nested.children(name) for name in nested.columns[1:]}
+        )
+        for name in in_order(nested, domain.columns):
+            upper = None if nested is None else nested.above(name)
+            if upper is None:
+                columns[name] = draw_column(
+                    domain.project((name,)),
+                    counts_of(pooled, name),
+                    total=total,
+                    totals=totals,
+                    zeros=zeros,
+                    scores=known.get(name),
+                    sums=told.get((name,)),
+                    rng=rng,
+                )
+            else:
+                columns[name] = draw_areas(
+                    pooled,
+                    name,
+                    larger=columns[upper],
+                    children=children[name],
+                    possible=~zeros.mask(domain.project((name,))),
+                    rng=rng,
+                )
         known_pairs = [*_observed_pairs(domain, pooled), *(pair for pair in told if len(pair) == 2)]
-        cliques = drawn_pairs(domain, known_pairs)
+        every = drawn_pairs(domain, known_pairs)
+        cliques = tuple(pair for pair in every if lower_of(nested, pair) is None)
         expected = {
             clique: without_dependence(
                 domain, clique, *(columns[name].middle for name in clique), zeros=zeros
@@ -140,7 +174,7 @@ class PosteriorTables:
         }
         observed: dict[Clique, tuple[Floats, float]] = {}
         for clique in cliques:
-            part = pooled.observed(clique)
+            part = observed_pair(pooled, clique)
             if part is not None:
                 observed[clique] = part[0] - beyond(expected[clique]), part[1]
         predicted = predictions(domain, observed, expected, total=total, rng=rng)
@@ -149,6 +183,7 @@ class PosteriorTables:
                 columns[name].middle, known.get(name, np.arange(size, dtype=np.float64))
             )
             for name, size in zip(domain.columns, domain.sizes, strict=True)
+            if name not in children
         }
         asked = dependences or {}
         pairs = {}
@@ -175,9 +210,161 @@ class PosteriorTables:
             )
             for clique, pair in pairs.items()
         }
-        larger = LargerDraws.of(domain, pooled, zeros)
-        seed = int(rng.integers(1 << 62))
-        return cls(domain, zeros, total, totals, columns, known, posteriors, larger, seed)
+        found = cls(
+            domain=domain,
+            zeros=zeros,
+            total=total,
+            totals=totals,
+            columns=columns,
+            scores=known,
+            pairs=posteriors,
+            middles={},
+            children=children,
+            larger=LargerDraws.of(domain, pooled, zeros),
+            seed=int(rng.integers(1 << 62)),
+        )
+        return found._with_areas(pooled, every, coded, asked, dependence_stddev)
+
+    def _with_areas(
+        self,
+        pooled: Pooled,
+        every: Sequence[Clique],
+        coded: Mapping[str, Column],
+        asked: Mapping[Clique, float],
+        asked_stddev: float,
+    ) -> PosteriorTables:
+        """Return the posterior with the pairs of columns that lie within others, level by level.
+
+        Args:
+            pooled: All measurements.
+            every: All pairs to draw.
+            coded: Directions of the columns that do not lie within others, by name.
+            asked: Noisy sum of absolute deviations from independence, in records, by pair.
+            asked_stddev: Standard deviation of the noise of these sums, in records.
+        """
+        nested, domain = self.domain.nested, self.domain
+        if nested is None:
+            return self
+        found, middles = dict(self.pairs), dict[Clique, Floats]()
+        ones = {name: each.middle for name, each in self.columns.items()}
+        for clique, posterior in found.items():
+            middles[clique] = self._table(clique, posterior, posterior.mean, ones, middles)
+        for name in nested.columns[1:]:
+            column = Column.of_areas(ones[name], self.children[name])
+            pairs, expected = {}, {}
+            for clique in every:
+                if lower_of(nested, clique) != name:
+                    continue
+                expected[clique] = self._expected(clique, ones, middles)
+                seen = observed_pair(pooled, clique)
+                upper = self._above(clique, name)
+                before = asked.get(upper, 0.0)
+                dependence = None
+                if clique in asked:
+                    # What it adds to the dependence on the larger area.
+                    more = max(asked[clique] ** 2 - before**2, 0.0) ** 0.5
+                    dependence = (more, asked_stddev)
+                pairs[clique] = Pair(
+                    one=column if clique[0] == name else coded[clique[0]],
+                    other=column if clique[1] == name else coded[clique[1]],
+                    total=self.total,
+                    observed=None if seen is None else seen[0] - beyond(expected[clique]),
+                    variance=0.0 if seen is None else seen[1],
+                    dependence=dependence,
+                )
+            prior = learn(pairs)
+            for clique, pair in pairs.items():
+                posterior = PairPosterior.of(
+                    pair,
+                    prior.components,
+                    prior.beliefs[clique],
+                    expected=expected[clique],
+                    possible=~self.zeros.mask(domain.project(clique)),
+                )
+                found[clique] = posterior
+                middles[clique] = self._table(clique, posterior, posterior.mean, ones, middles)
+        return replace(self, pairs=found, middles=middles)
+
+    def _above(self, clique: Clique, lower: str) -> Clique:
+        """Return the pair with the column above, in the order of the domain."""
+        assert self.domain.nested is not None
+        named = above(self.domain.nested, clique, lower)
+        return tuple(name for name in self.domain.columns if name in named)
+
+    def _larger_areas(self, clique: Clique, lower: str, found: Mapping[Clique, Floats]) -> Floats:
+        """Return a set's table of the larger areas, with the areas on its first axis."""
+        pair = self._above(clique, lower)
+        other = next(name for name in clique if name != lower)
+        return found[pair] if pair.index(other) else found[pair].T
+
+    def _expected(
+        self, clique: Clique, ones: Mapping[str, Floats], found: Mapping[Clique, Floats]
+    ) -> Floats:
+        """Return a set's counts without dependence, or without dependence within larger areas.
+
+        Args:
+            clique: A pair.
+            ones: The set's one-way tables, by column.
+            found: The set's tables of pairs so far.
+        """
+        lower = lower_of(self.domain.nested, clique)
+        if lower is None:
+            return without_dependence(
+                self.domain, clique, *(ones[name] for name in clique), zeros=self.zeros
+            )
+        axis = clique.index(lower)
+        possible = np.moveaxis(~self.zeros.mask(self.domain.project(clique)), axis, 0)
+        table = self._larger_areas(clique, lower, found)
+        counts = expected_within(ones[lower], table, self.children[lower], possible)
+        return np.moveaxis(counts, 0, axis)
+
+    def _table(
+        self,
+        clique: Clique,
+        posterior: PairPosterior,
+        deviation: Floats,
+        ones: Mapping[str, Floats],
+        found: Mapping[Clique, Floats],
+    ) -> Floats:
+        """Return a set's table of a pair.
+
+        Args:
+            clique: The pair.
+            posterior: Its posterior distribution.
+            deviation: The set's draw from it, shape (p, q), in records.
+            ones: The set's one-way tables, by column.
+            found: The set's tables of pairs so far; those of the larger areas are needed.
+        """
+        expected, (a, b) = self._expected(clique, ones, found), clique
+        lower = lower_of(self.domain.nested, clique)
+        if lower is not None:
+            return areas_table(
+                posterior,
+                deviation,
+                expected=expected,
+                rows=ones[lower],
+                table=self._larger_areas(clique, lower, found),
+                children=self.children[lower],
+                axis=clique.index(lower),
+            )
+        return pair_table(
+            posterior,
+            deviation,
+            expected=expected,
+            rows=ones[a],
+            columns=ones[b],
+            scores=(self.scores.get(a), self.scores.get(b)),
+        )
+
+    def middle(self) -> tuple[Table, ...]:
+        """Return the median tables: of all columns and of the pairs; see `draw`.
+
+        They are those of a single set, from which no interval follows. They are known only for a
+        domain of nested columns.
+        """
+        ones = {(name,): each.middle for name, each in self.columns.items()}
+        every = {**{(name,): ones[name,] for name in self.domain.columns}, **self.middles}
+        return tuple(Table(self.domain.project(clique), values) for clique, values in every.items())
 
     def draw(self, number: int) -> tuple[Table, ...]:
         """Return the tables of a set: of all columns, of the pairs, and of larger cliques.
@@ -195,23 +382,13 @@ class PosteriorTables:
         sets, at = len(self.totals), number - 1
         if not 1 <= number <= sets:
             raise ValueError(f"There is no set {number}: sets are numbered from 1 to {sets}.")
-        ones = {name: each.draws[at] for name, each in self.columns.items()}
+        ones = {name: self.columns[name].draws[at] for name in self.domain.columns}
         found: dict[Clique, Floats] = {(name,): values for name, values in ones.items()}
         for place, (clique, posterior) in enumerate(self.pairs.items()):
-            a, b = clique
             # The draws of a pair belong together, so each set draws those of all sets.
             rng = np.random.default_rng([self.seed, place])
             deviation = posterior.deviations(sets, rng)[at]
-            found[clique] = pair_table(
-                posterior,
-                deviation,
-                expected=without_dependence(
-                    self.domain, clique, ones[a], ones[b], zeros=self.zeros
-                ),
-                rows=ones[a],
-                columns=ones[b],
-                scores=(self.scores.get(a), self.scores.get(b)),
-            )
+            found[clique] = self._table(clique, posterior, deviation, ones, found)
         rng = np.random.default_rng([self.seed, len(self.pairs)])
         found |= self.larger.draw(number, sets, found, rng=rng)
         return tuple(Table(self.domain.project(clique), values) for clique, values in found.items())
@@ -258,7 +435,8 @@ def drawn_pairs(domain: Domain, measured: Sequence[Clique]) -> tuple[Clique, ...
         measured: Measured pairs, and possibly other cliques, which are ignored.
     """
     every = list(domain.cliques(2))
-    kept: set[Clique] = {pair for pair in measured if len(pair) == 2}
+    given = [pair for pair in measured if len(pair) == 2]
+    kept: set[Clique] = {*with_pairs_above(domain.nested, given, domain.columns)}
     room = MOST_CELLS - sum(domain.size(pair) for pair in kept)
     # Of pairs of equal size the first in the domain, in every process: sets have no order.
     for pair in sorted((pair for pair in every if pair not in kept), key=domain.size):

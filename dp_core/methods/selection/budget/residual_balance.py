@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from dp_core.methods.selection.budget.binning import BINS, binned
 from dp_core.methods.selection.budget.chance import HALF_NORMAL, deviation
+from dp_core.methods.selection.budget.nested_areas import AlsoTold
 from dp_core.methods.selection.selector import Expected
 
 _POWER = 0.3  # assumed deviation of a cell from its expected count E is proportional to E ** _POWER
@@ -64,6 +65,8 @@ class Parts:
             (parts,), 0 for single columns, whose noise is in `known`; None for 0 everywhere.
         reach: For each part, the deviations that its measurement serves, relative to its own, shape
             (parts,); None for 1 everywhere.
+        also: Parts that the measurement of another part also tells, besides a pair's two columns;
+            None for none.
     """
 
     columns: Sequence[NDArray[np.float64]]
@@ -78,6 +81,7 @@ class Parts:
     drawn: float = 0.0
     told: NDArray[np.float64] | None = None
     reach: NDArray[np.float64] | None = None
+    also: AlsoTold | None = None
 
 
 def balance(parts: Parts, *, roughly: bool = False) -> NDArray[np.float64]:
@@ -183,6 +187,9 @@ class _Error:
         powers = powers / (1 + self.parts.floor * powers)
         found = self.before + powers / self.parts.noise
         np.add.at(found, self.ends, powers[self.tables][:, None] * self.help)
+        also = self.parts.also
+        if also is not None:
+            np.add.at(found, also.target, powers[also.source] / also.variance)
         return np.asarray(found)
 
     def means(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -230,6 +237,9 @@ class _Error:
         worth = weight * 0.5 * (left * self.squares * kept * kept).sum(axis=1)
         rate = worth / self.parts.noise
         rate[self.tables] += (worth[self.ends] * self.help).sum(axis=1)
+        also = self.parts.also
+        if also is not None:
+            np.add.at(rate, also.source, worth[also.target] / also.variance)
         exponent = self.parts.exponent
         powers = exponent * shares ** (exponent - 1)
         gains: NDArray[np.float64] = rate * powers / (1 + self.parts.floor * shares**exponent) ** 2

@@ -1,0 +1,234 @@
+"""Draws records of nested columns, such as districts in counties, so that each lies in its place.
+
+Records are drawn with one of the nested columns, the smallest areas whose tables are known. The
+larger areas follow from it by the public map. Still smaller areas, if there are any, are dealt to
+the records of each area by their numbers of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.reconstructor import (
+    FittedTables,
+    Model,
+    Sampler,
+    in_series,
+)
+from dp_core.methods.reconstruction.sampling.drawing_progress import (
+    Progress,
+    WithListener,
+    silent,
+)
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.household_rows import from_pair_rows
+from dp_core.tables.linked_columns import pair_rows
+from dp_core.tables.nested_columns import NestedColumns
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Table
+
+_TRIES = 64  # times that another area is tried for a record that breaks a rule
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NestedModel:
+    """Tables of all columns; the records that the model draws have the larger areas, too.
+
+    Attributes:
+        domain: All columns.
+        tables: Tables of all columns and pairs.
+        inner: Draws records of all columns but the other nested ones.
+        drawn: The nested column that it draws.
+        zeros: Impossible cells; no drawn record lies in one.
+    """
+
+    domain: Domain
+    tables: tuple[Table, ...]
+    inner: Model
+    drawn: str
+    zeros: StructuralZeros
+
+    @property
+    def rows(self) -> int:
+        """Estimated number of records."""
+        return self.inner.rows
+
+    @property
+    def streams(self) -> bool:
+        """Whether a large set may be drawn in pieces."""
+        return self.inner.streams
+
+    def project(self, clique: Clique) -> NDArray[np.float64]:
+        """Return the table of a clique that some table contains.
+
+        Raises:
+            KeyError: if no table contains it.
+        """
+        held = [table for table in self.tables if set(clique) <= set(table.clique)]
+        if not held:
+            raise KeyError(f"No table holds {list(clique)} together.")
+        table = min(held, key=lambda each: each.values.size)
+        others = tuple(axis for axis, name in enumerate(table.clique) if name not in clique)
+        left = [name for name in table.clique if name in clique]
+        return np.asarray(
+            table.values.sum(axis=others).transpose([left.index(name) for name in clique])
+        )
+
+    def series(self, number: int) -> Sequence[Sampler]:
+        """Return `number` samplers for pieces of a large set."""
+        return [_Pieces(self, sampler) for sampler in in_series(self.inner, number)]
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        """Return `rows` records; same `rng` state, same records."""
+        return self.sample_reporting(rows, rng=rng, progress=silent)
+
+    def sample_reporting(
+        self, rows: int, *, rng: np.random.Generator, progress: Progress
+    ) -> Dataset:
+        """Return `rows` records, and report the progress."""
+        return self.placed(WithListener(self.inner, progress).sample(rows, rng=rng), rng=rng)
+
+    def placed(self, data: Dataset, *, rng: np.random.Generator) -> Dataset:
+        """Return drawn records with all nested columns.
+
+        Args:
+            data: Records with the columns of `inner`.
+            rng: Generator for areas smaller than the drawn ones.
+
+        Raises:
+            BadInput: if a rule excludes all smaller areas of a record.
+        """
+        nested = self.domain.nested
+        assert nested is not None
+        codes = {name: data.column(name) for name in data.domain.columns}
+        place = nested.columns.index(self.drawn)
+        if place + 1 < len(nested.columns):
+            codes[nested.lowest] = self._lowest(data, nested, rng=rng)
+        lowest = codes[nested.lowest]
+        for name in nested.upper:
+            codes[name] = nested.map(name, nested.lowest).astype(np.uint16)[lowest]
+        whole = Dataset(self.domain, np.stack([codes[name] for name in self.domain.columns]))
+        return whole if place + 1 == len(nested.columns) else self._obeying(whole, rng=rng)
+
+    def _lowest(
+        self, data: Dataset, nested: NestedColumns, *, rng: np.random.Generator
+    ) -> NDArray[np.uint16]:
+        """Return an area of the lowest column for each record; for all of a household the same."""
+        linked = data.domain.linked
+        if linked is None:
+            return self._dealt(data.column(self.drawn), nested, rng=rng)
+        homes = from_pair_rows(linked, data)
+        areas = homes.households[linked.household_columns.index(self.drawn)]
+        rows = np.array([pair_rows(size) for size in linked.sizes])
+        repeats = rows[homes.sizes - linked.min_members]
+        return np.repeat(self._dealt(areas, nested, rng=rng), repeats)
+
+    def _dealt(
+        self, areas: NDArray[np.uint16], nested: NestedColumns, *, rng: np.random.Generator
+    ) -> NDArray[np.uint16]:
+        """Return an area of the lowest column for each record, in proportion to their counts."""
+        weights = self.project((nested.lowest,))
+        above = nested.map(self.drawn, nested.lowest)
+        order, held = np.argsort(above, kind="stable"), np.argsort(areas, kind="stable")
+        ends = np.searchsorted(above[order], np.arange(self.domain.size((self.drawn,)) + 1))
+        limits = np.searchsorted(areas[held], np.arange(self.domain.size((self.drawn,)) + 1))
+        found = np.empty(areas.size, dtype=np.uint16)
+        for area in range(len(ends) - 1):
+            records = held[limits[area] : limits[area + 1]]
+            if not records.size:
+                continue
+            inside = order[ends[area] : ends[area + 1]]
+            share = np.maximum(weights[inside], 0.0)
+            share = (
+                share / share.sum() if share.sum() > 0 else np.full(inside.size, 1 / inside.size)
+            )
+            # Systematic sampling: each area's number of records is within one of its share.
+            points = (np.arange(records.size) + rng.random()) / records.size
+            chosen = np.minimum(np.searchsorted(np.cumsum(share), points), inside.size - 1)
+            found[rng.permutation(records)] = inside[chosen]
+        return found
+
+    def _obeying(self, data: Dataset, *, rng: np.random.Generator) -> Dataset:
+        """Return the records with other smallest areas where a rule was broken."""
+        nested = self.domain.nested
+        assert nested is not None
+        rules = StructuralZeros(
+            tuple(rule for rule in self.zeros.rules if nested.lowest in rule.columns)
+        )
+        axis = self.domain.axes((nested.lowest,))[0]
+        above = nested.map(self.drawn, nested.lowest)
+        for _ in range(_TRIES):
+            broken = np.flatnonzero(rules.violations(data)) if rules.rules else np.zeros(0, int)
+            if not broken.size:
+                return data
+            for row in broken:
+                inside = np.flatnonzero(above == above[data.codes[axis, row]])
+                data.codes[axis, row] = rng.choice(inside)
+        raise BadInput(
+            f"A rule excludes all levels of {nested.lowest!r} within one of {self.drawn!r}; relax"
+            " it."
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pieces:
+    """A sampler for the pieces of a large set."""
+
+    model: NestedModel
+    sampler: Sampler
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        return self.sample_reporting(rows, rng=rng, progress=silent)
+
+    def sample_reporting(
+        self, rows: int, *, rng: np.random.Generator, progress: Progress
+    ) -> Dataset:
+        piece = WithListener(self.sampler, progress).sample(rows, rng=rng)
+        return self.model.placed(piece, rng=rng)
+
+
+def drawn_column(domain: Domain, tables: Sequence[Table]) -> str:
+    """Return the nested column of the smallest areas that have a table with every other column.
+
+    Args:
+        domain: All columns; some are nested.
+        tables: Fitted tables.
+    """
+    nested = domain.nested
+    assert nested is not None
+    held = {frozenset(table.clique) for table in tables}
+    others = [pair for pair in domain.cliques(2) if nested.columns[0] in pair]
+    for name in reversed(nested.columns):
+        pairs = (
+            frozenset(name if each == nested.columns[0] else each for each in pair)
+            for pair in others
+        )
+        if all(pair in held for pair in pairs):
+            return name
+    return nested.columns[0]
+
+
+def without_others(domain: Domain, drawn: str) -> Domain:
+    """Return the domain with only one of its nested columns."""
+    assert domain.nested is not None
+    left = {*domain.nested.columns} - {drawn}
+    kept = domain.project(name for name in domain.columns if name not in left)
+    linked = domain.linked
+    if linked is not None:
+        homes = tuple(name for name in linked.household_columns if name not in left)
+        linked = replace(linked, household_columns=homes)
+    return replace(kept, linked=linked)
+
+
+def inner_model(model: FittedTables, drawn: str) -> FittedTables:
+    """Return a model of tables with only one of the nested columns."""
+    domain = without_others(model.domain, drawn)
+    tables = tuple(table for table in model.tables if {*table.clique} <= {*domain.columns})
+    rules = (rule for rule in model.zeros.rules if {*rule.columns} <= {*domain.columns})
+    return replace(model, domain=domain, tables=tables, zeros=StructuralZeros(tuple(rules)))

@@ -1,0 +1,268 @@
+"""Draws of the tables of nested columns, such as districts in counties, from the top down.
+
+A table of the smaller areas is a stack of blocks, one for each larger area. The margins of a block
+are known when it is drawn: the counts of its smaller areas, and the larger area's table of the
+other column. So a block is drawn like any pair of columns, given its margins, and its expected
+counts are those without dependence *within* the larger area. What the tables of smaller areas say
+about the larger ones, their sums, is pooled with the tables of the larger areas first. So tables of
+all levels agree, and the error of a large area does not grow with the number of areas in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
+from dp_core.methods.reconstruction.estimates.table_parts import beyond
+from dp_core.methods.replicates.centred_draws import centred_normals
+from dp_core.methods.replicates.posterior.agreement import with_margins, with_total
+from dp_core.methods.replicates.posterior.column_draws import ColumnDraws, Told
+from dp_core.methods.replicates.posterior.pair_draws import PairPosterior
+from dp_core.methods.replicates.posterior.truncation import Floats, truncated, truncated_variance
+from dp_core.tables.domain import Clique
+from dp_core.tables.nested_columns import NestedColumns
+
+Children = Sequence[NDArray[np.intp]]
+"""For each larger area, the codes of its smaller areas."""
+
+
+def in_order(nested: NestedColumns | None, names: Sequence[str]) -> list[str]:
+    """Return columns so that each follows the one in which it lies."""
+    if nested is None:
+        return list(names)
+    return sorted(names, key=nested.depth)
+
+
+def lower_of(nested: NestedColumns | None, clique: Clique) -> str | None:
+    """Return the column of a pair that lies within another column; None if there is none."""
+    if nested is None:
+        return None
+    return next((name for name in clique if nested.depth(name)), None)
+
+
+def above(nested: NestedColumns, clique: Clique, lower: str) -> Clique:
+    """Return the pair with the column in which `lower` lies in its place."""
+    upper = nested.above(lower)
+    assert upper is not None
+    return tuple(upper if name == lower else name for name in clique)
+
+
+def with_pairs_above(
+    nested: NestedColumns | None, pairs: Sequence[Clique], order: Sequence[str]
+) -> list[Clique]:
+    """Return pairs with those of all larger areas, each in the order of the domain.
+
+    Args:
+        nested: The nested columns; None for none.
+        pairs: Pairs of columns.
+        order: All columns, in the order of the domain.
+    """
+    found = dict.fromkeys(pairs)
+    if nested is not None:
+        place = {name: at for at, name in enumerate(order)}
+        for pair in pairs:
+            lower = lower_of(nested, pair)
+            while lower is not None:
+                pair = tuple(sorted(above(nested, pair, lower), key=place.__getitem__))
+                found.setdefault(pair)
+                lower = lower_of(nested, pair)
+    return list(found)
+
+
+def counts_of(pooled: Pooled, name: str) -> Told | None:
+    """Return the noisy counts of a column and their variance, or None if they were not measured.
+
+    Those of a larger area are pooled with the sums of its smaller areas. The variance is the mean
+    over the areas, in records squared.
+    """
+
+    def alone(column: str) -> Told | None:
+        counts, variance = pooled.counts((column,)), pooled.variance((column,))
+        return None if counts is None or variance is None else (counts, variance)
+
+    return _with_sums(pooled, name, alone(name), alone, axis=0)
+
+
+def observed_pair(pooled: Pooled, clique: Clique) -> Told | None:
+    """Return the noisy interaction of a pair and the variance of its coordinates, if known.
+
+    That of a larger area is pooled with the sums over its smaller areas; see `Pooled.observed`. The
+    variance is then the mean over the areas, in records squared.
+
+    Args:
+        pooled: All measurements.
+        clique: The pair, in the order of the domain.
+    """
+    nested, own = pooled.domain.nested, pooled.observed(clique)
+    inside = [] if nested is None else [name for name in clique if name in nested.columns]
+    if not inside:
+        return own
+    name = inside[0]
+
+    def below(lower: str) -> Told | None:
+        swapped = tuple(lower if each == name else each for each in clique)
+        pair = tuple(each for each in pooled.domain.columns if each in swapped)
+        precision = pooled.precision(pair)
+        # Sums of the interaction alone would lack the other column's counts, because larger areas
+        # have different numbers of smaller ones.
+        counts = pooled.counts(swapped) if precision else None
+        return None if counts is None else (counts, 1 / precision)
+
+    return _with_sums(pooled, name, own, below, axis=clique.index(name), part=beyond)
+
+
+def _with_sums(
+    pooled: Pooled,
+    name: str,
+    own: Told | None,
+    below: Callable[[str], Told | None],
+    *,
+    axis: int,
+    part: Callable[[Floats], Floats] = np.asarray,
+) -> Told | None:
+    """Return a table of areas pooled with the sums of the tables of smaller areas.
+
+    Args:
+        pooled: All measurements.
+        name: Column of the areas.
+        own: What the tables of these areas say; None for nothing.
+        below: Returns what the tables of a column of smaller areas say.
+        axis: Axis of the areas.
+        part: Part of the sums that `own` has; by default all of it.
+    """
+    nested, told = pooled.domain.nested, [] if own is None else [own]
+    if nested is not None and name in nested.columns:
+        size = pooled.domain.size((name,))
+        for lower in nested.columns[nested.columns.index(name) + 1 :]:
+            seen = below(lower)
+            if seen is not None:
+                parts = pooled.domain.size((lower,)) / size
+                table = summed(seen[0], nested.map(name, lower), size, axis=axis)
+                told.append((part(table), seen[1] * parts))
+    if len(told) < 2:
+        return told[0] if told else None
+    weights = np.array([1 / max(variance, 1e-12) for _, variance in told])
+    mean = sum(weight * table for weight, (table, _) in zip(weights, told, strict=True))
+    return np.asarray(mean) / float(weights.sum()), 1 / float(weights.sum())
+
+
+def summed(table: Floats, parents: NDArray[np.intp], size: int, *, axis: int) -> Floats:
+    """Return the sums over the smaller areas of each larger area.
+
+    Args:
+        table: Table with the smaller areas on an axis.
+        parents: Larger area of each smaller one.
+        size: Number of larger areas.
+        axis: The axis.
+    """
+    moved = np.moveaxis(table, axis, 0)
+    found = np.zeros((size, *moved.shape[1:]))
+    np.add.at(found, parents, moved)
+    return np.moveaxis(found, 0, axis)
+
+
+def draw_areas(
+    pooled: Pooled,
+    name: str,
+    *,
+    larger: ColumnDraws,
+    children: Children,
+    possible: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> ColumnDraws:
+    """Return draws of a column that lies within another; they add up to those of the other.
+
+    Args:
+        pooled: All measurements.
+        name: The column.
+        larger: Draws of the column in which it lies.
+        children: Its codes within each code of the other column.
+        possible: Which levels can occur, shape (levels,).
+        rng: Generator; same state, same draws.
+    """
+    told = counts_of(pooled, name)
+    sets, size = len(larger.draws), pooled.domain.size((name,))
+    if told is None:
+        counts, spread = np.zeros(size), np.zeros(size)
+        noise = np.zeros((sets, size))
+    else:
+        counts, spread = told[0], np.full(size, max(told[1], 0.0) ** 0.5)
+        noise = centred_normals(sets, (size,), rng)
+    left = truncated_variance(counts, spread) * possible
+
+    def settled(scores: Floats, totals: Floats) -> Floats:
+        drawn = truncated(counts, spread, scores) * possible if told else possible * 1.0
+        found = np.zeros(size)
+        for block, total in zip(children, totals, strict=True):
+            if block.size == 1:
+                found[block] = total
+            elif told is None:
+                found[block] = total * drawn[block] / max(float(drawn[block].sum()), 1e-300)
+            else:
+                found[block] = with_total(drawn[block], left[block], float(total))
+        return found
+
+    middle = settled(np.zeros(size), larger.middle)
+    draws = [settled(one, totals) for one, totals in zip(noise, larger.draws, strict=True)]
+    return ColumnDraws(middle, np.array(draws))
+
+
+def expected_within(
+    rows: Floats, table: Floats, children: Children, possible: NDArray[np.bool_]
+) -> Floats:
+    """Return the counts of smaller areas by another column without dependence within larger areas.
+
+    Args:
+        rows: Counts of the smaller areas, shape (smaller,), in records.
+        table: Table of the larger areas by the other column, shape (larger, q), in records.
+        children: Smaller areas of each larger one.
+        possible: Which cells can have records, shape (smaller, q).
+    """
+    found = np.zeros(possible.shape)
+    for block, across in zip(children, table, strict=True):
+        shares = possible[block] * across
+        sums = shares.sum(axis=1, keepdims=True)
+        even = possible[block] / np.maximum(possible[block].sum(axis=1, keepdims=True), 1)
+        shares = np.where(sums > 0, shares / np.maximum(sums, 1e-300), even)
+        found[block] = rows[block, None] * shares
+    return found
+
+
+def areas_table(
+    posterior: PairPosterior,
+    deviation: Floats,
+    *,
+    expected: Floats,
+    rows: Floats,
+    table: Floats,
+    children: Children,
+    axis: int,
+) -> Floats:
+    """Return a set's nonnegative table of smaller areas by another column.
+
+    Its sums over the areas of each larger one are the set's table of the larger areas.
+
+    Args:
+        posterior: Posterior of the pair.
+        deviation: The set's draw from it, shape (p, q), in records.
+        expected: Counts without dependence within larger areas, given the set's tables, same shape.
+        rows: The set's counts of the smaller areas.
+        table: The set's table of the larger areas by the other column; the areas on axis 0.
+        children: Smaller areas of each larger one.
+        axis: Axis of the smaller areas in the pair.
+    """
+    mean = expected + posterior.mean + posterior.shift
+    noise = (deviation - posterior.mean) / posterior.stddev
+    drawn = truncated(mean, posterior.stddev, noise) * posterior.possible
+    left = truncated_variance(mean, posterior.stddev) * posterior.possible
+    drawn, left = (np.moveaxis(each, axis, 0) for each in (drawn, left))
+    found = np.zeros(drawn.shape)
+    for block, across in zip(children, table, strict=True):
+        if block.size == 1:
+            found[block] = across
+        else:
+            found[block] = with_margins(drawn[block], left[block], rows[block], across)
+    return np.moveaxis(found, 0, axis)

@@ -1,0 +1,96 @@
+"""Refuses what releases of linked tables, and of nested columns, do not support yet.
+
+Everything else in a spec is the same as for a single table without nested columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dp_core.documents.faults import Faults
+from dp_core.documents.node import Node
+from dp_core.documents.typed_text import shown
+from dp_core.schema.definition import Schema
+from dp_core.spec.release_spec import Mode
+
+METHOD = "auto"
+"""The only method for such files, and the only one for each stage."""
+MODES: tuple[Mode, ...] = ("posterior", "shared")
+"""Modes of their sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """A kind of file with fewer methods.
+
+    Attributes:
+        what: The kind of file, in the words of a message.
+        keys: Keys of the spec that are refused, each with the reason.
+    """
+
+    what: str
+    keys: Mapping[str, str] = field(default_factory=dict)
+
+
+_LINKED = _Limit(
+    "linked tables",
+    {
+        "analyses": "linked tables have no declared analyses yet",
+        "checks": "linked tables have no charged checks, thresholds or formulas yet",
+        "measurements": "the noisy tables of linked tables cannot be used again yet",
+    },
+)
+_NESTED = _Limit(
+    "files with `within`",
+    {"analyses": "files with `within` have no declared analyses yet"},
+)
+
+
+def refuse_unsupported(schema: Schema, keys: Mapping[str, Node], faults: Faults) -> None:
+    """Refuse keys, methods and modes that linked tables or nested columns do not support yet.
+
+    Args:
+        schema: The schema of the release.
+        keys: Keys of the spec.
+        faults: Notes each fault, with its place.
+    """
+    if schema.linked is not None:
+        _refuse_other(_LINKED, keys, faults)
+    elif schema.nested is not None:
+        _refuse_other(_NESTED, keys, faults)
+
+
+def _refuse_other(limit: _Limit, keys: Mapping[str, Node], faults: Faults) -> None:
+    for key, why in limit.keys.items():
+        if key in keys:
+            faults.of(None, _refuse, keys[key], f"{why}; remove this key.")
+    if "method" in keys:
+        faults.of(None, _require_auto, keys["method"], limit)
+    for stage in ("select", "reconstruct", "synthesize"):
+        section = keys[stage].content if stage in keys else None
+        method = section.get("method") if isinstance(section, Mapping) else None
+        if method is not None:
+            faults.of(None, _require_auto, method, limit)
+    sets = keys["synthesize"].content if "synthesize" in keys else None
+    mode = sets.get("mode") if isinstance(sets, Mapping) else None
+    if mode is not None and isinstance(mode.content, str) and mode.content not in MODES:
+        words = " or ".join(MODES)
+        faults.of(
+            None,
+            _refuse,
+            mode,
+            f"{shown(mode.content)} is not a mode of {limit.what}; write {words}.",
+        )
+
+
+def _require_auto(node: Node, limit: _Limit) -> None:
+    if isinstance(node.content, str) and node.content != METHOD:
+        raise node.error(
+            f"{shown(node.content)} cannot release {limit.what} yet; write {METHOD}, or remove"
+            " this key."
+        )
+
+
+def _refuse(node: Node, why: str) -> None:
+    raise node.error(why)
