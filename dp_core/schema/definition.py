@@ -540,6 +540,7 @@ class Schema:
             order=names,
             rules=rules,
             linked=None,
+            nested=None if self.nested is None else self.nested.among(names),
         )
 
     def column(self, name: str) -> Column:
