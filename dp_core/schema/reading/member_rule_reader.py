@@ -65,8 +65,8 @@ def read_member_rule(
         raise node.error(f"no person meets the conditions of `{text}`; correct or remove it.")
     if not narrow:
         raise node.error(
-            f"every person meets the conditions of `{text}`; for a rule about the number of persons,"
-            f" name `{MEMBERS}` under `impossible`."
+            f"every person meets the conditions of `{text}`; for a rule about the number of"
+            f" persons, name `{MEMBERS}` under `impossible`."
         )
     least = 0 if sign == "at most" else number
     most = None if sign == "at least" else number

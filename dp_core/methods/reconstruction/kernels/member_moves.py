@@ -193,7 +193,8 @@ def move_members(  # type: ignore[no-untyped-def]
                 if cost[value] < cost[new] - 1e-9:
                     new = value
             gained += cost[old] - cost[new]
-            broken = broken or cost[new] >= _BROKEN
+            # The error may be less with the value than without it, so its cost is not above _BROKEN.
+            broken = broken or cost[new] > 0.5 * _BROKEN
             persons[column, member] = new
             for entry in range(of_column[column], of_column[column + 1]):
                 cell = base[entry] + _rest(
