@@ -193,7 +193,7 @@ def move_members(  # type: ignore[no-untyped-def]
                 if cost[value] < cost[new] - 1e-9:
                     new = value
             gained += cost[old] - cost[new]
-            # The error may be less with the value than without it, so its cost is not above _BROKEN.
+            # Such a value may reduce the error, so that its cost is a little below _BROKEN.
             broken = broken or cost[new] > 0.5 * _BROKEN
             persons[column, member] = new
             for entry in range(of_column[column], of_column[column + 1]):
