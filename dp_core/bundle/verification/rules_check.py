@@ -44,7 +44,8 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
     """
     schema = claims.schema.coarse or claims.schema
     rules = [*dict.fromkeys(rule.text for rule in schema.zeros.rules if not rule.derived)]
-    rules += [rule.text for rule in (*schema.rules, *schema.member_rules)]
+    rules += [rule.text for rule in schema.rules]
+    rules += [rule.text for rule in schema.member_rules]
     if not rules:
         return "The schema states no rules between columns."
     wrong = []

@@ -210,9 +210,10 @@ def zeros_of_counts(
         found.append(Rule((MEMBERS,), (impossible,), text, derived=True))
     for axis, name in enumerate(types.columns):
         others = tuple(other + 1 for other in range(len(types.columns)) if other != axis)
-        now, before = usable.any(axis=others)[sizes], types.possible.any(axis=others)[sizes]
+        now: NDArray[np.bool_] = np.asarray(usable.any(axis=others))[sizes]
+        before: NDArray[np.bool_] = np.asarray(types.possible.any(axis=others))[sizes]
         for column in (name, OTHER + name):
-            if never := _codes(before.any(axis=0) & ~now.any(axis=0)):
+            if never := _codes(np.asarray(before.any(axis=0) & ~now.any(axis=0))):
                 found.append(Rule((column,), (never,), text, derived=True))
             for place, code in enumerate(sizes):
                 if column != name and linked.members_of(code) < 2:

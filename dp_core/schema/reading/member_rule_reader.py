@@ -145,8 +145,9 @@ def _meets(node: Node, condition: Condition, stated: Stated, column: Column) -> 
         found[list(condition.codes)] = True
         return found
     if isinstance(condition, Missing):
-        missing = np.arange(column.size) == (column.bins if column.missing_code is not None else -1)
-        return missing if condition.missing else ~missing
+        if column.missing_code is not None:
+            found[column.missing_code] = True
+        return found if condition.missing else ~found
     ((_, factor),) = condition.terms
     bounds = unit_bounds(column, stated.units[0])
     ends = [each[: column.bins] * factor <= condition.bound for each in (bounds.low, bounds.high)]

@@ -67,17 +67,20 @@ class CountedMembers:
             first.append(len(columns))
         # A household has fewer members than the limit that stands for none.
         most = [linked.max_members if rule.most is None else rule.most for rule in rules]
-        whole = (
-            np.cumsum([0, *map(len, entries)]),
-            [number for own in entries for number in own],
-            *(first, columns, base),
-        )
         return cls(
-            *(np.asarray(each, dtype=np.int64) for each in whole),
+            of_column=_numbers(np.cumsum([0, *map(len, entries)])),
+            rule=_numbers([number for own in entries for number in own]),
+            first=_numbers(first),
+            columns=_numbers(columns),
+            base=_numbers(base),
             inside=np.concatenate(inside),
-            least=np.array([rule.least for rule in rules], dtype=np.int64),
-            most=np.array(most, dtype=np.int64),
+            least=_numbers([rule.least for rule in rules]),
+            most=_numbers(most),
         )
+
+
+def _numbers(values: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.asarray(values, dtype=np.int64)
 
 
 def with_counts(
