@@ -22,6 +22,7 @@ from dp_core.schema.publication import UNSTATED, Publication
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.survey.survey_design import NO_SURVEY, Survey
 from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.member_rules import MemberRule
 from dp_core.tables.nested_columns import NestedColumns, Nesting, nestings
 from dp_core.tables.structural_zeros import StructuralZeros
 
@@ -472,6 +473,11 @@ class Schema:
     def private(self) -> tuple[Column, ...]:
         """Columns with privately chosen bins or levels, as in the schema as written."""
         return tuple(c for c in (self.coarse or self).columns if c.choice is not None)
+
+    @property
+    def member_rules(self) -> tuple[MemberRule, ...]:
+        """Rules that count the members of a household; none of a single table."""
+        return () if self.linked is None else self.linked.rules
 
     @property
     def household_schema(self) -> Schema:

@@ -18,6 +18,7 @@ from dp_core.methods.reconstruction.reconstructor import piece_rows
 from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
 from dp_core.methods.selection.budget.allocation import shares as allocate
 from dp_core.methods.selection.selector import Selection, Terms
+from dp_core.schema.linked.possible_members import possible_household
 from dp_core.schema.privacy import PAYING_STAGES, Noise, Stage
 from dp_core.schema.rules.possible_codes import possible_record
 from dp_core.spec.currency_choice import check_bounds, currency_of, interaction_of
@@ -316,10 +317,13 @@ def _check_rules(spec: ReleaseSpec) -> None:
     """Refuse rules that together leave no record possible, or by which no member can be drawn.
 
     Raises:
-        BadInput: if no record obeys them all, or a rule of linked tables is about too many codes.
+        BadInput: if no record or no household obeys them all, or a rule of linked tables is about
+            too many codes.
     """
     if spec.schema.linked is not None:
         ruled_members(spec.schema.domain, spec.schema.zeros)
+        if spec.schema.member_rules:
+            possible_household(spec.schema, rng=np.random.default_rng(0))
     if spec.schema.rules:
         possible_record(spec.schema, rng=np.random.default_rng(0))
         return

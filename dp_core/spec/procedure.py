@@ -451,7 +451,9 @@ def _as_drawn(plan: Plan, model: Model, fitted_to: Sequence[Released]) -> Model:
             inner = HouseholdModel(inner.domain, inner.tables, inner.rows, inner.zeros)
         return NestedModel(model.domain, model.tables, cast("Model", inner), drawn, schema.zeros)
     if schema.domain.linked is not None:
-        return HouseholdModel(model.domain, model.tables, model.rows, schema.zeros)
+        return HouseholdModel(
+            model.domain, model.tables, model.rows, schema.zeros, schema.member_rules
+        )
     points = points_of(schema)
     if plan.spec.mode != "noise-aware" or not has_numbers(fitted_to, points):
         return model

@@ -269,6 +269,74 @@ def test_a_faulty_file_is_refused_in_one_sentence_and_costs_nothing(town, comman
     assert "Refused" in shown.out
 
 
+COUNTING = """\
+rules:
+  - at least one age >= 18
+  - at most two age >= 65
+"""
+
+
+def obedient():
+    """Return the tables, in which every household has an adult and at most two old members."""
+    found = tables()
+    people = found["people"]
+    old = (people["age"].astype(int) >= 65).groupby(people["home_id"]).cumsum() > 2
+    people.loc[old, "age"] = "40"
+    people.loc[(people["nr"] == "1") & (people["age"].astype(int) < 18), "age"] = "40"
+    return found
+
+
+@pytest.mark.usefixtures("quick")
+def test_every_household_of_a_release_obeys_the_rules_that_count_its_members(town):
+    (town.folder / "town.schema.yaml").write_text(SCHEMA + COUNTING)
+    write_tables(town.folder, obedient())
+    town.release()
+
+    assert [check.name for check in verify(town.out).checks if not check.passed] == []
+    stated = json.loads((town.out / "release.json").read_bytes())["sets"]["rules"]
+    assert stated["hold_in_every_row"] == []
+    assert stated["hold_in_every_household"] == ["at least one age >= 18", "at most two age >= 65"]
+    assert stated["tables"] > 0
+    for number in (1, 2):
+        people = pd.read_parquet(town.out / f"synthetic/set-{number}/people.parquet")
+        home = people["home_id"]
+        assert ((people["age"] >= 18).groupby(home).sum() >= 1).all()
+        assert ((people["age"] >= 65).groupby(home).sum() <= 2).all()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_household_that_breaks_a_rule_about_its_members_is_refused_and_costs_nothing(
+    town, command
+):
+    (town.folder / "town.schema.yaml").write_text(SCHEMA + COUNTING)
+    found = obedient()
+    found["people"].loc[found["people"]["home_id"] == "10", ["age", "work"]] = ["7", "2"]
+    write_tables(town.folder, found)
+    ended = command("run", town.spec, "--out", town.out, "--json")
+
+    assert ended.code == 2
+    assert "do not fit its schema" in ended.json["error"]
+    assert "age" not in ended.json["error"]
+    assert town.kinds() == ["ledger", "open", "reserve", "settle"]
+    told = (town.internal / "refusal.txt").read_text()
+    assert "households that break `at least one age >= 18` of the schema" in told
+
+    files = (town.folder / "homes.csv", town.folder / "people.csv")
+    checked = command("schema", "check", town.folder / "town.schema.yaml", *files)
+    assert checked.code == 2
+    said = " ".join(checked.out.split())
+    assert "households that break `at least one age >= 18` of the schema (1 rows of homes" in said
+
+
+def test_a_rule_that_no_household_obeys_is_refused_by_the_plan(town, command):
+    rule = "rules:\n  - exactly five age >= 65\n"
+    (town.folder / "town.schema.yaml").write_text(SCHEMA + rule)
+    ended = command("plan", town.spec)
+
+    assert ended.code == 2
+    assert "no household obeys `exactly five age >= 65`" in " ".join(ended.err.split())
+
+
 @pytest.mark.usefixtures("quick")
 def test_keys_and_ignored_columns_never_leave_the_confidential_side(town):
     found = tables()

@@ -287,8 +287,10 @@ def _code_lists(columns: Sequence[Column]) -> dict[str, Any]:
 
 
 def _rules(schema: Schema) -> dict[str, Any]:
-    """Return the rules between columns, which hold in every row of the sets."""
-    return {"rules": [rule.text for rule in schema.rules]} if schema.rules else {}
+    """Return the rules between columns, and those that count members, which hold in the sets."""
+    rules = [rule.text for rule in schema.rules]
+    rules += [rule.text for rule in schema.member_rules]
+    return {"rules": rules} if rules else {}
 
 
 def _terms(stated: Publication) -> dict[str, Any]:

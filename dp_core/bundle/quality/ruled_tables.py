@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from dp_core.bundle.quality.table_fit import TableFit
 from dp_core.schema.definition import Schema
+from dp_core.schema.linked.linked_tables import other
 
 
 def ruled_tables(schema: Schema, fits: Sequence[TableFit]) -> dict[str, object] | None:
     """Return the fit of the tables that have a column of a rule; None without such rules.
 
-    If a noisy table contradicts a rule, the sets differ from it by more than noise explains.
+    If a noisy table contradicts a rule, the sets differ from it by more than noise explains. Rules
+    that count the members of a household are among these rules.
 
     Args:
         schema: The schema.
@@ -23,9 +25,11 @@ def ruled_tables(schema: Schema, fits: Sequence[TableFit]) -> dict[str, object] 
         and `mean_expected_tvd`, the TVD expected from noise and sampling alone. The
         means are rounded to 6 digits, and null without such tables.
     """
-    if not schema.rules:
+    if not schema.rules and not schema.member_rules:
         return None
     named = {name for rule in schema.rules for name in rule.columns}
+    counted = {name for rule in schema.member_rules for name in rule.columns}
+    named |= counted | {other(name) for name in counted}
     ruled = [fit for fit in fits if not named.isdisjoint(fit.clique)]
     return {
         "tables": len(ruled),
@@ -41,9 +45,14 @@ def rules_statement(schema: Schema, found: Mapping[str, object] | None) -> dict[
         schema: The schema of the release.
         found: Result of `ruled_tables`.
     """
-    if not schema.rules or found is None:
+    if found is None or not (schema.rules or schema.member_rules):
         return None
-    return {"hold_in_every_row": [rule.text for rule in schema.rules], **found}
+    counting = [rule.text for rule in schema.member_rules]
+    return {
+        "hold_in_every_row": [rule.text for rule in schema.rules],
+        **({"hold_in_every_household": counting} if counting else {}),
+        **found,
+    }
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -159,6 +159,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         ],
         ruled=published.ruled,
         between=[rule.text for rule in published.schema.rules if rule.key == "rules"],
+        counting=[rule.text for rule in published.schema.member_rules],
         fine=100 * FINE,
         care=100 * CARE,
         expected=published.not_met and expectations_in_words(published.written, published.not_met),

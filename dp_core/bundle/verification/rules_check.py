@@ -1,6 +1,7 @@
 """Check that every row of the sets obeys the rules that the schema states between columns.
 
-These are the combinations that the schema calls impossible, and its rules between columns.
+These are the combinations that the schema calls impossible, and its rules between columns. Of
+linked tables, rules that count members are checked for every household.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
-from dp_core.bundle.files.linked_sets import joined, read_linked_set
+from dp_core.bundle.files.linked_sets import codes_of_set, joined, read_linked_set
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.bundle.quality.ruled_tables import ruled_tables
@@ -27,6 +28,7 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import RuleRows, Units, rows_that_break
 from dp_core.spec.quality_checks import countable
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.member_rules import households_that_break
 
 _SAME = 2e-6
 """Largest difference between the results of two machines in a figure of six digits."""
@@ -43,6 +45,7 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
     schema = claims.schema.coarse or claims.schema
     rules = [*dict.fromkeys(rule.text for rule in schema.zeros.rules if not rule.derived)]
     rules += [rule.text for rule in schema.rules]
+    rules += [rule.text for rule in schema.member_rules]
     if not rules:
         return "The schema states no rules between columns."
     wrong = []
@@ -50,11 +53,12 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
         path = synthetic_path(number) if schema.linked is None else f"Set {number}"
         try:
             broken = _broken(schema, partial(_rows, folder, schema, number))
+            broken += _broken_counts(folder, schema, number)
         except (OSError, pa.ArrowException, ValueError, LookupError, BadInput):
             wrong.append(f"{path} cannot be compared with the rules of its schema.")
             continue
         wrong += [f"{path} {what}" for what in broken]
-    if not wrong and claims.sets and schema.rules:
+    if not wrong and claims.sets and (schema.rules or schema.member_rules):
         wrong += _fit(
             folder,
             document["sets"]["rules"],
@@ -64,7 +68,8 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
     if wrong:
         return tuple(wrong)
     which = f"{len(rules)} rules" if len(rules) > 1 else "rule"
-    return f"Every row of the sets obeys the {which} of the schema."
+    what = "row and household" if schema.member_rules else "row"
+    return f"Every {what} of the sets obeys the {which} of the schema."
 
 
 def _rows(
@@ -95,6 +100,8 @@ def _broken(schema: Schema, read: Callable[[Sequence[str]], Iterable[pa.RecordBa
     ]
     named = {name for rule in zeros for name in rule.columns}
     named |= {name for rule in schema.rules for name in rule.columns}
+    if not named:
+        return []
     columns = [column for column in schema.columns if column.name in named]
     units: dict[str, Units] = {each.column: each for rule in schema.rules for each in rule.units}
     domain = schema.domain.project(tuple(column.name for column in columns))
@@ -130,6 +137,18 @@ def _broken(schema: Schema, read: Callable[[Sequence[str]], Iterable[pa.RecordBa
             f"has values of {name!r:.40} with more decimals than its schema states."
             for name in finer
         ),
+    ]
+
+
+def _broken_counts(folder: Path, schema: Schema, number: int) -> list[str]:
+    """Return which rules that count members a household of a set breaks."""
+    if schema.linked is None or not schema.member_rules:
+        return []
+    rows = codes_of_set(schema, read_linked_set(folder, schema, number))
+    return [
+        f"has households that break the rule {rule.text:.80}."
+        for rule in schema.member_rules
+        if households_that_break(rule, schema.linked.person_columns, rows).any()
     ]
 
 

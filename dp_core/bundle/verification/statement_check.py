@@ -204,7 +204,8 @@ def _remade(
         # `check_sets` compares the deviations with the sets.
         off = document["sets"]["weights"]["largest_deviation"]
         yield ("sets", "weights"), weights_statement(claims.schema, off)
-    if (claims.schema.rules and claims.sets) or "rules" in document["sets"]:
+    ruled = claims.schema.rules or claims.schema.member_rules
+    if (ruled and claims.sets) or "rules" in document["sets"]:
         # `check_rules` compares the figures with tables and sets.
         figures = {
             name: value

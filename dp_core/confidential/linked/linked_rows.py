@@ -35,6 +35,7 @@ from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_columns import MEMBERS
+from dp_core.tables.member_rules import households_that_break
 from dp_core.tables.structural_zeros import StructuralZeros
 
 _SHOWN = 5
@@ -115,11 +116,27 @@ def linked_codes(
         {name: units[links.persons] for name, units in person_units.items()},
         links.sizes,
     )
-    return HouseholdRows(
+    rows = HouseholdRows(
         np.stack([homes[name] for name in linked.household_columns]),
         links.sizes,
         np.stack([each[name] for name in linked.person_columns]),
     )
+    _refuse_broken_counts(linked, rows)
+    return rows
+
+
+def _refuse_broken_counts(linked: LinkedTables, rows: HouseholdRows) -> None:
+    """Refuse households that break a rule that counts members.
+
+    A household is judged as it is kept: after members are left out, and after other rules set
+    columns to missing.
+    """
+    broken = {}
+    for rule in linked.rules:
+        number = int(households_that_break(rule, linked.person_columns, rows).sum())
+        if number:
+            broken[rule.text] = number
+    _refuse(linked, linked.households, broken)
 
 
 def encoded_columns(
@@ -192,7 +209,7 @@ def settle_rules(
         SchemaViolation: if rows break a rule and no policy settles them.
     """
     linked = _linked(schema)
-    _refuse(linked, linked.households, _settled(schema, homes, home_units))
+    _refuse(linked, linked.households, _refused(_settled(schema, homes, home_units)))
     named = {
         *(name for zero in schema.zeros.rules for name in zero.columns),
         *(name for rule in schema.rules for name in rule.columns),
@@ -201,7 +218,7 @@ def settle_rules(
     codes = {name: codes[of] for name, codes in homes.items() if name in named}
     units = {name: units[of] for name, units in home_units.items() if name in named}
     broken = _settled(schema, {**codes, **persons}, {**units, **person_units}, fixed={*homes})
-    _refuse(linked, linked.persons, broken)
+    _refuse(linked, linked.persons, _refused(broken))
 
 
 def _settled(
@@ -235,15 +252,26 @@ def _settled(
     return settle_zeros(only, [codes[name] for name in names], units)
 
 
-def _refuse(linked: LinkedTables, table: str, broken: Sequence[BrokenRule]) -> None:
-    left = [each for each in broken if each.refused]
-    if not left:
+def _refused(broken: Sequence[BrokenRule]) -> dict[str, int]:
+    """Return the text of each rule that no policy settles, and the number of rows that break it."""
+    return {each.rule.text: each.refused for each in broken if each.refused}
+
+
+def _refuse(linked: LinkedTables, table: str, broken: Mapping[str, int]) -> None:
+    """Refuse rows that break a rule.
+
+    Args:
+        linked: The two tables.
+        table: Name of the table that has them.
+        broken: Text of each rule that is broken, and the number of rows that break it.
+    """
+    if not broken:
         return
-    texts = ", ".join(f"`{each.rule.text}`" for each in left[:_SHOWN])
+    texts = ", ".join(f"`{text}`" for text in list(broken)[:_SHOWN])
     whose = "households" if table == linked.households else "persons"
     raise SchemaViolation(
         f"The files have {whose} that break {texts} of the schema; correct the files or the rule.",
-        internal="\n".join(f"{each.refused} rows of {table}: {each.rule.text}" for each in left),
+        internal="\n".join(f"{rows} rows of {table}: {text}" for text, rows in broken.items()),
     )
 
 

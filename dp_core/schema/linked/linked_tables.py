@@ -22,6 +22,7 @@ from dp_core.tables.linked_columns import (
     OTHER,
     LinkedColumns,
 )
+from dp_core.tables.member_rules import MemberRule
 
 Larger = Literal["reject", "clip"]
 """What happens to a household with more than `max_members` members."""
@@ -55,6 +56,7 @@ class LinkedTables(LinkedColumns):
             members by person key are kept.
         household_ignore: Columns of the household table that are neither read nor released.
         person_ignore: Columns of the person table that are neither read nor released.
+        rules: Rules about how many members of a household meet a condition; none by default.
     """
 
     households: str
@@ -65,6 +67,7 @@ class LinkedTables(LinkedColumns):
     larger: Larger = "reject"
     household_ignore: tuple[str, ...] = ()
     person_ignore: tuple[str, ...] = ()
+    rules: tuple[MemberRule, ...] = ()
 
     def __post_init__(self) -> None:
         if self.min_members not in (0, 1):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 
+from dp_core.errors import BadInput, ReleaseError
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.schema.linked.member_counts import MemberCounts, PersonTypes, type_zeros
 from dp_core.schema.rules.possible_codes import possible_record, with_possible_values
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -16,6 +21,12 @@ from dp_core.tables.household_rows import (
     to_pair_rows,
     with_donors,
 )
+from dp_core.tables.linked_columns import MEMBERS
+from dp_core.tables.member_rules import broken_households, households_that_break
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+
+_MOST_TRIED = 200
+"""Most compositions of a household of each size for which a possible household is searched."""
 
 
 def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> Dataset:
@@ -23,18 +34,40 @@ def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Gener
 
     A rule over one table may need other codes in some rows of that table; see
     `dp_core.schema.rules.possible_codes.with_possible_values`. A rule over columns of both tables,
-    or with `members`, is decided by codes, so it holds if no structural zero is broken. Where other
-    codes of one table break one, another household with its members takes the place of the whole
-    household.
+    or with `members`, is decided by codes, so it holds if no structural zero is broken; so is a
+    rule that counts members. Where other codes of one table break one, another household with its
+    members takes the place of the whole household.
 
     Args:
         schema: Schema of the wide domain.
-        data: Pair rows of whole households that break no structural zero.
+        data: Pair rows of whole households that break no structural zero and no rule that counts
+            members.
         rng: Generator for post-processing.
 
     Raises:
         BadInput: if no row of a table has such values, or no household with a member.
+        ReleaseError: if a household is left that breaks a rule that counts members.
     """
+    found = _with_possible_values(schema, data, rng=rng)
+    _check_members(schema, found)
+    return found
+
+
+def _check_members(schema: Schema, data: Dataset) -> None:
+    """Raise an error if a synthetic household breaks a rule that counts members."""
+    linked = schema.linked
+    if linked is None or not linked.rules or not data.rows:
+        return
+    rows = from_pair_rows(linked, data)
+    for rule in linked.rules:
+        if households_that_break(rule, linked.person_columns, rows).any():
+            raise ReleaseError(
+                f"Synthetic households break the rule `{rule.text}`, so no set is written; please"
+                " report this as a fault of the program."
+            )
+
+
+def _with_possible_values(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> Dataset:
     linked = schema.linked
     if linked is None:
         raise ValueError("The schema is of a single table.")
@@ -51,13 +84,72 @@ def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Gener
         return data
     possible = HouseholdRows(mended[0].codes, rows.sizes, mended[1].codes)
     pairs = to_pair_rows(linked, data.domain, possible)
-    broken = schema.zeros.violations(pairs)
-    if not broken.any():
+    bad = households_with(schema.zeros.violations(pairs), rows.sizes)
+    bad |= broken_households(linked.rules, linked.person_columns, possible)
+    if not bad.any():
         return pairs
-    bad = households_with(broken, rows.sizes)
     if bad.all():
         return _all_alike(schema, linked, data.domain, bad.size, rng=rng)
     return to_pair_rows(linked, data.domain, with_donors(possible, bad, rng=rng))
+
+
+def possible_household(schema: Schema, *, rng: np.random.Generator) -> HouseholdRows:
+    """Return a household with its members that obeys all rules that codes decide.
+
+    Rules over the values of one table are not judged, because `with_possible_members` replaces
+    codes that have no values.
+
+    Args:
+        schema: Schema of the wide domain.
+        rng: Generator for post-processing.
+
+    Raises:
+        BadInput: if the rules leave no household possible, or none is found in many tries.
+    """
+    linked = schema.linked
+    if linked is None:
+        raise ValueError("The schema is of a single table.")
+    domain, names = schema.domain, linked.person_columns
+    homes = (*linked.household_columns, MEMBERS)
+    sizes = [(name, domain.size((name,))) for name in names]
+    zeros = [rule for rule in schema.zeros.rules if not {*linked.others} & {*rule.columns}]
+    types = PersonTypes.of(linked.rules, domain, StructuralZeros(tuple(zeros)))
+    for code, members in enumerate(linked.sizes):
+        here = types.at(code)
+        tried = MemberCounts(linked.rules, here).households(members)
+        for chosen in itertools.islice(tried, _MOST_TRIED):
+            # Members of the same type are alike, so one record has the household and each type.
+            each = tuple(dict.fromkeys(chosen))
+            columns = [f"{name} {place}" for place in range(len(each)) for name in names]
+            record = Domain(
+                (*homes, *columns),
+                (*domain.project(homes).sizes, *(size for _ in each for _, size in sizes)),
+            )
+            other = tuple(at for at in range(len(linked.sizes)) if at != code)
+            rules = [Rule((MEMBERS,), (other,), MEMBERS)] if other else []
+            for place, one in enumerate(each):
+                own = {name: f"{name} {place}" for name in names}
+                for rule in (*zeros, *type_zeros(linked.rules, one, sizes)):
+                    own_columns = tuple(own.get(name, name) for name in rule.columns)
+                    rules.append(replace(rule, columns=own_columns))
+            start = np.array([rng.integers(size) for size in record.sizes], dtype=np.uint16)
+            try:
+                found = StructuralZeros(tuple(dict.fromkeys(rules))).possible_record(
+                    record, start, rng=rng
+                )
+            except BadInput:
+                continue
+            persons = found[len(homes) :].reshape(len(each), len(names))
+            return HouseholdRows(
+                found[: len(homes) - 1, None],
+                np.array([members]),
+                np.stack([persons[each.index(one)] for one in chosen], axis=1),
+            )
+    texts = "; ".join(f"`{rule.text}`" for rule in linked.rules[:5])
+    raise BadInput(
+        f"No household was found that obeys all rules of the schema together ({texts}); check that"
+        " `rules` and `impossible` leave some household possible."
+    )
 
 
 def _all_alike(
@@ -68,7 +160,15 @@ def _all_alike(
     *,
     rng: np.random.Generator,
 ) -> Dataset:
-    """Return so many times one possible household, whose members are all alike."""
+    """Return so many times one possible household; without rules that count, of equal members."""
+    if linked.rules:
+        one = possible_household(schema, rng=rng)
+        many = HouseholdRows(
+            np.repeat(one.households, households, axis=1),
+            np.repeat(one.sizes, households),
+            np.tile(one.persons, households),
+        )
+        return to_pair_rows(linked, domain, many)
     record = possible_record(schema, rng=rng)
     middle, end = len(linked.household_columns), len(linked.columns) - len(linked.others)
     size = linked.members_of(int(record[middle]))

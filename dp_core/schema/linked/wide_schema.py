@@ -7,6 +7,7 @@ from math import prod
 
 from dp_core.schema.definition import Column, Level, Schema, Unit
 from dp_core.schema.linked.linked_tables import NO_OTHER, LinkedTables, other
+from dp_core.schema.linked.member_counts import zeros_of_counts
 from dp_core.schema.rules.column_rules import AtMost, ColumnRule
 from dp_core.schema.rules.excluded_boxes import MOST_CELLS
 from dp_core.schema.rules.unit_bounds import unit_bounds, units_by_column
@@ -24,7 +25,11 @@ def widened(flat: Schema, linked: LinkedTables, missing_values: tuple[str, ...])
 
     Returns:
         The same schema with the columns of another member. A structural zero over person columns
-        also holds for another member; rules between columns are unchanged.
+        also holds for another member; rules between columns are unchanged. Rules that count members
+        have structural zeros, too.
+
+    Raises:
+        BadInput: if the rules that count members leave no household possible, or are too many.
     """
     persons = set(linked.person_columns)
     others = tuple(other_column(flat.column(name)) for name in linked.person_columns)
@@ -33,10 +38,11 @@ def widened(flat: Schema, linked: LinkedTables, missing_values: tuple[str, ...])
         for rule in flat.zeros.rules
         if persons & {*rule.columns}
     )
+    counted = zeros_of_counts(linked.rules, linked, flat.domain, flat.zeros)
     return replace(
         flat,
         columns=(*flat.columns, *others),
-        zeros=StructuralZeros((*flat.zeros.rules, *also)),
+        zeros=StructuralZeros((*flat.zeros.rules, *also, *counted)),
         unit=Unit(missing_values=missing_values, max_members=linked.max_members),
         order=linked.columns,
         linked=linked,

@@ -48,6 +48,10 @@ _SAME = {"=": "==", "≤": "<=", "≥": ">=", "≠": "!="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z_0-9])")
+COUNTING = re.compile(
+    r"(exactly|at least|at most) (\w+)\b(?! ?[<>=!+\-≤≥≠]) ?(.*)", re.IGNORECASE | re.DOTALL
+)
+"""A rule that counts members of a household: the words, the number, and the conditions."""
 _WORD = re.compile(r"[^\s<>=!+\[\],≤≥≠*/]+")
 
 
@@ -75,6 +79,25 @@ def read_column_rules(node: Node, schema: Schema, identifiers: Sequence[str]) ->
     return [_read(item, schema, identifiers) for item in node.items(example=EXAMPLE)]
 
 
+def read_conditions(node: Node, text: str, schema: Schema) -> list[Stated]:
+    """Return the conditions of a text, joined by `and`.
+
+    Args:
+        node: The rule of which it is a part, for messages.
+        text: The conditions, with single spaces.
+        schema: The schema, with all columns.
+
+    Raises:
+        BadInput: for a condition that cannot be read, and an unknown column or level.
+    """
+    when, then = _Reader(node, text, schema, ()).whole()
+    if when:
+        raise node.error(
+            "a rule that counts members has no `if`; write the conditions that the members meet."
+        )
+    return then
+
+
 def rule_text(node: Node) -> str:
     """Return a rule as its document has it: as written, with single spaces."""
     return " ".join(node.text(example="start_date <= end_date").split())
@@ -88,6 +111,11 @@ def _read(node: Node, schema: Schema, identifiers: Sequence[str]) -> ColumnRule:
             " under `impossible`."
         )
     text = rule_text(node)
+    if COUNTING.fullmatch(text):
+        raise node.error(
+            "counts the members of a household, but this schema has a single table; state the"
+            " households and the persons under `tables`, or remove the rule."
+        )
     reader = _Reader(node, text, schema, identifiers)
     if_said, then_said = reader.whole()
     when = tuple(joined(node, [said.met for said in if_said]))

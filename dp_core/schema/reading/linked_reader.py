@@ -14,13 +14,16 @@ from dp_core.documents.faults import Faults
 from dp_core.documents.names import MAX_NAME, is_name
 from dp_core.documents.node import Node, one_of
 from dp_core.documents.typed_text import shown
-from dp_core.errors import nearest
+from dp_core.errors import BadInput, nearest
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import NO_OTHER, Larger, LinkedTables
 from dp_core.schema.linked.wide_schema import decided_by_codes, widened
+from dp_core.schema.reading.column_rule_reader import rule_text
 from dp_core.schema.reading.dependency_reader import follows
+from dp_core.schema.reading.member_rule_reader import counts_members, read_member_rule
 from dp_core.schema.reading.private_domain_reader import is_private
 from dp_core.tables.linked_columns import MEMBERS, MOST_MEMBERS, OTHER
+from dp_core.tables.member_rules import MemberRule
 
 TABLES_EXAMPLE = (
     "households: {key: hh_id, columns: {...}} and"
@@ -34,6 +37,9 @@ _OTHER_KEYS = {
     **dict.fromkeys(("id", "primary_key"), "write `key`"),
     **dict.fromkeys(("foreign_key", "parent_key"), "write `link` with the column that holds it"),
     "of": "write `parent`",
+    **dict.fromkeys(
+        ("rules", "impossible"), "write it at the top level, for the columns of both tables"
+    ),
 }
 _UNIT_OTHER_KEYS = {
     "column": "write `table` with the name of the table of households",
@@ -81,16 +87,19 @@ class StatedTables:
     _households: _Table
     _persons: _Table
     _unit: Mapping[str, Any]
+    _rules: tuple[Node, ...]
 
-    def widened(self, flat: Schema) -> Schema:
+    def widened(self, flat: Schema, faults: Faults) -> Schema:
         """Return the schema of the wide domain.
 
         Args:
             flat: The schema that was read from `flat`.
+            faults: Notes the fault of each rule that counts members.
 
         Raises:
-            BadInput: if a label is reserved, or codes do not decide a rule over columns of both
-                tables or over `members`.
+            BadInput: if a label is reserved, codes do not decide a rule over columns of both tables
+                or over `members`, or a rule that counts members is at fault, or all of them
+                together leave no household possible.
         """
         homes, persons = self._households, self._persons
         for name, node in persons.columns.items():
@@ -112,12 +121,40 @@ class StatedTables:
             person_columns=tuple(persons.columns),
             household_ignore=homes.ignore,
             person_ignore=persons.ignore,
+            rules=self._member_rules(flat, faults),
             **self._unit,
         )
         self._check_rules(flat)
         document: Any = _document(flat.document, linked)
+        if self._rules:
+            document["rules"] = [rule_text(item) for item in self._rules]
         missing_values = tuple(document["missing_values"])
-        return replace(widened(flat, linked, missing_values), document=document)
+        counting = [item for item in self._rules if counts_members(item)]
+        try:
+            wide = widened(flat, linked, missing_values)
+        except BadInput as error:
+            if not counting:
+                raise
+            raise counting[0].error(error.message) from None
+        return replace(wide, document=document)
+
+    def _member_rules(self, flat: Schema, faults: Faults) -> tuple[MemberRule, ...]:
+        """Return the rules that count members."""
+        found = [
+            faults.of(
+                None,
+                read_member_rule,
+                item,
+                flat,
+                persons=tuple(self._persons.columns),
+                table=self._persons.name,
+                max_members=self._unit["max_members"],
+            )
+            for item in self._rules
+            if counts_members(item)
+        ]
+        faults.stop()
+        return tuple(rule for rule in found if rule is not None)
 
     def _check_rules(self, flat: Schema) -> None:
         for rule in flat.rules:
@@ -195,12 +232,21 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         entries["tables"],
         content=tuple(replace(entries["tables"], content=name, quoted=True) for name in ignore),
     )
+    rules: tuple[Node, ...] = ()
+    if "rules" in entries and isinstance(entries["rules"].content, tuple):
+        rules = entries["rules"].content
+        # The others are read like those of a single table.
+        between = tuple(item for item in rules if not counts_members(item))
+        flat["rules"] = replace(entries["rules"], content=between)
+        if rules and not between:
+            del flat["rules"]
     return StatedTables(
         flat=replace(root, content=flat),
         faulty=faulty,
         _households=homes,
         _persons=persons,
         _unit=unit,
+        _rules=rules,
     )
 
 

@@ -156,7 +156,7 @@ def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
     if not is_linked(root) or _SPEC_KEYS & set(root.entries()):
         return _read_flat(root, folder, faults)
     tables = read_tables(root, faults)
-    return tables.widened(_read_flat(tables.flat, folder, faults, tables.faulty))
+    return tables.widened(_read_flat(tables.flat, folder, faults, tables.faulty), faults)
 
 
 def _read_flat(

@@ -3,7 +3,8 @@
 The error is the sum of `worth * (held - wanted)^2` over the cells of all tables. A member of a
 household of s counts 1 / s in the tables of a member, and each ordered pair of two members
 1 / (s (s - 1)) in the tables of two members. A member's value is taken out of all tables, and the
-value that adds least to the error is put in.
+value that adds least to the error is put in. Rules may limit how many members of a household meet
+a condition; no change makes a household break such a rule, or break it more.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def add_members(  # type: ignore[no-untyped-def]
 @numba.njit(nogil=True, cache=True)
 def move_members(  # type: ignore[no-untyped-def]
     households, persons, household_of, start, sizes, order, width, own, pairs, rules, forbidden,
-    gap, worth,
+    counted, gap, worth,
 ):  # fmt: skip
     """Visit every value of the members once and change it if that reduces the error.
 
@@ -95,6 +96,7 @@ def move_members(  # type: ignore[no-untyped-def]
         pairs: Fields of `ListedPairs`: tables of two members.
         rules: Fields of `Listed`: masks of one member.
         forbidden: Whether each cell of the masks cannot occur.
+        counted: Fields of `CountedMembers`: rules that count members.
         gap: Held minus wanted counts of all cells; changed.
         worth: Weight of the squared error of each cell.
 
@@ -106,6 +108,7 @@ def move_members(  # type: ignore[no-untyped-def]
     of_column, base, stride, first, columns, strides = own
     pair_of, pair_base, pair_other, pair_stride, pair_other_stride, nobody = pairs
     rule_of, rule_base, rule_stride, rule_first, rule_columns, rule_strides = rules
+    counted_of, counted_rule, first_of, columns_of, base_of, inside, least, most = counted
     before = households.shape[0]
     cost = np.empty(width.max() if width.size else 1)
     gained, broken = 0.0, False
@@ -127,6 +130,27 @@ def move_members(  # type: ignore[no-untyped-def]
                 for value in range(many):
                     if forbidden[cell + rule_stride[entry] * value]:
                         cost[value] += _BROKEN
+            for entry in range(counted_of[column], counted_of[column + 1]):
+                rule = counted_rule[entry]
+                number = 0
+                for other in range(start[household], start[household] + size):
+                    if other != member:
+                        number += 1
+                        for place in range(first_of[rule], first_of[rule + 1]):
+                            if not inside[base_of[place] + persons[columns_of[place], other]]:
+                                number -= 1
+                                break
+                own_base, met = 0, True
+                for place in range(first_of[rule], first_of[rule + 1]):
+                    if columns_of[place] == column:
+                        own_base = base_of[place]
+                    elif not inside[base_of[place] + persons[columns_of[place], member]]:
+                        met = False
+                for value in range(many):
+                    now = number
+                    if met and inside[own_base + value]:
+                        now += 1
+                    cost[value] += _BROKEN * max(least[rule] - now, now - most[rule], 0)
             # Take the old value out, then add up what each value would cost.
             for entry in range(of_column[column], of_column[column + 1]):
                 cell = base[entry] + _rest(
@@ -169,7 +193,8 @@ def move_members(  # type: ignore[no-untyped-def]
                 if cost[value] < cost[new] - 1e-9:
                     new = value
             gained += cost[old] - cost[new]
-            broken = broken or cost[new] >= _BROKEN
+            # Such a value may reduce the error, so that its cost is a little below _BROKEN.
+            broken = broken or cost[new] > 0.5 * _BROKEN
             persons[column, member] = new
             for entry in range(of_column[column], of_column[column + 1]):
                 cell = base[entry] + _rest(

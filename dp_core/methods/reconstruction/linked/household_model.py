@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.estimates.raking import margin, rake
+from dp_core.methods.reconstruction.linked.counted_members import CountedMembers, with_counts
 from dp_core.methods.reconstruction.linked.member_targets import Listed, ListedPairs, MemberTargets
 from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstructor
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
@@ -18,6 +20,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.household_rows import HouseholdRows, households_with, to_pair_rows, with_donors
 from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns
+from dp_core.tables.member_rules import MemberRule, broken_households
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Table
 
@@ -39,7 +42,12 @@ class HouseholdModel(FittedTables):
     """Consistent tables of pair rows; the households and persons that are drawn match them.
 
     `rows` is the estimated number of households.
+
+    Attributes:
+        rules: Rules that count the members of a household; none by default.
     """
+
+    rules: tuple[MemberRule, ...] = ()
 
     @property
     def streams(self) -> bool:
@@ -84,10 +92,11 @@ class HouseholdModel(FittedTables):
         if not broken:
             return pairs
         bad = households_with(self.zeros.violations(pairs), sizes)
+        bad |= broken_households(self.rules, linked.person_columns, made)
         if bad.all():
             raise BadInput(
                 "No synthetic household has members that obey every rule; relax the rules between"
-                " columns of the two tables under `impossible`."
+                " columns of the two tables under `impossible`, or those that count members."
             )
         return to_pair_rows(linked, self.domain, with_donors(made, bad, rng=rng))
 
@@ -131,6 +140,11 @@ class HouseholdModel(FittedTables):
                 for name in linked.person_columns
             ]
         )
+        if self.rules:
+            names = linked.person_columns
+            alone = [self.project((name,)) for name in names]
+            persons = with_counts(persons, sizes, self.rules, names, alone, rng=rng)
+        counted = arrays(CountedMembers.of(self.domain, self.rules))
         width = np.array(self.domain.project(linked.person_columns).sizes, dtype=np.int64)
         own, pairs, rules = (arrays(each) for each in (targets.own, targets.pairs, targets.rules))
         gap = -targets.wanted
@@ -140,7 +154,7 @@ class HouseholdModel(FittedTables):
         for sweep in range(_MOST_SWEEPS):
             gained, broken = move_members(
                 codes, persons, household_of, start, sizes, rng.permutation(household_of.size),
-                width, own, pairs, rules, targets.forbidden, gap, worth,
+                width, own, pairs, rules, targets.forbidden, counted, gap, worth,
             )  # fmt: skip
             progress(min(1.0, (sweep + 1) / SWEEPS))
             done = sweep + 1 >= SWEEPS or gained <= _ENOUGH * float((np.square(gap) * worth).sum())
@@ -250,6 +264,6 @@ def _places(names: Sequence[str], clique: Clique) -> tuple[int, ...]:
     return tuple(names.index(name) for name in clique)
 
 
-def arrays(listed: Listed | ListedPairs) -> tuple[NDArray[np.int64], ...]:
+def arrays(listed: Listed | ListedPairs | CountedMembers) -> tuple[NDArray[Any], ...]:
     """Return the arrays of a listing, for the compiled loops."""
     return tuple(getattr(listed, each.name) for each in fields(listed))

@@ -359,6 +359,55 @@ def test_a_rule_about_the_number_of_members_is_judged_for_each_household():
     assert household_codes(schema, one_child, both).sizes.tolist() == [2]
 
 
+def test_a_rule_that_counts_members_is_judged_for_each_household():
+    schema = ruled("  - exactly one job == full\n", "  - at least one age >= 16\n")
+    one, none = {"job": "full"}, {"number": "2", "job": "none"}
+
+    assert household_codes(schema, homes({}), persons(one, none)).sizes.tolist() == [2]
+    for people in ((none,), (one, {**none, "job": "full"})):
+        with pytest.raises(SchemaViolation) as caught:
+            household_codes(schema, homes({}), persons(*people))
+        assert caught.value.message == (
+            "The files have households that break `exactly one job == full` of the schema; correct"
+            " the files or the rule."
+        )
+        assert caught.value.internal == "1 rows of households: exactly one job == full"
+    child = persons({"age": "3", "job": "full"})
+    assert "`at least one age >= 16`" in refusal(schema, homes({}), child)
+    # Members of other households do not count.
+    two = homes({}, {"hh": "8"})
+    people = persons(one, {**none, "hh": "8"})
+    assert "break `exactly one job == full`" in refusal(schema, two, people)
+
+
+def test_a_rule_that_counts_members_is_judged_for_the_household_as_it_is_kept():
+    text = FLATS[: FLATS.index("impossible:")] + "rules:\n  - at most one job == full\n"
+    text = text.replace("max_members: 4", "max_members: 2, larger: clip")
+    people = [
+        {"number": str(number), "job": "full" if number != 2 else "none"} for number in (1, 2, 3)
+    ]
+
+    assert household_codes(read(text), homes({}), persons(*people)).sizes.tolist() == [2]
+    people[1] |= {"job": "full"}
+    assert "`at most one job == full`" in refusal(read(text), homes({}), persons(*people))
+    # Only one that is left out has the value.
+    at_least = read(text.replace("at most one job == full", "at least one job == full"))
+    last = [
+        {"number": str(number), "job": "full" if number == 3 else "none"} for number in (1, 2, 3)
+    ]
+    assert "`at least one job == full`" in refusal(at_least, homes({}), persons(*last))
+
+
+def test_a_rule_that_counts_members_sees_values_that_another_rule_sets_to_missing():
+    schema = ruled("  - if job == full then sex == f\n", "  - at least one sex == m\n")
+    people = persons({"sex": "m", "job": "full"}, {"number": "2", "sex": "m"})
+    rows = household_codes(schema, homes({}), people)
+
+    assert rows.persons[1].tolist() == [2, 0]
+    alone = persons({"sex": "m", "job": "full"})
+    assert "`at least one sex == m`" in refusal(schema, homes({}), alone)
+
+
 def test_a_structural_zero_of_persons_is_judged_in_the_table_of_persons():
     message = refusal(read(FLATS), homes({}), persons({"age": "10", "job": "full"}))
 

@@ -10,8 +10,10 @@ import pytest
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.kernels.member_moves import add_members, move_members
 from dp_core.methods.reconstruction.linked import household_model
+from dp_core.methods.reconstruction.linked.counted_members import CountedMembers, with_counts
 from dp_core.methods.reconstruction.linked.household_model import (
     HouseholdModel,
+    arrays,
     implied_by_size,
     with_agreeing_members,
 )
@@ -20,6 +22,7 @@ from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.domain import Domain
 from dp_core.tables.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
 from dp_core.tables.linked_columns import MEMBERS
+from dp_core.tables.member_rules import MemberRule, broken_households
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Table
 
@@ -35,6 +38,7 @@ LINKED = LinkedTables(
 )
 DOMAIN = Domain(LINKED.columns, (2, 4, 3, 2, 4, 3), LINKED.wide)
 NO_ZEROS = StructuralZeros()
+NOT_COUNTED = arrays(CountedMembers.of(DOMAIN, ()))
 
 
 def households(number: int = 3000, seed: int = 1) -> HouseholdRows:
@@ -138,7 +142,7 @@ def test_a_sweep_reduces_the_error_by_about_what_it_says():
     width = np.array([3, 2])
     order = np.random.default_rng(0).permutation(persons.shape[1])
     gained, broken = move_members(
-        *arguments, order, width, *listings, targets.forbidden, gap, worth
+        *arguments, order, width, *listings, targets.forbidden, NOT_COUNTED, gap, worth
     )
     again = -targets.wanted
     add_members(*arguments, *listings[:2], again)
@@ -188,6 +192,119 @@ def test_rules_that_leave_no_household_a_member_are_refused():
 
     with pytest.raises(BadInput, match="No synthetic household has members that obey every rule"):
         model.sample(100, rng=np.random.default_rng(1))
+
+
+# Of the ages, 0 stands for the one member whom every household has, and 1 for at most one more.
+ONE = MemberRule(text="one", columns=("age",), codes=((0,),), least=1, most=1)
+MORE = MemberRule(text="more", columns=("age",), codes=((1,),), most=1)
+WORKING = MemberRule(text="working", columns=("age", "work"), codes=((0, 1), (1,)), least=1)
+COUNTED = (ONE, MORE, WORKING)
+
+
+def counted_households(number: int = 3000, seed: int = 1) -> HouseholdRows:
+    """Return households that obey `COUNTED`; the members of other codes often work alike."""
+    rng = np.random.default_rng(seed)
+    rows = households(number, seed)
+    place = rows.numbers
+    second = (place == 2) & (rng.random(place.size) < 0.6)
+    age = np.where(place == 1, 0, np.where(second, 1, 2))
+    alike = rng.random(number) < 0.5
+    work = np.where(rng.random(place.size) < 0.7, alike[rows.household_of], age == 2).astype(int)
+    found = np.stack([age, np.where(place == 1, 1, work)]).astype(np.uint16)
+    return HouseholdRows(rows.households, rows.sizes, found)
+
+
+def broken_rules(rows: HouseholdRows, rules: tuple[MemberRule, ...] = COUNTED) -> int:
+    return int(broken_households(rules, LINKED.person_columns, rows).sum())
+
+
+def test_every_household_obeys_the_rules_that_count_its_members():
+    real = counted_households()
+    assert not broken_rules(real)
+    tables = exact_tables(real)
+    model = HouseholdModel(DOMAIN, tables, 3000, NO_ZEROS, COUNTED)
+    drawn = from_pair_rows(LINKED, model.sample(3000, rng=np.random.default_rng(2)))
+
+    assert not broken_rules(drawn)
+    for clique in DOMAIN.cliques(2):
+        assert distance(table(real, clique), table(drawn, clique)) < 0.01
+    # Without the rules the same tables do not imply them.
+    free = HouseholdModel(DOMAIN, tables, 3000, NO_ZEROS)
+    assert broken_rules(from_pair_rows(LINKED, free.sample(3000, rng=np.random.default_rng(2))))
+
+
+def test_households_obey_rules_that_their_tables_contradict():
+    real = households()  # of whom most break the rules
+    assert broken_rules(real) > 1500
+    model = HouseholdModel(DOMAIN, exact_tables(real), 3000, NO_ZEROS, COUNTED)
+    drawn = from_pair_rows(LINKED, model.sample(3000, rng=np.random.default_rng(2)))
+
+    assert not broken_rules(drawn)
+    assert distance(table(real, ("tenure", MEMBERS)), table(drawn, ("tenure", MEMBERS))) < 0.001
+
+
+def test_no_move_makes_a_household_break_a_rule():
+    real, other = counted_households(300, seed=1), counted_households(300, seed=2)
+    persons = with_counts(
+        other.persons[:, np.arange(real.persons.shape[1]) % other.persons.shape[1]].astype(int),
+        real.sizes,
+        COUNTED,
+        LINKED.person_columns,
+        [np.ones(3), np.ones(2)],
+        rng=np.random.default_rng(0),
+    )
+    start = HouseholdRows(real.households, real.sizes, persons.astype(np.uint16))
+    bad = broken_households(COUNTED, LINKED.person_columns, start)
+    targets = MemberTargets.of(DOMAIN, exact_tables(households(300)), NO_ZEROS, 300)
+    gap, worth = -targets.wanted, 1 / (targets.wanted + 1)
+    arguments, listings = _arguments(start), _listings(targets)
+    add_members(*arguments, *listings[:2], gap)
+    counted = arrays(CountedMembers.of(DOMAIN, COUNTED))
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        _, broken = move_members(
+            *arguments, rng.permutation(persons.shape[1]), np.array([3, 2]), *listings,
+            targets.forbidden, counted, gap, worth,
+        )  # fmt: skip
+        moved = HouseholdRows(real.households, real.sizes, arguments[1].astype(np.uint16))
+        now = broken_households(COUNTED, LINKED.person_columns, moved)
+        assert not (now & ~bad).any()
+        assert broken or not now.any()
+        bad = now
+    assert not bad.any()
+    assert (arguments[1] != persons).any()
+
+
+@pytest.mark.parametrize("rules", [(ONE,), (MORE, ONE), (ONE, MORE), (WORKING,), COUNTED])
+def test_the_first_values_obey_the_rules(rules):
+    real = households(500)
+    persons = with_counts(
+        real.persons.astype(np.int64),
+        real.sizes,
+        rules,
+        LINKED.person_columns,
+        [np.array([0.2, 0.3, 0.5]), np.array([0.5, 0.5])],
+        rng=np.random.default_rng(0),
+    )
+    found = HouseholdRows(real.households, real.sizes, persons.astype(np.uint16))
+
+    assert broken_rules(real, rules) > 50
+    assert not broken_rules(found, rules)
+    # Values of households that obey the rules stay as they are.
+    kept = ~broken_households(rules, LINKED.person_columns, real)[real.household_of]
+    if len(rules) == 1:
+        assert np.array_equal(persons[:, kept], real.persons[:, kept])
+
+
+def test_a_household_that_cannot_obey_is_replaced_by_another_one():
+    """Households of the first tenure have nobody of the age that every household has."""
+    zeros = StructuralZeros((Rule(("tenure", "age"), ((0,), (0,)), "nobody"),))
+    model = HouseholdModel(DOMAIN, exact_tables(counted_households(200)), 200, zeros, (ONE,))
+    drawn = from_pair_rows(LINKED, model.sample(200, rng=np.random.default_rng(1)))
+
+    assert drawn.sizes.size == 200
+    assert {*drawn.households[0]} == {1}
+    assert not broken_rules(drawn, (ONE,))
 
 
 def test_tables_of_two_members_agree_with_those_of_one():

@@ -1,0 +1,257 @@
+"""Which members a household may have by the rules that count its members. Public.
+
+Persons are of the same *type* if every rule counts either all or none of them. The types of the
+members decide whether a household obeys these rules. So the sizes that a household may have, and
+the codes that its members may have, follow from the possible numbers of members of each type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns
+from dp_core.tables.member_rules import MemberRule
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+
+Type = tuple[bool, ...]
+"""Whether each rule counts a person of this type."""
+_Numbers = tuple[int, ...]
+
+_MOST_CELLS = 1 << 22
+_MOST_NUMBERS = 1 << 13
+"""Most combinations of the numbers of members that the rules count."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonTypes:
+    """The types of the persons that a household of some size may have.
+
+    Attributes:
+        columns: Person columns of the rules, in the order of the domain.
+        cells: Type of each combination of codes of these columns, as the sum of 2^k over the rules
+            k that count it, shape `domain.project(columns).sizes`.
+        possible: Whether a person of a household of each size may have the combination, by the
+            structural zeros over these columns and `members`, shape (sizes, *cells.shape).
+        rules: Number of rules.
+    """
+
+    columns: Clique
+    cells: NDArray[np.int64]
+    possible: NDArray[np.bool_]
+    rules: int
+
+    @classmethod
+    def of(cls, rules: Sequence[MemberRule], domain: Domain, zeros: StructuralZeros) -> PersonTypes:
+        """Return the types of persons.
+
+        Args:
+            rules: The rules.
+            domain: A domain with `members` and the person columns.
+            zeros: Impossible combinations of codes.
+
+        Raises:
+            BadInput: if the rules are about too many codes.
+        """
+        named = {name for rule in rules for name in rule.columns}
+        columns = tuple(name for name in domain.columns if name in named)
+        sizes = domain.project((MEMBERS, *columns))
+        if sizes.size() > _MOST_CELLS:
+            raise BadInput(
+                f"The rules that count members are about {', '.join(columns)}, whose combinations"
+                f" are more than the maximum of {_MOST_CELLS:,}; give the columns fewer codes, or"
+                " remove a rule."
+            )
+        cells = np.zeros(sizes.sizes[1:], dtype=np.int64)
+        for number, rule in enumerate(rules):
+            box: list[Sequence[int]] = [range(size) for size in cells.shape]
+            for name, codes in zip(rule.columns, rule.codes, strict=True):
+                box[columns.index(name)] = codes
+            cells[np.ix_(*[np.asarray(codes, dtype=np.intp) for codes in box])] |= 1 << number
+        return cls(columns, cells, ~zeros.mask(sizes), len(rules))
+
+    def at(self, size: int) -> tuple[Type, ...]:
+        """Return the types that persons of a household may have; `size` is its code."""
+        return tuple(self.type_of(each) for each in np.unique(self.cells[self.possible[size]]))
+
+    def type_of(self, cell: int) -> Type:
+        """Return the type that a number in `cells` stands for."""
+        return tuple(bool(int(cell) >> number & 1) for number in range(self.rules))
+
+
+class MemberCounts:
+    """The numbers of members of each type with which a household obeys all rules.
+
+    Args:
+        rules: The rules.
+        types: The types that its members may have.
+
+    Raises:
+        BadInput: if the rules are too many.
+    """
+
+    def __init__(self, rules: Sequence[MemberRule], types: Sequence[Type]) -> None:
+        self._types = tuple(types)
+        self._least = tuple(rule.least for rule in rules)
+        self._most = tuple(rule.most for rule in rules)
+        # Above this number, one more counted member makes no difference or breaks the rule.
+        self._ends = tuple(rule.least if rule.most is None else rule.most for rule in rules)
+        combinations = 1
+        for end in self._ends:
+            combinations *= end + 1
+        if combinations > _MOST_NUMBERS:
+            raise BadInput(
+                "The rules that count members are too many to be checked together; remove some, or"
+                " count fewer members."
+            )
+        self._finishable = cache(self._can_finish)
+
+    def usable(self, members: int) -> tuple[Type, ...]:
+        """Return the types that a member of some household of so many members may have."""
+        if not members:
+            return ()
+        start: _Numbers = (0,) * len(self._ends)
+        return tuple(
+            each
+            for each in self._types
+            if (then := self._with(start, each)) is not None and self._finishable(members - 1, then)
+        )
+
+    def possible(self, members: int) -> bool:
+        """Return whether a household of so many members may obey all rules."""
+        return self._finishable(members, (0,) * len(self._ends))
+
+    def households(self, members: int) -> Iterator[tuple[Type, ...]]:
+        """Yield the types of the members of households that obey all rules."""
+
+        def more(left: int, first: int, numbers: _Numbers) -> Iterator[tuple[Type, ...]]:
+            if not self._finishable(left, numbers):
+                return
+            if not left:
+                yield ()
+                return
+            for place in range(first, len(self._types)):
+                then = self._with(numbers, self._types[place])
+                if then is not None:
+                    for rest in more(left - 1, place, then):
+                        yield (self._types[place], *rest)
+
+        yield from more(members, 0, (0,) * len(self._ends))
+
+    def _with(self, numbers: _Numbers, one: Type) -> _Numbers | None:
+        """Return the numbers of counted members with one more; None if there are too many."""
+        found = []
+        for number, counted, end, most in zip(numbers, one, self._ends, self._most, strict=True):
+            then = number + counted
+            if most is not None and then > most:
+                return None
+            found.append(min(then, end))
+        return tuple(found)
+
+    def _can_finish(self, left: int, numbers: _Numbers) -> bool:
+        """Return whether so many more members can make the numbers obey all rules."""
+        if not left:
+            return all(have >= least for have, least in zip(numbers, self._least, strict=True))
+        return any(
+            self._finishable(left - 1, then)
+            for each in self._types
+            if (then := self._with(numbers, each)) is not None
+        )
+
+
+def zeros_of_counts(
+    rules: Sequence[MemberRule], linked: LinkedColumns, domain: Domain, zeros: StructuralZeros
+) -> tuple[Rule, ...]:
+    """Return structural zeros of pair rows that follow from rules that count members.
+
+    They are the sizes that no household may have, the codes that no member of a household of some
+    size may have, and, where at most one member is counted, two members that both are.
+
+    Args:
+        rules: The rules.
+        linked: The columns of pair rows.
+        domain: A domain with `members` and the person columns.
+        zeros: The other structural zeros.
+
+    Raises:
+        BadInput: if the rules leave no household possible, or are too many.
+    """
+    if not rules:
+        return ()
+    types = PersonTypes.of(rules, domain, zeros)
+    text = "; ".join(rule.text for rule in rules)
+    usable = np.zeros(types.possible.shape, dtype=bool)
+    counts: dict[tuple[Type, ...], MemberCounts] = {}
+    sizes = []
+    for code, members in enumerate(linked.sizes):
+        here = types.at(code)
+        if here not in counts:
+            counts[here] = MemberCounts(rules, here)
+        of_size = counts[here]
+        if of_size.possible(members):
+            sizes.append(code)
+            wanted = [_cell(each) for each in of_size.usable(members)]
+            usable[code] = types.possible[code] & np.isin(types.cells, wanted)
+    if not sizes:
+        said = ", ".join(f"`{rule.text}`" for rule in rules[:5])
+        raise BadInput(
+            f"no household obeys {said} together with the other rules, whatever its number of"
+            " members; correct or remove one of them."
+        )
+    found = []
+    impossible = tuple(code for code in range(len(linked.sizes)) if code not in sizes)
+    if impossible:
+        found.append(Rule((MEMBERS,), (impossible,), text, derived=True))
+    for axis, name in enumerate(types.columns):
+        others = tuple(other + 1 for other in range(len(types.columns)) if other != axis)
+        now: NDArray[np.bool_] = np.asarray(usable.any(axis=others))[sizes]
+        before: NDArray[np.bool_] = np.asarray(types.possible.any(axis=others))[sizes]
+        for column in (name, OTHER + name):
+            if never := _codes(np.asarray(before.any(axis=0) & ~now.any(axis=0))):
+                found.append(Rule((column,), (never,), text, derived=True))
+            for place, code in enumerate(sizes):
+                if column != name and linked.members_of(code) < 2:
+                    continue
+                if gone := _codes(before[place] & ~now[place]):
+                    found.append(Rule((MEMBERS, column), ((code,), gone), text, derived=True))
+    for rule in rules:
+        if rule.most == 1 and linked.max_members > 1:
+            both = (*rule.columns, *(OTHER + name for name in rule.columns))
+            found.append(Rule(both, (*rule.codes, *rule.codes), rule.text, derived=True))
+    return tuple(found)
+
+
+def _cell(one: Type) -> int:
+    return sum(1 << number for number, counted in enumerate(one) if counted)
+
+
+def _codes(among: NDArray[np.bool_]) -> tuple[int, ...]:
+    return tuple(int(code) for code in np.flatnonzero(among))
+
+
+def type_zeros(
+    rules: Sequence[MemberRule], one: Type, sizes: Collection[tuple[str, int]]
+) -> tuple[Rule, ...]:
+    """Return the structural zeros of a person of some type.
+
+    Args:
+        rules: The rules.
+        one: The type.
+        sizes: Name and number of codes of each person column.
+    """
+    found = []
+    many = dict(sizes)
+    for rule, counted in zip(rules, one, strict=True):
+        if not counted:
+            found.append(Rule(rule.columns, rule.codes, rule.text, derived=True))
+            continue
+        for name, codes in zip(rule.columns, rule.codes, strict=True):
+            outside = tuple(code for code in range(many[name]) if code not in codes)
+            found.append(Rule((name,), (outside,), rule.text, derived=True))
+    return tuple(found)
