@@ -32,6 +32,7 @@ from dp_core.methods.replicates.kept_moments import (
 from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
+from dp_core.schema.definition import Schema
 from dp_core.schema.linked.possible_members import with_possible_members
 from dp_core.schema.privacy import Stage
 from dp_core.schema.rules.possible_codes import with_possible_values
@@ -439,25 +440,29 @@ def _as_drawn(plan: Plan, model: Model, fitted_to: Sequence[Released]) -> Model:
     """Return the model that draws a release's sets.
 
     Of linked tables it draws households with their members, and of nested columns records in which
-    each area lies in its larger one. In mode `noise-aware` it is adjusted so
-    that records have the tables' moments.
+    each area lies in its larger one. In mode `noise-aware` it is adjusted so that records have the
+    tables' moments.
     """
     schema = plan.spec.schema
     if schema.domain.nested is not None:
         assert isinstance(model, FittedTables)
         drawn = drawn_column(model.domain, model.tables)
-        inner = inner_model(model, drawn)
-        if inner.domain.linked is not None:
-            inner = HouseholdModel(inner.domain, inner.tables, inner.rows, inner.zeros)
-        return NestedModel(model.domain, model.tables, cast("Model", inner), drawn, schema.zeros)
+        inner = _of_households(schema, cast("Model", inner_model(model, drawn)))
+        return NestedModel(model.domain, model.tables, inner, drawn, schema.zeros)
     if schema.domain.linked is not None:
-        return HouseholdModel(
-            model.domain, model.tables, model.rows, schema.zeros, schema.member_rules
-        )
+        return _of_households(schema, model)
     points = points_of(schema)
     if plan.spec.mode != "noise-aware" or not has_numbers(fitted_to, points):
         return model
     return ModelWithMoments(model, tables_of(fitted_to), points)
+
+
+def _of_households(schema: Schema, model: Model) -> Model:
+    """Return the model that draws households with their members; of a single table, the model."""
+    if model.domain.linked is None:
+        return model
+    assert isinstance(model, FittedTables)
+    return HouseholdModel(model.domain, model.tables, model.rows, model.zeros, schema.member_rules)
 
 
 def _tables(
