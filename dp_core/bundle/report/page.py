@@ -137,6 +137,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         undrawn=undrawn,
         chosen=chosen(published),
         weights=stated["sets"].get("weights"),
+        totals=[each.in_words for each in published.schema.totals if published.sets],
         code=example_code(published, known),
         rule=rule,
         combine=WORDING[rule],
