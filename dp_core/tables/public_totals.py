@@ -75,7 +75,8 @@ def known_counts(totals: Sequence[PublicTotals], domain: Domain) -> dict[str, ND
         totals: All public totals.
         domain: All columns.
     """
-    found, nested = {}, domain.nested
+    found: dict[str, NDArray[np.float64]] = {}
+    nested = domain.nested
     for each in decisive(totals, nested):
         counts = np.array(each.counts, dtype=np.float64)
         found[each.column] = counts
@@ -83,7 +84,8 @@ def known_counts(totals: Sequence[PublicTotals], domain: Domain) -> dict[str, ND
             continue
         for upper in nested.columns[: nested.depth(each.column)]:
             parents = nested.map(upper, each.column)
-            found[upper] = np.bincount(parents, weights=counts, minlength=domain.size((upper,)))
+            found[upper] = np.zeros(domain.size((upper,)))
+            np.add.at(found[upper], parents, counts)
     return found
 
 

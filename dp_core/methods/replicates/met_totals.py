@@ -100,7 +100,8 @@ class _Records:
 
     def is_ruled(self, name: str) -> bool:
         """Return whether a rule names a column, or one of those nested with it."""
-        rules = [rule.columns for rule in (*self.schema.zeros.rules, *self.schema.rules)]
+        rules = [rule.columns for rule in self.schema.zeros.rules]
+        rules += [rule.columns for rule in self.schema.rules]
         return any({*self._with_nested(name)} & {*columns} for columns in rules)
 
     def changed(

@@ -367,7 +367,8 @@ class PosteriorTables:
         """
         ones = {name: each.middle for name, each in self.columns.items()}
         pairs = self.middles or self._middles(ones)
-        every = {**{(name,): ones[name] for name in self.domain.columns}, **pairs}
+        every: dict[Clique, Floats] = {(name,): ones[name] for name in self.domain.columns}
+        every |= pairs
         return tuple(Table(self.domain.project(clique), values) for clique, values in every.items())
 
     def _middles(self, ones: Mapping[str, Floats]) -> dict[Clique, Floats]:
