@@ -90,7 +90,9 @@ def test_every_set_meets_the_totals_and_the_bundle_says_so(project, mode):
     assert statement["sets"]["records"]["how"] == "estimated from noisy tables"
     line = "2 totals by sex, together 410 (Register, 1 January)"
     assert line in json.loads((project.out / "datapackage.json").read_text())["publicTotals"]
-    assert line in (project.out / "report.html").read_text()
+    page = (project.out / "report.html").read_text()
+    assert line in page
+    assert "those of <code>county</code> by a TVD of" in page
 
 
 @pytest.mark.usefixtures("quick")
