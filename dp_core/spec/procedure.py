@@ -30,7 +30,7 @@ from dp_core.methods.replicates.kept_moments import (
     keep_moments,
     points_of,
 )
-from dp_core.methods.replicates.met_totals import with_totals
+from dp_core.methods.replicates.met_totals import drawn_at_once, with_totals
 from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
@@ -226,9 +226,8 @@ def piece_sizes(plan: Plan, models: Mapping[int, Model], number: int) -> tuple[i
     """Return the number of records in each piece of a set; one piece if it is drawn at once."""
     model = _model_of(plan, models, number)
     rows = plan.spec.rows or model.rows
-    # Totals of several columns may be met together in the whole set, but not in each piece.
-    whole = len(decisive(plan.spec.schema.totals, plan.spec.schema.domain.nested)) > 1
-    most = piece_rows(model.domain) if model.streams and not whole else max(rows, 1)
+    in_pieces = model.streams and not drawn_at_once(plan.spec.schema)
+    most = piece_rows(model.domain) if in_pieces else max(rows, 1)
     return tuple(min(most, rows - start) for start in range(0, max(rows, 1), most))
 
 

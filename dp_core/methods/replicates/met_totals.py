@@ -8,7 +8,7 @@ afterwards. Where every such change breaks a rule, a whole record takes the plac
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from dp_core.tables.household_rows import (
     households_with,
     to_pair_rows,
 )
+from dp_core.tables.public_totals import decisive
 
 _TRIES = 50  # rounds in which other records and levels are tried where a rule forbids a change
 _MOST_CELLS = 1000  # combinations of levels among which exchanges of whole records are sought
@@ -59,6 +60,14 @@ def with_totals(
     return records.dataset()
 
 
+def drawn_at_once(schema: Schema) -> bool:
+    """Return whether public totals require that a set is drawn in one piece.
+
+    Totals of several columns may be met together in the whole set, but not in each piece.
+    """
+    return len(decisive(schema.totals, schema.domain.nested)) > 1
+
+
 @dataclass(slots=True, eq=False)
 class _Records:
     """Synthetic records, or households, whose codes are changed in place.
@@ -71,7 +80,6 @@ class _Records:
         homes: The households as they were drawn; None for a single table.
         source: For each household, the drawn household whose members it has.
         blocks: Rules between the columns of `names` that values must obey.
-        children: Codes of the lowest nested column within each level, by column.
     """
 
     schema: Schema
@@ -81,7 +89,6 @@ class _Records:
     homes: HouseholdRows | None
     source: Rows
     blocks: list[Bins]
-    children: dict[str, list[Rows]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, schema: Schema, data: Dataset) -> _Records:
@@ -164,11 +171,15 @@ class _Records:
         assert nested is not None
         above = nested.map(name, nested.lowest)
         drawn = np.bincount(self.level(nested.lowest), minlength=above.size)
+        order, asked = np.argsort(above, kind="stable"), np.argsort(levels, kind="stable")
+        wanted, starts = np.unique(levels[asked], return_index=True)
+        first = np.searchsorted(above[order], wanted)
+        last = np.searchsorted(above[order], wanted, side="right")
         found = np.empty(levels.size, dtype=np.int64)
-        for level in np.unique(levels):
-            inside, rows = np.flatnonzero(above == level), levels == level
+        for rows, low, high in zip(np.split(asked, starts[1:]), first, last, strict=True):
+            inside = order[low:high]
             weights = drawn[inside] if drawn[inside].any() else np.ones(inside.size)
-            found[rows] = rng.choice(inside, size=rows.sum(), p=weights / weights.sum())
+            found[rows] = rng.choice(inside, size=rows.size, p=weights / weights.sum())
         return found
 
     def _obeys(self, rows: Rows, codes: Codes) -> NDArray[np.bool_]:
