@@ -546,6 +546,7 @@ class Schema:
             rules=rules,
             linked=None,
             totals=tuple(each for each in self.totals if each.column in names),
+            nested=None if self.nested is None else self.nested.among(names),
         )
 
     def column(self, name: str) -> Column:

@@ -5,6 +5,7 @@ Public.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
@@ -86,7 +87,7 @@ class NestedColumns:
             return None
         if len(kept) == len(self.columns):
             return self
-        maps = (self.map(one, other) for one, other in zip(kept, kept[1:], strict=False))
+        maps = (self.map(one, other) for one, other in itertools.pairwise(kept))
         return NestedColumns(tuple(kept), tuple(tuple(each.tolist()) for each in maps))
 
     def together(self, clique: Collection[str]) -> bool:

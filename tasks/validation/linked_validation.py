@@ -57,7 +57,7 @@ def validate_linked(
                 replace(flat, title=f"{schema.title}, {name}"),
                 internal / TABLES / name,
                 lambda done: progress(start + (end - start) * done),
-                alone if flat.rules or flat.zeros.rules else None,
+                alone if flat.rules or flat.zeros.rules or flat.nestings else None,
             )
         except SchemaViolation as error:
             faults.append(error)

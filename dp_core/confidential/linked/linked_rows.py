@@ -217,7 +217,8 @@ def _settled(
 
     zeros = tuple(rule for rule in schema.zeros.rules if judged(rule.columns))
     rules = tuple(rule for rule in schema.rules if judged(rule.columns))
-    every = (*(zero.columns for zero in zeros), *(rule.columns for rule in rules))
+    every = [each.columns for each in (*zeros, *rules)]
+    every += [each.columns for each in schema.nestings if judged(each.columns)]
     names = tuple(dict.fromkeys(name for each in every for name in each))
     if not names:
         return []

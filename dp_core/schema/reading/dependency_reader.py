@@ -182,8 +182,8 @@ def mapped(
             )
         found.append(next(iter(by_text)))
     accepted = source.texts()
+    known = {word for level in source.levels for word in (level.text, level.label)}
     for name, value in given.items():
-        known = {word for level in source.levels for word in (level.text, level.label)}
         if name not in used and name not in known and name not in accepted:
             raise value.error(
                 f"{shown(name)} is not a level of {source.name!r}.{nearest(name, known)}"

@@ -98,6 +98,11 @@ class StatedTables:
             levels = flat.column(name).levels
             if any(NO_OTHER in (level.text, level.label) for level in levels):
                 raise node.error(f"the level {shown(NO_OTHER)} is reserved; choose another label.")
+        of_persons = [] if flat.nested is None else [*{*flat.nested.columns} & {*persons.columns}]
+        for name in of_persons:
+            raise persons.columns[name].error(
+                "is a column of persons; only columns of households lie within one another."
+            )
         linked = LinkedTables(
             households=homes.name,
             persons=persons.name,

@@ -22,8 +22,11 @@ from dp_core.methods.replicates.posterior.agreement import with_margins, with_to
 from dp_core.methods.replicates.posterior.column_draws import ColumnDraws, Told
 from dp_core.methods.replicates.posterior.pair_draws import PairPosterior
 from dp_core.methods.replicates.posterior.truncation import Floats, truncated, truncated_variance
-from dp_core.tables.domain import Clique
+from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.nested_columns import NestedColumns
+
+MOST_UNMEASURED = 1 << 12
+"""Most cells of a pair of small areas that is drawn although no pair of them was measured."""
 
 Children = Sequence[NDArray[np.intp]]
 """For each larger area, the codes of its smaller areas."""
@@ -41,6 +44,23 @@ def lower_of(nested: NestedColumns | None, clique: Clique) -> str | None:
     if nested is None:
         return None
     return next((name for name in clique if nested.depth(name)), None)
+
+
+def is_drawn(domain: Domain, pair: Clique, measured: Sequence[Clique]) -> bool:
+    """Return whether a pair may be drawn if it was not measured.
+
+    It may not if it is of small areas of which no pair was measured, and has many cells: its prior
+    would be about cells of less than a record.
+
+    Args:
+        domain: All columns.
+        pair: The pair.
+        measured: Measured pairs.
+    """
+    lower = lower_of(domain.nested, pair)
+    if lower is None or domain.size(pair) <= MOST_UNMEASURED:
+        return True
+    return any(lower in other for other in measured if len(other) == 2)
 
 
 def above(nested: NestedColumns, clique: Clique, lower: str) -> Clique:
@@ -194,7 +214,9 @@ def draw_areas(
     left = truncated_variance(counts, spread) * possible
 
     def settled(scores: Floats, totals: Floats) -> Floats:
-        drawn = truncated(counts, spread, scores) * possible if told else possible * 1.0
+        drawn = np.asarray(possible, dtype=np.float64)
+        if told is not None:
+            drawn = drawn * truncated(counts, spread, scores)
         found = np.zeros(size)
         for block, total in zip(children, totals, strict=True):
             if block.size == 1:

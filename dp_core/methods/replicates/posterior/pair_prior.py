@@ -23,6 +23,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from dp_core.methods.mixture_weights import mixture_beliefs
 from dp_core.methods.replicates.posterior.known_sums import KnownSums
@@ -55,13 +56,13 @@ class Column:
         values: Variance of each coordinate of one record's level, shape (levels - 1,).
         vectors: Directions of the coordinates, orthonormal and orthogonal to ones, shape (levels,
             levels - 1). The first is the trend along the scores; the others are eigenvectors of
-            the rest of the covariance.
+            the rest of the covariance. Those of `of_areas` are fewer, and sparse.
         trend: Whether the first direction is a trend; False for a column of two levels.
     """
 
     shares: Floats
     values: Floats
-    vectors: Floats
+    vectors: Floats | csr_array
     trend: bool
 
     @classmethod
@@ -102,7 +103,8 @@ class Column:
         """
         kept = np.maximum(counts, 0.5)
         shares = kept / kept.sum()
-        directions, values = [], []
+        values, entries, rows, columns = [np.zeros(0)], [np.zeros(0)], [], []
+        width = 0
         for block in children:
             if block.size < 2:
                 continue
@@ -110,18 +112,16 @@ class Column:
             covariance = np.diag(own) - np.outer(own, own) / own.sum()
             # The vector of ones has the eigenvalue 0, which is the smallest.
             found, vectors = np.linalg.eigh(covariance)
-            placed = np.zeros((shares.size, block.size - 1))
-            placed[block] = vectors[:, 1:]
-            directions.append(placed)
             values.append(found[1:])
-        if not directions:
-            return cls(shares, np.zeros(0), np.zeros((shares.size, 0)), False)
-        return cls(
-            shares,
-            np.maximum(np.concatenate(values), 1e-12),
-            np.concatenate(directions, axis=1),
-            False,
+            entries.append(vectors[:, 1:].ravel())
+            rows.append(np.repeat(block, block.size - 1))
+            columns.append(np.tile(np.arange(width, width + block.size - 1), block.size))
+            width += block.size - 1
+        places = tuple(np.concatenate([np.zeros(0, np.intp), *each]) for each in (rows, columns))
+        directions = csr_array(
+            (np.concatenate(entries), places), shape=(shares.size, width), dtype=np.float64
         )
+        return cls(shares, np.maximum(np.concatenate(values), 1e-12), directions, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +178,13 @@ class Pair:
 
     def cell_variances(self, variances: Floats) -> Floats:
         """Return the variance of each cell for independent coordinates of these variances."""
-        return np.asarray(self.one.vectors**2 @ variances @ (self.other.vectors**2).T)
+        return np.asarray(_squares(self.one) @ variances @ _squares(self.other).T)
+
+
+def _squares(column: Column) -> Floats | csr_array:
+    """Return the squares of the entries of a column's directions."""
+    vectors = column.vectors
+    return vectors.power(2) if isinstance(vectors, csr_array) else vectors**2
 
 
 @dataclass(frozen=True, slots=True, eq=False)

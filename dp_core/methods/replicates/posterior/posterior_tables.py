@@ -41,6 +41,7 @@ from dp_core.methods.replicates.posterior.nested_draws import (
     draw_areas,
     expected_within,
     in_order,
+    is_drawn,
     lower_of,
     observed_pair,
     with_pairs_above,
@@ -254,11 +255,12 @@ class PosteriorTables:
         ones = {name: each.middle for name, each in self.columns.items()}
         found, middles = dict(self.pairs), self._middles(ones)
         for name in nested.columns[1:]:
+            of_areas = [clique for clique in every if lower_of(nested, clique) == name]
+            if not of_areas:
+                continue
             column = Column.of_areas(ones[name], self.children[name])
             pairs, expected = {}, {}
-            for clique in every:
-                if lower_of(nested, clique) != name:
-                    continue
+            for clique in of_areas:
                 expected[clique] = self._expected(clique, ones, middles)
                 seen = observed_pair(pooled, clique)
                 upper = self._above(clique, name)
@@ -442,11 +444,14 @@ def _filled(pooled: Pooled, scores: Mapping[str, Floats]) -> dict[str, Floats]:
 def drawn_pairs(domain: Domain, measured: Sequence[Clique]) -> tuple[Clique, ...]:
     """Return the pairs to draw: the measured ones, and others from the smallest up to the limits.
 
+    Pairs of small areas are drawn if one of them was measured, or if they have few cells. Otherwise
+    these areas follow from the larger ones.
+
     Args:
         domain: All columns.
         measured: Measured pairs, and possibly other cliques, which are ignored.
     """
-    every = list(domain.cliques(2))
+    every = [pair for pair in domain.cliques(2) if is_drawn(domain, pair, measured)]
     given = [pair for pair in measured if len(pair) == 2]
     kept: set[Clique] = {*with_pairs_above(domain.nested, given, domain.columns)}
     room = MOST_CELLS - sum(domain.size(pair) for pair in kept)

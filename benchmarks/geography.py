@@ -1,0 +1,178 @@
+"""How near are tables of areas to the file, if areas lie within one another?
+
+    python benchmarks/geography.py [--epsilon 1] [--mode shared posterior] [--repeats 3]
+        [--areas 60 600] [--rows 30000]
+    python benchmarks/geography.py --file FILE.csv --upper COLUMN --lower COLUMN --columns A,B,C
+
+By default the file is generated: 5 regions, each with so many districts as `--areas` says in all,
+and four more columns that depend on the region and, less, on the district. Each repeat makes
+releases of the same file in memory at (epsilon, 1e-9), add-remove, with four schemas:
+
+- `within`: both columns, and `within`;
+- `apart`: both columns, as if the one said nothing about the other;
+- `smallest`: the districts alone; the regions of their sets follow from the public map;
+- `largest`: the regions alone.
+
+It prints the mean total variation distance of the first set from the file over the pairs of each
+other column with the region, with the district, and among themselves; the part of the records of
+which the district does not lie in the region; and the CPU seconds of a release.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+import pandas as pd
+
+import dp_core as dp
+
+REGIONS = 5
+DELTA = "1e-9"
+SCHEMAS = ("within", "apart", "smallest", "largest")
+
+
+def generated(rows: int, areas: int, seed: int) -> pd.DataFrame:
+    """Return a generated file with the columns region, district and four more.
+
+    Args:
+        rows: Number of records.
+        areas: Number of districts.
+        seed: Seed of the generator.
+    """
+    rng = np.random.default_rng(seed)
+    weights = rng.gamma(1.0, 1.0, areas)
+    district = rng.choice(areas, rows, p=weights / weights.sum())
+    region = district * REGIONS // areas
+    columns = {"region": region, "district": district}
+    before = region
+    for name, levels in (("a", 4), ("b", 3), ("c", 6), ("d", 2)):
+        of_region = rng.dirichlet(np.full(levels, 2.0), REGIONS)
+        of_district = rng.dirichlet(np.full(levels, 4.0), areas)
+        shares = 0.6 * of_region[region] + 0.4 * of_district[district]
+        drawn = (rng.random((rows, 1)) > np.cumsum(shares, axis=1)).sum(axis=1)
+        mixed = np.where(rng.random(rows) < 0.3, before % levels, drawn)
+        columns[name] = before = np.minimum(mixed, levels - 1)
+    return pd.DataFrame({name: values.astype(str) for name, values in columns.items()})
+
+
+def schema_of(file: pd.DataFrame, upper: str, lower: str, kind: str) -> dict[str, Any]:
+    """Return a schema of the file; `kind` is one of `SCHEMAS`."""
+    left_out = {"smallest": upper, "largest": lower}.get(kind)
+    columns: dict[str, Any] = {
+        name: {"type": "category", "levels": sorted(file[name].unique())}
+        for name in file.columns
+        if name != left_out
+    }
+    if kind == "within":
+        columns[lower] |= {"within": upper, "map": place_of(file, upper, lower)}
+    return {
+        "version": 1,
+        "title": "areas",
+        "rows_about": len(file),
+        "columns": columns,
+        "ignore": [] if left_out is None else [left_out],
+    }
+
+
+def place_of(file: pd.DataFrame, upper: str, lower: str) -> dict[str, str]:
+    """Return the larger area of each smaller one."""
+    return dict(file.drop_duplicates(lower).set_index(lower)[upper])
+
+
+def distance(file: pd.DataFrame, made: pd.DataFrame, names: list[str]) -> float:
+    """Return the total variation distance of the tables of some columns."""
+    one, other = (each.groupby(names).size() / len(each) for each in (file, made))
+    return 0.5 * float(one.subtract(other, fill_value=0).abs().sum())
+
+
+def errors(file: pd.DataFrame, made: pd.DataFrame, upper: str, lower: str) -> list[float]:
+    """Return the mean distances by region, by district and of other pairs, and the misplaced."""
+    rest = [name for name in file.columns if name not in (upper, lower)]
+
+    def mean(pairs: list[tuple[str, str]]) -> float:
+        if not {name for pair in pairs for name in pair} <= {*made.columns}:
+            return float("nan")
+        return float(np.mean([distance(file, made, [*pair]) for pair in pairs]))
+
+    misplaced = float("nan")
+    if {upper, lower} <= {*made.columns}:
+        misplaced = float((made[lower].map(place_of(file, upper, lower)) != made[upper]).mean())
+    return [
+        mean([(upper, name) for name in rest]),
+        mean([(lower, name) for name in rest]),
+        mean([*itertools.combinations(rest, 2)]),
+        misplaced,
+    ]
+
+
+def compare(
+    file: pd.DataFrame, upper: str, lower: str, *, epsilon: float, mode: str, repeats: int
+) -> None:
+    """Print the errors of releases with each of the four schemas."""
+    for kind in SCHEMAS:
+        found = []
+        for seed in range(repeats):
+            start = time.process_time()
+            made = dp.release(
+                file,
+                schema_of(file, upper, lower, kind),
+                epsilon=epsilon,
+                delta=DELTA,
+                mode=mode,
+                sets=1 if mode == "shared" else 5,
+                seed=seed + 1,
+            )
+            first = made.sets[0].astype(str)
+            spent = time.process_time() - start
+            if kind == "smallest":
+                first[upper] = first[lower].map(place_of(file, upper, lower))
+            found.append([*errors(file, first, upper, lower), spent])
+        mean = np.mean(found, axis=0)
+        figures = "".join(f"{value:>10.4f}" for value in mean[:4])
+        print(f"{mode:<10}{kind:<10}{figures}{mean[4]:>9.1f}", flush=True)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--mode", nargs="+", default=["shared", "posterior"])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--areas", type=int, nargs="+", default=[60, 600])
+    parser.add_argument("--rows", type=int, default=30_000)
+    parser.add_argument("--file")
+    parser.add_argument("--upper", default="region")
+    parser.add_argument("--lower", default="district")
+    parser.add_argument("--columns")
+    args = parser.parse_args()
+    print(f"{'mode':<10}{'schema':<10}{'by region':>10}{'district':>10}{'others':>10}", end="")
+    print(f"{'misplaced':>10}{'CPU s':>9}")
+    files: dict[str, pd.DataFrame] = {}
+    if args.file:
+        names = [args.upper, args.lower, *args.columns.split(",")]
+        files[args.file] = pd.read_csv(args.file, dtype=str)[names]
+    else:
+        files |= {f"{areas} areas": generated(args.rows, areas, seed=1) for areas in args.areas}
+    for name, file in files.items():
+        print(f"{name}: {len(file):,} records")
+        for mode in args.mode:
+            compare(
+                file,
+                args.upper,
+                args.lower,
+                epsilon=args.epsilon,
+                mode=mode,
+                repeats=args.repeats,
+            )
+
+
+if __name__ == "__main__":
+    main()
