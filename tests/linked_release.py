@@ -226,7 +226,7 @@ def published_of(made: Outcome, session: MemorySession, chain: Chain | None = No
         mode=spec.mode,
         seed=spec.seed,
         records=round(sum(rows) / len(rows))
-        if rows
+        if rows and not spec.schema.totals
         else pooled_records(spec.schema.domain, made.released),
         records_public=public,
         software={"python": "3.11"},

@@ -24,6 +24,7 @@ from dp_core.schema.survey.survey_design import NO_SURVEY, Survey
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.member_rules import MemberRule
 from dp_core.tables.nested_columns import NestedColumns, Nesting, nestings
+from dp_core.tables.public_totals import PublicTotals
 from dp_core.tables.structural_zeros import StructuralZeros
 
 Kind = Literal["category", "ordinal", "integer", "number", "date"]
@@ -351,6 +352,7 @@ class Schema:
         rules: Rules between columns, which are judged by values, not by codes.
         linked: The two tables of which `columns` are the wide domain; None for a single table.
         nested: Columns that lie within one another; None if there are none.
+        totals: Public totals that every synthetic set meets exactly; empty for none.
         domain: Names of `columns` and numbers of codes.
     """
 
@@ -373,6 +375,7 @@ class Schema:
     rules: tuple[ColumnRule, ...] = ()
     linked: LinkedTables | None = None
     nested: NestedColumns | None = None
+    totals: tuple[PublicTotals, ...] = ()
     domain: Domain = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -535,6 +538,8 @@ class Schema:
             **({"rules": stated} if stated else {}),
         }
         zeros = tuple(rule for rule in self.zeros.rules if set(rule.columns) <= set(names))
+        if not {each.column for each in self.totals} <= set(names):
+            document.pop("totals", None)
         return dataclasses.replace(
             self,
             columns=tuple(self.column(name) for name in names),
@@ -546,6 +551,7 @@ class Schema:
             order=names,
             rules=rules,
             linked=None,
+            totals=tuple(each for each in self.totals if each.column in names),
             nested=None if self.nested is None else self.nested.among(names),
         )
 

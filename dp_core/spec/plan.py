@@ -15,6 +15,7 @@ from dp_core.methods.parametric.adapters import Measuring
 from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices
 from dp_core.methods.reconstruction.linked.member_targets import ruled_members
 from dp_core.methods.reconstruction.reconstructor import piece_rows
+from dp_core.methods.replicates.met_totals import drawn_at_once
 from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
 from dp_core.methods.selection.budget.allocation import shares as allocate
 from dp_core.methods.selection.selector import Selection, Terms
@@ -278,8 +279,8 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         if spec.mode == "posterior":
             cliques += drawn_pairs(domain, cliques)
         memory = spec.reconstructor.memory(domain, cliques, rows)
-        if spec.mode == "noise-aware":
-            # Weighted records are drawn all at once, and their values are stored twice.
+        if spec.mode == "noise-aware" or drawn_at_once(spec.schema):
+            # The records are drawn all at once, and their values are stored twice.
             memory += (4 * len(domain) + 40) * max(rows - piece_rows(domain), 0)
     return Plan(
         spec,

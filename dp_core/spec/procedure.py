@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.methods.private_domain.questions import ask
 from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
@@ -29,6 +30,7 @@ from dp_core.methods.replicates.kept_moments import (
     keep_moments,
     points_of,
 )
+from dp_core.methods.replicates.met_totals import drawn_at_once, with_totals
 from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
@@ -46,6 +48,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
 from dp_core.tables.household_rows import from_pair_rows
 from dp_core.tables.marginal import Counter
+from dp_core.tables.public_totals import decisive, parts_of
 from dp_core.wall.coarse_counter import CoarseCounter
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession, Session
@@ -158,12 +161,15 @@ class Lane:
         number: Number of the set, from 1.
         sizes: Records of each piece of the set, also of those of other lanes.
         sampler: Draws the pieces; it may remember those that it drew.
+        parts: For each column with public totals, the number of records of each level in each
+            piece; empty without totals.
     """
 
     plan: Plan
     number: int
     sizes: tuple[int, ...]
     sampler: Sampler
+    parts: Mapping[str, Sequence[NDArray[np.int64]]]
 
     def draw(self, position: int) -> Dataset:
         """Return a piece; it depends only on the seed, the number of the set and the position."""
@@ -172,14 +178,17 @@ class Lane:
         schema = self.plan.spec.schema
         if schema.linked is not None:
             # The model draws households that break no structural zero.
-            return with_possible_members(schema, piece, rng=rng)
-        return with_possible_values(schema, schema.zeros.repair(piece, rng=rng), rng=rng)
+            piece = with_possible_members(schema, piece, rng=rng)
+        else:
+            piece = with_possible_values(schema, schema.zeros.repair(piece, rng=rng), rng=rng)
+        counts = {name: each[position] for name, each in self.parts.items()}
+        return with_totals(schema, piece, counts, rng=rng) if counts else piece
 
 
 class SetDrawing:
     """A synthetic set to be drawn; no record violates the structural zeros or has no values.
 
-    For every record there are values that obey the rules between columns.
+    For every record there are values that obey the rules between columns. Public totals are met.
 
     A set that is too large to be drawn at once is drawn in pieces. Pieces whose positions differ by
     less than `LANES` may be drawn in parallel; otherwise the earlier one must be drawn first.
@@ -202,7 +211,12 @@ class SetDrawing:
         lanes = min(LANES, len(self.sizes))
         # The result of a lane depends neither on the other lanes nor on the parallelism.
         samplers = in_series(model, lanes) if lanes > 1 else (model,)
-        self.lanes = tuple(Lane(plan, number, self.sizes, sampler) for sampler in samplers)
+        schema = plan.spec.schema
+        parts = {
+            each.column: parts_of(each.counts, self.sizes)
+            for each in decisive(schema.totals, schema.domain.nested)
+        }
+        self.lanes = tuple(Lane(plan, number, self.sizes, each, parts) for each in samplers)
 
     def draw(self, position: int) -> Dataset:
         """Return a piece; it depends only on the seed, the number of the set and the position."""
@@ -213,7 +227,8 @@ def piece_sizes(plan: Plan, models: Mapping[int, Model], number: int) -> tuple[i
     """Return the number of records in each piece of a set; one piece if it is drawn at once."""
     model = _model_of(plan, models, number)
     rows = plan.spec.rows or model.rows
-    most = piece_rows(model.domain) if model.streams else max(rows, 1)
+    in_pieces = model.streams and not drawn_at_once(plan.spec.schema)
+    most = piece_rows(model.domain) if in_pieces else max(rows, 1)
     return tuple(min(most, rows - start) for start in range(0, max(rows, 1), most))
 
 
@@ -393,7 +408,8 @@ def fit(
 ) -> Model:
     """Return the model of all sets, or of one; posterior sets have `fits`.
 
-    With nested columns it is made of the median tables of their posterior distribution.
+    With nested columns or public totals it is made of the median tables of the posterior
+    distribution.
 
     Args:
         plan: Plan of the release.
@@ -403,7 +419,7 @@ def fit(
         rows: Number of records if it is public, otherwise None.
     """
     spec, fitted_to = plan.spec, behind(plan, released, number)
-    if spec.schema.domain.nested is not None:
+    if spec.schema.domain.nested is not None or spec.schema.totals:
         posterior = PosteriorDraws(plan, released, selections, rows=rows)
         middle, size = posterior.tables.middle(), max(1, round(posterior.tables.total))
         return restore(plan, released, number, tables=middle, rows=size)

@@ -230,6 +230,7 @@ class PlanAnswer(Answer):
         memory_bound_mb: Bound of the memory of the whole release, in MB (a million bytes), without
             Prefect's server; None without `rows_about`.
         measurements: The release whose noisy tables it would use at no cost; None if it measures.
+        public_totals: The public totals that every set meets, in words; None without any.
     """
 
     release: str
@@ -269,6 +270,7 @@ class PlanAnswer(Answer):
     time: PlannedTime | None
     room: AccountRoom = field(metadata=INLINE)
     measurements: str | None = field(default=None, metadata=OMITTED)
+    public_totals: tuple[str, ...] | None = field(default=None, metadata=OMITTED)
     spec: Mapping[str, Any]
 
     @property
@@ -349,6 +351,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
         time=_time(plan, machine),
         room=_account_room(plan, ledger),
         measurements=spec.measurements.release if spec.measurements else None,
+        public_totals=tuple(each.in_words for each in spec.schema.totals if spec.sets) or None,
         spec=dict(spec.document),
     )
 

@@ -213,9 +213,10 @@ def _compared(run: Run) -> tuple[Compared, ...]:
 def records(run: Run) -> int:
     """Return the number of records of the file: the public number, or the models' noisy one.
 
-    Without sets there is no model, and all noisy tables together tell it.
+    Without sets there is no model, and all noisy tables together tell it. The models of sets that
+    meet public totals have the number of these.
     """
-    if not run.has("reconstruct"):
+    if run.schema.totals or not run.has("reconstruct"):
         public = run.fact("basics", "rows")
         if isinstance(public, int):
             return public

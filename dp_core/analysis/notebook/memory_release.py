@@ -131,7 +131,7 @@ def _as_bundle(outcome: Outcome, drawn: list[DrawnSet], rows: int | None) -> Bun
     plan, spec = outcome.plan, outcome.plan.spec
     document = plain(plan.document())
     origin = origin_of(document)
-    if outcome.models:
+    if outcome.models and not spec.schema.totals:
         fitted = [model.rows for model in outcome.models.values()]
         records = round(sum(fitted) / len(fitted))
     else:

@@ -1,7 +1,7 @@
 """`datapackage.json`: the codebook, as a Frictionless Data Package (version 1).
 
 Standard keys are used where the standard has them (types, constraints, missing values); `bins`,
-`levels`, `codeLists` and `rules` are additional keys.
+`levels`, `codeLists`, `rules` and `publicTotals` are additional keys.
 """
 
 from __future__ import annotations
@@ -130,6 +130,7 @@ def package(
         "created": created,
         **_code_lists(schema.released),
         **_rules(schema),
+        **_public_totals(schema, sets),
         **_linked_tables(schema),
         "keywords": [
             "synthetic data" if sets else "noisy tables",
@@ -248,6 +249,13 @@ def _fields(schema: Schema) -> list[dict[str, Any]]:
             "rule": dependency_in_words(dependent, schema.column(dependent.source)),
         }
     return list(described.values())
+
+
+def _public_totals(schema: Schema, sets: int) -> dict[str, Any]:
+    """Return the public totals that all sets meet, in words."""
+    if not schema.totals or not sets:
+        return {}
+    return {"publicTotals": [each.in_words for each in schema.totals]}
 
 
 def _weight(weight: Column, schema: Schema) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_in_words
 from dp_core.bundle.published import Published
+from dp_core.bundle.quality.distant_totals import totals_distances
 from dp_core.bundle.quality.pooled_release import pool_release
 from dp_core.bundle.quality.relations import relations
 from dp_core.bundle.quality.table_fit import check_fit, comparable
@@ -137,6 +138,8 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         undrawn=undrawn,
         chosen=chosen(published),
         weights=stated["sets"].get("weights"),
+        totals=[each.in_words for each in published.schema.totals if published.sets],
+        distances=totals_distances(published.schema.totals, pooled),
         code=example_code(published, known),
         rule=rule,
         combine=WORDING[rule],

@@ -18,6 +18,7 @@ from dp_core.bundle.quality.ruled_tables import rules_statement
 from dp_core.bundle.statement.citation import suggested
 from dp_core.bundle.statement.decision import decision_statement
 from dp_core.bundle.statement.declared_analyses import analyses_statement
+from dp_core.bundle.statement.known_totals import totals_statement
 from dp_core.bundle.statement.measurements import MEASUREMENTS, measurements_statement
 from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.bundle.statement.spent_budget import accounting_json
@@ -179,6 +180,7 @@ def statement(
                 "how": "public" if published.records_public else "estimated from noisy tables",
             },
             **({} if weights is None else {"weights": weights}),
+            **totals_statement(published.schema, published.sets),
             **({} if rules is None else {"rules": rules}),
         },
         "inference": inference_statement(

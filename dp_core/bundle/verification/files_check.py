@@ -19,6 +19,7 @@ from dp_core.bundle.statement.citation import CITATION, citation_text
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
 from dp_core.bundle.statement.release_json import STATEMENT, TOLERANCE, file_record, origin_of
 from dp_core.bundle.verification.claims import GARBAGE, Claims
+from dp_core.bundle.verification.totals_check import missed_totals
 from dp_core.bundle.verification.unknown_methods import Undecided
 from dp_core.bundle.verification.wording import is_current, undecided_by_format
 from dp_core.display.number_texts import plural
@@ -131,6 +132,7 @@ def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
                 f"{STATEMENT} does not state how the weights of every set were calibrated."
             )
         wrong += misses(folder, claims.schema, claims.off)
+        wrong += missed_totals(folder, claims.schema, claims.sets)
     if described is None:
         wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
     if not claims.sets:
@@ -167,6 +169,7 @@ def _check_linked_sets(
         wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
     if not claims.sets:
         return tuple(wrong) or "There are no sets, as described: the release has noisy tables only."
+    wrong += missed_totals(folder, claims.schema, claims.sets)
     return tuple(wrong) or (
         f"{plural(claims.sets, 'synthetic set')} with {sum(claims.rows)} households and"
         f" {sum(claims.persons)} persons, as described; every person is linked to a household."

@@ -12,6 +12,7 @@ from typing import Any
 from dp_core.bundle.quality.ruled_tables import rules_statement
 from dp_core.bundle.statement.citation import suggested
 from dp_core.bundle.statement.declared_analyses import analyses_statement
+from dp_core.bundle.statement.known_totals import totals_statement
 from dp_core.bundle.statement.measurements import MEASUREMENTS
 from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.bundle.statement.release_json import (
@@ -47,7 +48,9 @@ _SECTIONS: Mapping[str, frozenset[str]] = {
     ),
     "method": frozenset({"name", "plan", "plan_sha256", "schema", "schema_sha256", "selection"}),
     "ledger": frozenset({"id", "account", "currency", "receipts", "head", "place", "totals"}),
-    "sets": frozenset({"m", "rows", "mode", "seed", "records", "weights", "rules", "persons"}),
+    "sets": frozenset(
+        {"m", "rows", "mode", "seed", "records", "weights", "totals", "rules", "persons"}
+    ),
 }
 _OTHERS = (
     "accounting",
@@ -204,6 +207,10 @@ def _remade(
         # `check_sets` compares the deviations with the sets.
         off = document["sets"]["weights"]["largest_deviation"]
         yield ("sets", "weights"), weights_statement(claims.schema, off)
+    # `check_sets` counts the sets.
+    stated = totals_statement(claims.schema, claims.sets)
+    if stated or "totals" in document["sets"]:
+        yield ("sets", "totals"), stated.get("totals")
     ruled = claims.schema.rules or claims.schema.member_rules
     if (ruled and claims.sets) or "rules" in document["sets"]:
         # `check_rules` compares the figures with tables and sets.

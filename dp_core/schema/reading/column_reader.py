@@ -24,8 +24,8 @@ from dp_core.schema.definition import (
     OutOfRange,
     Role,
 )
-from dp_core.schema.reading.calibration_reader import check_weight
 from dp_core.schema.reading.code_list_reader import levels_of_codes, read_code_list, read_grouping
+from dp_core.schema.reading.known_totals.calibration_reader import check_weight
 from dp_core.schema.reading.private_domain_reader import (
     groups_of_codes,
     is_private,

@@ -20,6 +20,7 @@ from dp_core.schema.linked.linked_tables import NO_OTHER, Larger, LinkedTables
 from dp_core.schema.linked.wide_schema import decided_by_codes, widened
 from dp_core.schema.reading.column_rule_reader import rule_text
 from dp_core.schema.reading.dependency_reader import follows
+from dp_core.schema.reading.known_totals.totals_reader import refuse_of_persons
 from dp_core.schema.reading.member_rule_reader import counts_members, read_member_rule
 from dp_core.schema.reading.private_domain_reader import is_private
 from dp_core.tables.linked_columns import MEMBERS, MOST_MEMBERS, OTHER
@@ -125,6 +126,8 @@ class StatedTables:
             **self._unit,
         )
         self._check_rules(flat)
+        if flat.totals:
+            refuse_of_persons(flat.totals, linked.person_columns, self.flat.entries()["totals"])
         document: Any = _document(flat.document, linked)
         if self._rules:
             document["rules"] = [rule_text(item) for item in self._rules]

@@ -12,10 +12,11 @@ from dp_core.documents.canonical import digest
 from dp_core.documents.node import Node
 from dp_core.schema.bin_edges import Scale, value_text
 from dp_core.schema.definition import Column, OutOfRange, Schema
-from dp_core.schema.reading.calibration_reader import margins_document
 from dp_core.schema.reading.code_list_reader import code_list_document
 from dp_core.schema.reading.column_rule_reader import rule_text
 from dp_core.schema.reading.dependency_reader import dependent_document
+from dp_core.schema.reading.known_totals.calibration_reader import margins_document
+from dp_core.schema.reading.known_totals.totals_reader import totals_document
 from dp_core.schema.reading.nested_reader import nested_document
 from dp_core.schema.reading.private_domain_reader import document as private_document
 from dp_core.schema.reading.survey_reader import survey_document
@@ -70,6 +71,7 @@ def schema_document(
         "impossible": [_rule_document(rule) for rule in impossible],
         **({"rules": [rule_text(rule) for rule in rules]} if rules else {}),
         **({"calibrate": margins} if margins else {}),
+        **({"totals": totals_document(schema)} if schema.totals else {}),
         **({"survey": survey} if (survey := survey_document(schema.survey)) else {}),
         **({"expectations": [_plain(one) for one in expectations]} if expectations else {}),
     }

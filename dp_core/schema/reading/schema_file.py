@@ -23,7 +23,6 @@ from dp_core.schema.definition import Column, DependentColumn, OutOfRange, Schem
 from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.privacy import MOST_ROWS
 from dp_core.schema.publication import UNSTATED, read_publication
-from dp_core.schema.reading.calibration_reader import read_margins
 from dp_core.schema.reading.column_reader import (
     COLUMN_EXAMPLE,
     DENSITIES,
@@ -38,6 +37,8 @@ from dp_core.schema.reading.column_rule_reader import read_column_rules
 from dp_core.schema.reading.dependency_reader import follows, in_order, read_dependent, without_rule
 from dp_core.schema.reading.expectation_reader import EXAMPLE as EXPECTATION_EXAMPLE
 from dp_core.schema.reading.expectation_reader import read_expectations
+from dp_core.schema.reading.known_totals.calibration_reader import read_margins
+from dp_core.schema.reading.known_totals.totals_reader import read_totals
 from dp_core.schema.reading.linked_reader import is_linked, read_tables
 from dp_core.schema.reading.nested_reader import (
     check_rules,
@@ -67,6 +68,7 @@ _KEYS = (
     "impossible",
     "rules",
     "calibrate",
+    "totals",
     "survey",
     "expectations",
 )
@@ -265,12 +267,16 @@ def _read_flat(
     schema = replace(schema, zeros=with_excluded_boxes(schema, between)) if between else schema
     of(None, _check_weight, keys, schema)
     margins = of((), read_margins, keys["calibrate"], schema, folder) if "calibrate" in keys else ()
+    totals = (
+        of((), read_totals, keys["totals"], schema, folder, faults, bad) if "totals" in keys else ()
+    )
     survey = of(None, read_survey, keys.get("survey"), schema, definitions, replicates)
     faults.stop()
     assert survey is not None
     schema = replace(
         schema,
         calibration=margins,
+        totals=totals,
         expectations=expected,
         survey=survey,
         ignore=(*ignore, *survey.replicate_weights),

@@ -1,6 +1,6 @@
-"""Refuses what releases of linked tables, and of nested columns, do not support yet.
+"""Refuses what releases of linked tables, nested columns or public totals do not support yet.
 
-Everything else in a spec is the same as for a single table without nested columns.
+Everything else in a spec is the same as for a single table without them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
 from dp_core.schema.definition import Schema
 from dp_core.spec.release_spec import Mode
+from dp_core.tables.public_totals import records_of
 
 METHOD = "auto"
 """The only method for such files, and the only one for each stage."""
@@ -45,10 +46,14 @@ _NESTED = _Limit(
     "files with `within`",
     {"analyses": "files with `within` have no declared analyses yet"},
 )
+_TOTALS = _Limit(
+    "files with public totals",
+    {"analyses": "files with public totals have no declared analyses yet"},
+)
 
 
 def refuse_unsupported(schema: Schema, keys: Mapping[str, Node], faults: Faults) -> None:
-    """Refuse keys, methods and modes that linked tables or nested columns do not support yet.
+    """Refuse what linked tables, nested columns or public totals do not support yet.
 
     Args:
         schema: The schema of the release.
@@ -59,6 +64,23 @@ def refuse_unsupported(schema: Schema, keys: Mapping[str, Node], faults: Faults)
         _refuse_other(_LINKED, keys, faults)
     elif schema.nested is not None:
         _refuse_other(_NESTED, keys, faults)
+    elif schema.totals:
+        _refuse_other(_TOTALS, keys, faults)
+    if schema.totals:
+        faults.of(None, _check_size, keys, schema)
+
+
+def _check_size(keys: Mapping[str, Node], schema: Schema) -> None:
+    """Refuse a number of records of a set that differs from the sum of the public totals."""
+    sets = keys["synthesize"].content if "synthesize" in keys else None
+    rows = sets.get("rows") if isinstance(sets, Mapping) else None
+    if rows is None or rows.content == "same" or not isinstance(rows.content, str):
+        return
+    records = records_of(schema.totals)
+    if rows.content.isdecimal() and int(rows.content) != records:
+        raise rows.error(
+            f"is not the sum of the public totals, {records}, which every set has; write same."
+        )
 
 
 def _refuse_other(limit: _Limit, keys: Mapping[str, Node], faults: Faults) -> None:

@@ -61,6 +61,7 @@ from dp_core.spec.reading.share_reader import KNOWING, LOOKING, check_known, rea
 from dp_core.spec.reading.spec_document import VERSION, spec_document
 from dp_core.spec.reading.wanted_reader import refuse_wanted
 from dp_core.spec.release_spec import PUBLISH, ReleaseSpec
+from dp_core.tables.public_totals import records_of
 
 DEFAULT_METHOD = "auto"
 HOW_TO_WRITE = (
@@ -186,6 +187,8 @@ def read_spec(
     synthesis = sections["synthesize"].entries()
     rows_node, seed_node, sets_node = (synthesis.get(key) for key in ("rows", "seed", "sets"))
     rows = None if rows_node is None else _read_rows(rows_node)
+    if schema.totals and (sets_node is None or sets_node.content != "0"):
+        rows = records_of(schema.totals)
     modes = PARAMETRIC_MODES if preset.synthesize else MODES
     mode = one_of(synthesis.get("mode"), modes)
     usual = {"noise-aware": SETS, "posterior": POSTERIOR_SETS}.get(mode, 1)
@@ -235,7 +238,7 @@ def read_spec(
         if earlier is None:
             selector = for_noise_aware(sections["select"], selector)
         reconstructor = for_noise_aware(sections["reconstruct"], reconstructor)
-    elif mode == "posterior":
+    elif mode == "posterior" or schema.totals:
         reconstructor = for_posterior(sections["reconstruct"], reconstructor)
         reconstructor_name = "gum"
     noise = _read_noise(sections["measure"], preset, privacy)

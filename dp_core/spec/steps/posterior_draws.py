@@ -13,11 +13,13 @@ from dp_core.methods.declared.told_sums import told_sums
 from dp_core.methods.replicates.kept_moments import scores_of
 from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
+from dp_core.methods.replicates.posterior.public_size import factor_to, in_proportion
 from dp_core.methods.selection.selector import Selection
 from dp_core.schema.decoding import stored_codes
 from dp_core.spec.plan import Plan
 from dp_core.spec.steps.seeded import generator
 from dp_core.tables.domain import Clique
+from dp_core.tables.public_totals import known_counts, records_of
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, Table, Totals
 from dp_core.wall.statistics.regressions.shortened import SecondMoments
@@ -40,9 +42,19 @@ class PosteriorDraws:
         asked = selections[0].dependences if selections else None
         dependences, stddev = asked.by_pair() if asked else ({}, 0.0)
         self._plan, self._drawn = plan, dict[int, tuple[Table, ...]]()
+        domain, seen, counts = spec.schema.domain, in_codes(released), None
+        if spec.schema.totals:
+            # The sets have as many records as the public totals say.
+            public = records_of(spec.schema.totals)
+            assert public is not None
+            factor = factor_to(public, domain, seen, rows=rows)
+            seen, rows = in_proportion(seen, factor), public
+            dependences = {pair: value * factor for pair, value in dependences.items()}
+            stddev *= factor
+            counts = known_counts(spec.schema.totals, domain)
         self.tables = PosteriorTables.of(
-            spec.schema.domain,
-            in_codes(released),
+            domain,
+            seen,
             sets=max(spec.sets, 2),  # with one set, only the median tables are used
             rows=rows,
             zeros=spec.schema.zeros,
@@ -50,6 +62,7 @@ class PosteriorDraws:
             dependence_stddev=stddev,
             scores=scores_of(spec.schema),
             sums=sums,
+            counts=counts,
             rng=generator(spec.seed, "posterior", 0),
         )
 

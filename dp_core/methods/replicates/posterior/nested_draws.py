@@ -101,7 +101,12 @@ def counts_of(pooled: Pooled, name: str) -> Told | None:
 
     def alone(column: str) -> Told | None:
         counts, variance = pooled.counts((column,)), pooled.variance((column,))
-        return None if counts is None or variance is None else (counts, variance)
+        if counts is None or variance is None:
+            return None
+        # Draws are brought to the number of records. If that is public, `variance` has left out the
+        # noise of the sum already, and the draws would lose it a second time.
+        own = pooled.precision((column,)) if pooled.rows is not None else 0.0
+        return counts, 1 / own if own else variance
 
     return _with_sums(pooled, name, alone(name), alone, axis=0)
 

@@ -78,7 +78,8 @@ class PosteriorTables:
         scores: Values of the levels of numeric and ordinal columns, by column.
         pairs: Posteriors of the pairs of columns, in the order of the domain; of columns within one
             another, those of larger areas first.
-        middles: Median draw of each pair's table, by pair.
+        middles: Median draw of each pair's table, by pair, if columns lie within one another;
+            otherwise empty.
         children: For each column that lies within another, its codes within each code of the other.
         larger: Posteriors of the measured tables of three columns and more.
         seed: Seed of the draws, which are the same for every call.
@@ -109,6 +110,7 @@ class PosteriorTables:
         dependence_stddev: float = 0.0,
         scores: Mapping[str, Floats] | None = None,
         sums: Mapping[Clique, KnownSums] | None = None,
+        counts: Mapping[str, Floats] | None = None,
         rng: np.random.Generator,
     ) -> PosteriorTables:
         """Return the posterior given everything that was measured.
@@ -127,6 +129,8 @@ class PosteriorTables:
                 of these columns are kept. None by default.
             sums: Noisy sums that were measured apart from tables, by column or pair in the order of
                 the domain; None (the default) without any.
+            counts: Public one-way tables, by column, each with `rows` records; they are those of
+                every draw. None (the default) without any.
             rng: Generator; same state, same draws.
         """
         if sets < 2:
@@ -137,14 +141,16 @@ class PosteriorTables:
         zeros = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         total, totals = draw_total(pooled, sets, rng)
         known = _filled(pooled, scores or {})
-        told = sums or {}
+        told, public = sums or {}, counts or {}
         nested, columns = domain.nested, dict[str, ColumnDraws]()
         children = (
             {} if nested is None else {name: nested.children(name) for name in nested.columns[1:]}
         )
         for name in in_order(nested, domain.columns):
             upper = None if nested is None else nested.above(name)
-            if upper is None:
+            if name in public:
+                columns[name] = ColumnDraws(public[name], np.tile(public[name], (sets, 1)))
+            elif upper is None:
                 columns[name] = draw_column(
                     domain.project((name,)),
                     counts_of(pooled, name),
@@ -246,10 +252,8 @@ class PosteriorTables:
         nested, domain = self.domain.nested, self.domain
         if nested is None:
             return self
-        found, middles = dict(self.pairs), dict[Clique, Floats]()
         ones = {name: each.middle for name, each in self.columns.items()}
-        for clique, posterior in found.items():
-            middles[clique] = self._table(clique, posterior, posterior.mean, ones, middles)
+        found, middles = dict(self.pairs), self._middles(ones)
         for name in nested.columns[1:]:
             of_areas = [clique for clique in every if lower_of(nested, clique) == name]
             if not of_areas:
@@ -361,14 +365,20 @@ class PosteriorTables:
     def middle(self) -> tuple[Table, ...]:
         """Return the median tables: of all columns and of the pairs; see `draw`.
 
-        They are those of a single set, from which no interval follows. They are known only for a
-        domain of nested columns.
+        They are those of a single set, from which no interval follows.
         """
-        every: dict[Clique, Floats] = {
-            (name,): self.columns[name].middle for name in self.domain.columns
-        }
-        every |= self.middles
+        ones = {name: each.middle for name, each in self.columns.items()}
+        pairs = self.middles or self._middles(ones)
+        every: dict[Clique, Floats] = {(name,): ones[name] for name in self.domain.columns}
+        every |= pairs
         return tuple(Table(self.domain.project(clique), values) for clique, values in every.items())
+
+    def _middles(self, ones: Mapping[str, Floats]) -> dict[Clique, Floats]:
+        """Return the median draw of each pair of `pairs`, given the one-way tables."""
+        found = dict[Clique, Floats]()
+        for clique, posterior in self.pairs.items():
+            found[clique] = self._table(clique, posterior, posterior.mean, ones, found)
+        return found
 
     def draw(self, number: int) -> tuple[Table, ...]:
         """Return the tables of a set: of all columns, of the pairs, and of larger cliques.

@@ -154,3 +154,22 @@ def test_of_pairs_of_equal_size_the_first_of_the_domain_are_drawn(monkeypatch):
 
     equal = [pair for pair in every if "j" not in pair]
     assert drawn == (*equal[:19], ("i", "j"))
+
+
+@pytest.mark.parametrize("rows", [1000, None])
+def test_draws_of_a_column_have_the_noise_of_its_counts_whether_the_rows_are_public(rows):
+    domain, counts, sets = Domain(("a", "b"), (2, 4)), [600, 400], 400
+    table = Measurement(
+        domain.project(("a",)),
+        np.array(counts),
+        noise="gaussian",
+        scale=20.0,
+        stage="one_way",
+        grant=1,
+    )
+    rng, zeros = np.random.default_rng(4), StructuralZeros()
+    found = PosteriorTables.of(domain, [table], sets=sets, rows=rows, zeros=zeros, rng=rng)
+    # With a known sum, (e1 - e2) / 2 is left of the noise of two counts.
+    expected = 20 / 2**0.5 if rows else 20
+    spread = found.columns["a"].draws.std(axis=0, ddof=1)
+    np.testing.assert_allclose(spread, expected, rtol=0.15)

@@ -122,7 +122,7 @@ def _margin(item: Node, schema: Schema, folder: Path | None) -> Margin:
         )
     columns = [_levelled(item, schema, name) for name in names]
     totals: dict[tuple[int, ...], Fraction] = {}
-    for words, total in _stated(where, names, folder):
+    for words, total in stated_cells(where, names, folder):
         codes = tuple(
             read_level(total, word, column, level_names(column))
             for word, column in zip(words, columns, strict=True)
@@ -146,10 +146,16 @@ def _levelled(item: Node, schema: Schema, name: str) -> Column:
     return column
 
 
-def _stated(
+def stated_cells(
     node: Node, names: Sequence[str], folder: Path | None
 ) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Yield the levels and the total of each cell."""
+    """Yield the levels and the total of each cell.
+
+    Args:
+        node: The totals, in one of the forms that the module states.
+        names: Columns of the cells.
+        folder: Folder of the schema file; None for a plain mapping.
+    """
     if isinstance(node.content, str) and names:
         for line, cells, name in read_table(node, folder, (*names, "total"), "table of totals"):
             yield cells[:-1], Node(cells[-1], name, line)

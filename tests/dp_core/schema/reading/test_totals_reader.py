@@ -1,0 +1,132 @@
+"""Public totals of a schema: what is read, and which faults are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from dp_core.errors import BadInput
+from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.tables.public_totals import decisive, known_counts, parts_of
+from tests import linked_release
+
+SEX = {"type": "category", "levels": {"1": "male", "2": "female"}}
+COLUMNS = {
+    "county": {"type": "category", "levels": ["a", "b"]},
+    "district": {
+        "type": "category",
+        "levels": ["u", "v", "w"],
+        "within": "county",
+        "map": {"u": "a", "v": "a", "w": "b"},
+    },
+    "sex": SEX,
+    "job": {"type": "ordinal", "levels": ["none", "some"], "missing": "level"},
+    "age": {"type": "integer", "min": "0", "max": "99", "bins": "5"},
+    "old": {"type": "category", "levels": ["no", "yes"], "follows": "age", "edges": ["40"]},
+    "trade": {
+        "type": "category",
+        "groups": {"x": ["p", "q"], "y": ["r"]},
+        "levels": {"private": "2"},
+    },
+}
+COUNTY = {"county": {"a": "30", "b": "12"}, "source": "Census"}
+
+
+def schema_of(*totals, **more):
+    document = {"version": "1", "title": "Town", "columns": COLUMNS, "totals": list(totals)}
+    return parse_schema(document | more)
+
+
+def test_totals_are_read_and_written_again():
+    district = {"district": [["v", "10"], ["u", "20"], ["w", "12"]], "source": "Register"}
+    job = {"job": {"none": "2", "some": "40", "missing": "0"}, "source": "Survey"}
+    schema = schema_of(COUNTY, district, {"sex": {"male": 20, "2": 22}, "source": "Census"}, job)
+    assert [(each.column, each.counts, each.source) for each in schema.totals] == [
+        ("county", (30, 12), "Census"),
+        ("district", (20, 10, 12), "Register"),
+        ("sex", (20, 22), "Census"),
+        ("job", (2, 40, 0), "Survey"),
+    ]
+    assert parse_schema(schema.document) == schema
+
+
+def test_totals_of_small_areas_imply_those_of_large_ones():
+    district = {"district": {"u": "20", "v": "10", "w": "12"}, "source": "Register"}
+    schema = schema_of(COUNTY, district)
+    assert [each.column for each in decisive(schema.totals, schema.domain.nested)] == ["district"]
+    alone = schema_of(district)
+    known = known_counts(alone.totals, alone.domain)
+    assert {name: each.tolist() for name, each in known.items()} == {
+        "district": [20, 10, 12],
+        "county": [30, 12],
+    }
+
+
+def test_a_file_may_hold_the_totals(tmp_path):
+    (tmp_path / "areas.csv").write_text("county,total\nb,12\na,30\n")
+    (tmp_path / "s.yaml").write_text(
+        "version: 1\ntitle: Town\ncolumns:\n  county: {type: category, levels: [a, b]}\n"
+        "  sex: {type: category, levels: [m, f]}\n"
+        "totals:\n  - {county: areas.csv, source: Census}\n"
+    )
+    assert load_schema(tmp_path / "s.yaml").totals[0].counts == (30, 12)
+
+
+@pytest.mark.parametrize(
+    ("totals", "said"),
+    [
+        ([], "has no totals; add some"),
+        ([{"county": {"a": "30", "b": "12"}}], "the key 'source' is missing"),
+        ([COUNTY | {"source": " "}], "source"),
+        ([{"source": "Census"}], "must name one column with its totals"),
+        ([COUNTY | {"sex": {"male": "1", "female": "41"}}], "must name one column"),
+        ([{"county": {"a": "30"}, "source": "C"}], "the total of 'b' is missing"),
+        ([{"county": {"a": "30", "b": "-1"}, "source": "C"}], "must be at least 0"),
+        ([{"county": {"a": "30", "b": "1.5"}, "source": "C"}], "is not a whole number"),
+        ([{"county": {"a": "0", "b": "0"}, "source": "C"}], "add up to 0"),
+        ([{"county": {"a": "1", "b": "1", "c": "1"}, "source": "C"}], "'c' is not a level"),
+        ([{"county": [["a", "1"], ["a", "1"]], "source": "C"}], "given twice"),
+        ([COUNTY, COUNTY], "repeats the totals of 'county'"),
+        ([{"conty": {"a": "1"}, "source": "C"}], "there is no column 'conty'"),
+        ([{"age": {"0": "1"}, "source": "C"}], "is not a category or an ordinal"),
+        ([{"old": {"no": "1", "yes": "2"}, "source": "C"}], "follows another column"),
+        ([{"trade": {"p": "1", "q": "2", "r": "3"}, "source": "C"}], "are chosen privately"),
+        ([{"job": {"none": "1", "some": "1"}, "source": "C"}], "the total of missing is missing"),
+        (
+            [COUNTY, {"sex": {"male": "20", "female": "20"}, "source": "C"}],
+            "add up to 40, but those of 'county' to 42",
+        ),
+        (
+            [COUNTY, {"district": {"u": "20", "v": "11", "w": "11"}, "source": "C"}],
+            "the totals of 'district' within 'a' of 'county' add up to 31, but its total is 30",
+        ),
+    ],
+)
+def test_a_fault_is_named(totals, said):
+    with pytest.raises(BadInput) as raised:
+        schema_of(*totals)
+    assert said in raised.value.message
+    assert len(raised.value.faults) == 1
+
+
+def test_an_impossible_level_has_no_records():
+    with pytest.raises(BadInput, match="'b' is impossible under the schema's rules"):
+        schema_of(
+            {"sex": {"male": "1", "female": "2"}, "source": "C"},
+            COUNTY | {"county": {"a": "2", "b": "1"}},
+            columns={name: COLUMNS[name] for name in ("county", "sex")},
+            impossible=[{"county": ["b"]}],
+        )
+
+
+def test_totals_of_persons_are_refused():
+    totals = [{"work": {"employed": "10", "not employed": "12"}, "source": "C"}]
+    with pytest.raises(BadInput, match="'work' is a column of persons"):
+        parse_schema({**linked_release.SCHEMA, "totals": totals})
+
+
+def test_parts_of_totals_add_up_and_have_the_sizes_of_the_pieces():
+    counts, sizes = [7, 0, 1, 92, 3, 11], [40, 40, 33, 1]
+    parts = parts_of(counts, sizes)
+    assert [int(part.sum()) for part in parts] == sizes
+    assert sum(parts).tolist() == counts
+    assert min(int(part.min()) for part in parts) == 0

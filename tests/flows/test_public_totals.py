@@ -1,0 +1,195 @@
+"""A release whose sets meet public totals, from the schema to the bundle."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_core.bundle.verification.verify import verify
+from dp_core.spec.plan import make_plan
+from dp_core.spec.reading.spec_file import load_spec
+from tests.dp_core.bundle.forgery import failed, reseal
+from tests.flows.linked_project import SCHEMA as LINKED
+from tests.flows.linked_project import linked_project, write_linked_spec
+
+COUNTIES = {"a": 250, "b": 160, "c": 0}
+DISTRICTS = dict(zip("uvwxyz", "aabbcc", strict=True))
+SCHEMA = """\
+version: 1
+title: A county
+rows_about: 400
+columns:
+  county: {type: category, levels: [a, b, c]}
+  district:
+    {type: category, levels: [u, v, w, x, y, z], within: county,
+     map: {u: a, v: a, w: b, x: b, y: c, z: c}}
+  sex: {type: category, levels: {1: male, 2: female}}
+  age: {type: integer, min: 0, max: 99, edges: [0, 18, 65, 100]}
+  work: {type: category, levels: ["yes", "no"]}
+impossible:
+  - {age: "<18", work: ["yes"]}
+"""
+TOTALS = """\
+totals:
+  - {county: {a: 250, b: 160, c: 0}, source: "Census 2021, Table 3"}
+  - {sex: {male: 200, female: 210}, source: "Register, 1 January"}
+"""
+
+
+def write(project, *, schema=SCHEMA, totals=TOTALS):
+    rng = np.random.default_rng(3)
+    district = rng.choice(list("uvwxyz"), 400, p=[0.3, 0.3, 0.2, 0.1, 0.05, 0.05])
+    age = rng.integers(0, 100, 400)
+    frame = pd.DataFrame(
+        {
+            "county": [DISTRICTS[each] for each in district],
+            "district": district,
+            "sex": rng.integers(1, 3, 400),
+            "age": age,
+            "work": np.where((age < 18) | (rng.random(400) < 0.4), "no", "yes"),
+        }
+    )
+    frame.to_csv(project.folder / "town.csv", index=False)
+    (project.folder / "town.schema.yaml").write_text(schema + totals)
+
+
+def sets(project):
+    return [pd.read_parquet(path) for path in sorted(project.out.glob("synthetic/*.parquet"))]
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("mode", ["posterior", "shared"])
+def test_every_set_meets_the_totals_and_the_bundle_says_so(project, mode):
+    write(project)
+    project.write_spec(f"synthesize: {{sets: 2, mode: {mode}}}\n", method="auto")
+    project.release()
+
+    for one in sets(project):
+        assert len(one) == 410
+        assert one["county"].value_counts().reindex(list("abc"), fill_value=0).to_dict() == COUNTIES
+        assert one["sex"].value_counts().to_dict() == {"male": 200, "female": 210}
+        assert (one["district"].map(DISTRICTS).astype(str) == one["county"].astype(str)).all()
+        assert not ((one["age"] < 18) & (one["work"] == "yes")).any()
+    found = verify(project.out)
+    assert found.passed, [check.sentence for check in found.failures]
+    statement = json.loads((project.out / "release.json").read_text())
+    stated = statement["sets"]["totals"]
+    assert [(each["column"], each["source"]) for each in stated["columns"]] == [
+        ("county", "Census 2021, Table 3"),
+        ("sex", "Register, 1 January"),
+    ]
+    assert stated["columns"][0]["counts"][1] == {"level": "b", "count": 160}
+    assert "not compared with the file" in stated["in_words"]
+    assert statement["sets"]["rows"] == [410, 410]
+    # What the file has is estimated from the noisy tables alone.
+    assert statement["sets"]["records"]["how"] == "estimated from noisy tables"
+    line = "2 totals by sex, together 410 (Register, 1 January)"
+    assert line in json.loads((project.out / "datapackage.json").read_text())["publicTotals"]
+    page = (project.out / "report.html").read_text()
+    assert line in page
+    assert "those of <code>county</code> by a TVD of" in page
+
+
+@pytest.mark.usefixtures("quick")
+def test_totals_are_no_step_that_is_paid(project):
+    found = []
+    for totals in ("", TOTALS):
+        write(project, totals=totals)
+        plan = make_plan(load_spec(project.write_spec(synthesize="{sets: 2}")))
+        found.append((plan.currency, dict(plan.costs), [each.clique for each in plan.tables]))
+    assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_set_that_misses_a_total_does_not_verify(project):
+    write(project)
+    project.write_spec("synthesize: {sets: 2}\n", method="auto")
+    project.release()
+    path = project.out / "synthetic" / "set-2.parquet"
+    table, schema = pq.read_table(path), pq.read_schema(path)
+    values = table["sex"].to_pylist()
+    values[values.index("male")] = "female"
+    place = table.column_names.index("sex")
+    changed = pa.array(values).cast(pa.string()).dictionary_encode().cast(schema.field(place).type)
+    pq.write_table(table.set_column(place, schema.field(place), changed), path)
+    reseal(project.out, json.loads((project.out / "release.json").read_text()))
+    said = failed(verify(project.out))["sets"]
+    assert "synthetic/set-2.parquet has 199 records with sex = 'male'" in said
+    assert "public total is 200" in said
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_statement_with_other_totals_does_not_verify(project):
+    write(project)
+    project.write_spec("synthesize: {sets: 1, mode: shared}\n", method="auto")
+    project.release()
+    document = json.loads((project.out / "release.json").read_text())
+    document["sets"]["totals"]["columns"][0]["source"] = "the file"
+    reseal(project.out, document)
+    assert "'sets.totals' unlike plan" in failed(verify(project.out))["wording"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_households_meet_totals_of_a_household_column(tmp_path, home):
+    town = linked_project(tmp_path / "work", home)
+    totals = 'totals:\n  - {tenure: {own: 170, rent: 140}, source: "Housing census"}\n'
+    (town.folder / "town.schema.yaml").write_text(LINKED + totals)
+    write_linked_spec(town)
+    town.release()
+    for number in (1, 2):
+        homes, people = (
+            pd.read_parquet(town.out / f"synthetic/set-{number}/{name}.parquet")
+            for name in ("homes", "people")
+        )
+        assert homes["tenure"].value_counts().to_dict() == {"own": 170, "rent": 140}
+        assert set(people["home_id"]) == set(homes["home"])
+        assert not ((people["age"] < 18) & (people["work"] == "employed")).any()
+    found = verify(town.out)
+    assert found.passed, [check.sentence for check in found.failures]
+
+
+def test_a_plan_says_that_totals_hold_and_cost_nothing(project, command):
+    write(project)
+    project.write_spec(synthesize="{sets: 2}")
+    ended = command("plan", project.spec)
+    assert ended.code == 0
+    said = " ".join(ended.out.split())
+    assert "meets public totals, which cost nothing: 3 totals by county, together 410" in said
+    answer = command("plan", project.spec, "--json").json
+    assert answer["rows"] == 410
+    assert answer["public_totals"][1] == "2 totals by sex, together 410 (Register, 1 January)"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"method": "privsyn"}, "'privsyn' cannot release files with public totals yet"),
+        ({"synthesize": "{sets: 2, rows: 400}"}, "is not the sum of the public totals, 410"),
+        ({"synthesize": "{sets: 2, mode: split}"}, "'split' is not a mode of files with public"),
+        ({"analyses": '["work ~ age"]'}, "no declared analyses yet"),
+    ],
+)
+def test_what_totals_do_not_have_is_refused_when_planned(project, command, changes, said):
+    write(
+        project,
+        schema=SCHEMA.replace(
+            " within: county,\n     map: {u: a, v: a, w: b, x: b, y: c, z: c}", ""
+        ),
+    )
+    project.write_spec(**({"synthesize": "{sets: 2}"} | changes))
+    ended = command("plan", project.spec)
+    assert ended.code == 2
+    assert said in ended.err
+
+
+def test_a_bad_total_is_one_sentence(project, command):
+    write(project, totals="totals:\n  - {county: {a: 250, b: 160}, source: Census}\n")
+    project.write_spec()
+    ended = command("plan", project.spec)
+    assert ended.code == 2
+    assert "the total of 'c' is missing" in ended.err
