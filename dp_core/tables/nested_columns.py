@@ -89,6 +89,15 @@ class NestedColumns:
         maps = (self.map(one, other) for one, other in zip(kept, kept[1:], strict=False))
         return NestedColumns(tuple(kept), tuple(tuple(each.tolist()) for each in maps))
 
+    def with_larger(self, clique: Collection[str]) -> tuple[str, ...]:
+        """Return a clique and the columns in which its own lie; a table of it tells these, too.
+
+        Args:
+            clique: Columns, in any order.
+        """
+        depth = max((self.depth(name) for name in clique), default=0)
+        return tuple(dict.fromkeys((*clique, *self.columns[:depth])))
+
     def together(self, clique: Collection[str]) -> bool:
         """Return whether a clique holds two of the columns; one of them then decides the other."""
         return sum(name in self.columns for name in clique) > 1

@@ -218,7 +218,7 @@ def verify(
     checks.append(_guard("checks", lambda: check_figures(folder, document, claims)))
     checks.append(_guard("decision", lambda: check_decision(document, claims)))
     checks.append(_guard("sets", lambda: check_sets(folder, claims)))
-    if claims.schema.rules or claims.schema.zeros:
+    if claims.schema.rules or claims.schema.zeros or claims.schema.nested is not None:
         checks.append(_guard("rules", lambda: check_rules(folder, document, claims)))
     checks.append(
         _guard("expectations", lambda: check_expectations(folder, document["files"], claims))

@@ -109,6 +109,12 @@ class StatedTables:
             person_ignore=persons.ignore,
             **self._unit,
         )
+        if flat.nested is not None:
+            for lower in flat.nested.columns[1:]:
+                if {lower, flat.nested.above(lower)} & {*persons.columns}:
+                    raise (homes.columns | persons.columns)[lower].error(
+                        "only columns of households can lie within one another; remove `within`."
+                    )
         self._check_rules(flat)
         document: Any = _document(flat.document, linked)
         missing_values = tuple(document["missing_values"])
