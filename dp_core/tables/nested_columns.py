@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ class NestedColumns:
             return None
         if len(kept) == len(self.columns):
             return self
-        maps = (self.map(one, other) for one, other in zip(kept, kept[1:], strict=False))
+        maps = (self.map(one, other) for one, other in pairwise(kept))
         return NestedColumns(tuple(kept), tuple(tuple(each.tolist()) for each in maps))
 
     def with_larger(self, clique: Collection[str]) -> tuple[str, ...]:
@@ -137,5 +138,5 @@ def nestings(nested: NestedColumns | None) -> tuple[Nesting, ...]:
         return ()
     return tuple(
         Nesting((one, other), nested.map(one, other), f"{other} lies within {one}")
-        for one, other in zip(nested.columns, nested.columns[1:], strict=False)
+        for one, other in pairwise(nested.columns)
     )

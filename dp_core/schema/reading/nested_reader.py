@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -72,7 +72,7 @@ def read_nested(
         return None
     parents = [
         faults.of(None, _read_parents, definitions[lower], known[upper], known[lower], folder)
-        for upper, lower in zip(chain, chain[1:], strict=False)
+        for upper, lower in pairwise(chain)
     ]
     found = tuple(each for each in parents if each is not None)
     return NestedColumns(chain, found) if len(found) == len(parents) else None

@@ -122,10 +122,9 @@ def _entry(item: Node, schema: Schema) -> WantedTable:
     names = _columns(keys["of"], schema)
     of = tuple(name for name in domain.columns if name in names)
     if domain.nested is not None and domain.nested.together(of):
-        inside = [name for name in domain.nested.columns if name in of]
+        upper, *_, lower = (name for name in domain.nested.columns if name in of)
         raise keys["of"].error(
-            f"{inside[-1]!r} lies within {inside[0]!r} and decides it; remove {inside[0]!r} from the"
-            " table."
+            f"{lower!r} lies within {upper!r} and decides it; remove {upper!r} from the table."
         )
     if len(of) > MOST_COLUMNS:
         raise keys["of"].error(
