@@ -20,6 +20,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,9 @@ from dp_core.methods.mixture_weights import mixture_beliefs
 from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.truncation import Floats
 from dp_core.tables.domain import Clique
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 SCALES = np.array([0.0, *np.geomspace(0.002, 1.5, 12)])
 """Possible scales t of a pair's dependence; 0 is independence."""
@@ -55,13 +59,13 @@ class Column:
         values: Variance of each coordinate of one record's level, shape (levels - 1,).
         vectors: Directions of the coordinates, orthonormal and orthogonal to ones, shape (levels,
             levels - 1). The first is the trend along the scores; the others are eigenvectors of
-            the rest of the covariance.
+            the rest of the covariance. Sparse for areas within larger ones.
         trend: Whether the first direction is a trend; False for a column of two levels.
     """
 
     shares: Floats
     values: Floats
-    vectors: Floats
+    vectors: Floats | csr_array
     trend: bool
 
     @classmethod
@@ -100,9 +104,11 @@ class Column:
             The column; it has one direction fewer for each larger area. The variances are those of
             the level given the larger area, times the share of the larger area.
         """
+        from scipy.sparse import block_diag, csr_array
+
         kept = np.maximum(counts, 0.5)
         shares = kept / kept.sum()
-        directions, values = [], []
+        directions, values, order = [], [], []
         for block in children:
             if block.size < 2:
                 continue
@@ -110,16 +116,19 @@ class Column:
             covariance = np.diag(own) - np.outer(own, own) / own.sum()
             # The vector of ones has the eigenvalue 0, which is the smallest.
             found, vectors = np.linalg.eigh(covariance)
-            placed = np.zeros((shares.size, block.size - 1))
-            placed[block] = vectors[:, 1:]
-            directions.append(placed)
+            directions.append(vectors[:, 1:])
             values.append(found[1:])
+            order.append(block)
         if not directions:
             return cls(shares, np.zeros(0), np.zeros((shares.size, 0)), False)
+        # One block for each larger area: a dense matrix would grow with the square of the levels.
+        blocks = block_diag(directions, format="coo")
+        rows = np.concatenate(order)[blocks.row]
+        shape = (shares.size, blocks.shape[1])
         return cls(
             shares,
             np.maximum(np.concatenate(values), 1e-12),
-            np.concatenate(directions, axis=1),
+            csr_array((blocks.data, (rows, blocks.col)), shape=shape),
             False,
         )
 

@@ -17,7 +17,7 @@ from dp_core.methods.replicates.posterior.nested_draws import (
     summed,
     with_pairs_above,
 )
-from dp_core.methods.replicates.posterior.pair_prior import Column
+from dp_core.methods.replicates.posterior.pair_prior import Column, Pair
 from dp_core.methods.replicates.posterior.posterior_tables import (
     PosteriorTables,
     drawn_pairs,
@@ -305,14 +305,29 @@ def test_directions_of_small_areas_stay_within_one_larger_area():
     counts = exact(population(13), ("district",)).astype(float)
     children = NESTED.children("district")
     column = Column.of_areas(counts, children)
-    assert column.vectors.shape == (9, 9 - 5)
-    assert column.vectors.T @ column.vectors == pytest.approx(np.eye(4), abs=1e-12)
+    vectors = column.vectors @ np.eye(9 - 5)
+    assert vectors.shape == (9, 4)
+    assert vectors.T @ vectors == pytest.approx(np.eye(4), abs=1e-12)
     for block in children:
-        inside = np.abs(column.vectors[block]).sum(axis=0) > 1e-12
-        others = np.delete(column.vectors, block, axis=0)
+        inside = np.abs(vectors[block]).sum(axis=0) > 1e-12
+        others = np.delete(vectors, block, axis=0)
         assert np.abs(others[:, inside]).max(initial=0.0) < 1e-12
-        assert column.vectors[block].sum(axis=0) == pytest.approx(0, abs=1e-12)
+        assert vectors[block].sum(axis=0) == pytest.approx(0, abs=1e-12)
     # The variances along them are those of a record's district given its county.
     shares = counts / counts.sum()
     within = 1 - sum((shares[block] ** 2).sum() / shares[block].sum() for block in children)
     assert column.values.sum() == pytest.approx(within, rel=1e-9)
+
+
+def test_directions_of_many_areas_need_little_memory():
+    children = tuple(np.arange(start, start + 10) for start in range(0, 60_000, 10))
+    column = Column.of_areas(np.ones(60_000), children)
+    assert column.vectors.shape == (60_000, 54_000)
+    assert column.vectors.nnz <= 60_000 * 9
+    table = np.random.default_rng(1).normal(size=(60_000, 2))
+    other = Column.of(np.array([3.0, 5.0]), np.arange(2.0))
+    pair = Pair(one=column, other=other, total=60_000.0)
+    again = pair.table(pair.coordinates(table))
+    expected = table - table.mean(axis=1, keepdims=True)
+    blocks = expected.reshape(6000, 10, 2)
+    assert again == pytest.approx((blocks - blocks.mean(axis=1, keepdims=True)).reshape(-1, 2))
