@@ -116,13 +116,18 @@ def test_a_published_row_in_another_place_does_not_verify(project, column, rule)
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_published_suite_states_where_areas_lie(project):
+def test_the_published_suite_and_codebook_state_where_areas_lie(project):
     prepare(project, text="synthesize: {sets: 1}\n")
     project.release()
     suite = json.loads((project.out / "expectations.json").read_text())
     text = json.dumps(suite)
     assert "district lies within county" in text
     assert "county lies within region" in text
+    codebook = json.loads((project.out / "datapackage.json").read_text())
+    fields = {each["name"]: each for each in codebook["resources"][0]["schema"]["fields"]}
+    assert fields["county"]["within"]["column"] == "region"
+    assert fields["county"]["within"]["map"] == REGION
+    assert "within" not in fields["region"]
 
 
 def test_a_file_with_a_row_in_another_place_is_refused_and_nothing_is_spent(project, command):
