@@ -191,7 +191,7 @@ class NestedModel:
             return np.arange(data.rows)
         sizes = from_pair_rows(linked, data).sizes
         repeats = np.array([pair_rows(size) for size in linked.sizes])[sizes - linked.min_members]
-        return np.cumsum(repeats) - repeats
+        return np.asarray(np.cumsum(repeats) - repeats, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

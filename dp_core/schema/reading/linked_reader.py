@@ -112,7 +112,7 @@ class StatedTables:
         if flat.nested is not None:
             for lower in flat.nested.columns[1:]:
                 if {lower, flat.nested.above(lower)} & {*persons.columns}:
-                    raise (homes.columns | persons.columns)[lower].error(
+                    raise {**homes.columns, **persons.columns}[lower].error(
                         "only columns of households can lie within one another; remove `within`."
                     )
         self._check_rules(flat)

@@ -203,7 +203,9 @@ def draw_areas(
     left = truncated_variance(counts, spread) * possible
 
     def settled(scores: Floats, totals: Floats) -> Floats:
-        drawn = truncated(counts, spread, scores) * possible if told else possible * 1.0
+        drawn = np.asarray(possible, dtype=np.float64)
+        if told is not None:
+            drawn = truncated(counts, spread, scores) * possible
         found = np.zeros(size)
         for block, total in zip(children, totals, strict=True):
             if block.size == 1:

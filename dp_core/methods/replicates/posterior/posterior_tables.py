@@ -223,7 +223,8 @@ class PosteriorTables:
             larger=LargerDraws.of(domain, pooled, zeros),
             seed=int(rng.integers(1 << 62)),
         )
-        return found._with_areas(pooled, every, coded, asked, dependence_stddev)
+        with threadpool_limits(limits=1, user_api="blas"):
+            return found._with_areas(pooled, every, coded, asked, dependence_stddev)
 
     def _with_areas(
         self,
@@ -362,8 +363,10 @@ class PosteriorTables:
         They are those of a single set, from which no interval follows. They are known only for a
         domain of nested columns.
         """
-        ones = {(name,): each.middle for name, each in self.columns.items()}
-        every = {**{(name,): ones[name,] for name in self.domain.columns}, **self.middles}
+        every: dict[Clique, Floats] = {
+            (name,): self.columns[name].middle for name in self.domain.columns
+        }
+        every |= self.middles
         return tuple(Table(self.domain.project(clique), values) for clique, values in every.items())
 
     def draw(self, number: int) -> tuple[Table, ...]:
