@@ -52,7 +52,7 @@ def test_an_example_is_a_schema_that_reads_back(folder: Path, heading: str) -> N
 
 def test_the_examples_show_every_key_of_a_column() -> None:
     text = "".join(by_section().values())
-    levelled = ("levels", "codes", "group", "follows", "map", "format", "decimals")
+    levelled = ("levels", "codes", "group", "follows", "map", "within", "format", "decimals")
     keys = {*column_reader._COMMON, *column_reader._BINNED, *levelled}
 
     missing = {key for key in keys if not re.search(rf"\b{key}:", text)}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 from dp_core.tables.domain import Clique
+from dp_core.tables.nested_columns import NestedColumns
 
 _MOST_LISTED = 6
 """Most groups that a sentence names."""
@@ -43,7 +44,9 @@ def needed_groups(
 
 
 def unmeasured(
-    groups: Sequence[tuple[str, ...]], cliques: Mapping[int, Sequence[Clique]]
+    groups: Sequence[tuple[str, ...]],
+    cliques: Mapping[int, Sequence[Clique]],
+    nested: NestedColumns | None = None,
 ) -> tuple[tuple[str, ...], ...]:
     """Return the groups that no measured table covers, in their order.
 
@@ -51,12 +54,18 @@ def unmeasured(
         groups: Groups of columns.
         cliques: Columns of every measured table, by the number of its set; 0 for all sets. If sets
             have tables of their own, a group must be covered for each set.
+        nested: Columns that lie within one another: a table of smaller areas also covers the larger
+            ones. None by default.
 
     >>> unmeasured([("y", "a"), ("y", "b")], {0: [("a", "y", "c")]})
     (('y', 'b'),)
     """
-    shared = _Covered(cliques.get(0, ()))
-    own = [_Covered(found) for number, found in cliques.items() if number]
+
+    def told(found: Sequence[Clique]) -> _Covered:
+        return _Covered(found if nested is None else map(nested.with_larger, found))
+
+    shared = told(cliques.get(0, ()))
+    own = [told(found) for number, found in cliques.items() if number]
 
     def covered(group: tuple[str, ...]) -> bool:
         columns = frozenset(group)

@@ -5,10 +5,10 @@ Public.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -87,8 +87,17 @@ class NestedColumns:
             return None
         if len(kept) == len(self.columns):
             return self
-        maps = (self.map(one, other) for one, other in itertools.pairwise(kept))
+        maps = (self.map(one, other) for one, other in pairwise(kept))
         return NestedColumns(tuple(kept), tuple(tuple(each.tolist()) for each in maps))
+
+    def with_larger(self, clique: Collection[str]) -> tuple[str, ...]:
+        """Return a clique and the columns in which its own lie; a table of it tells these, too.
+
+        Args:
+            clique: Columns, in any order.
+        """
+        depth = max((self.depth(name) for name in clique), default=0)
+        return tuple(dict.fromkeys((*clique, *self.columns[:depth])))
 
     def together(self, clique: Collection[str]) -> bool:
         """Return whether a clique holds two of the columns; one of them then decides the other."""
@@ -129,5 +138,5 @@ def nestings(nested: NestedColumns | None) -> tuple[Nesting, ...]:
         return ()
     return tuple(
         Nesting((one, other), nested.map(one, other), f"{other} lies within {one}")
-        for one, other in zip(nested.columns, nested.columns[1:], strict=False)
+        for one, other in pairwise(nested.columns)
     )

@@ -235,10 +235,10 @@ def between_message(schema: Schema, disobeyed: Sequence[str], broken: Sequence[s
     ]
     places = {each.text for each in schema.nestings}
     if places.issuperset(broken):
-        lines = "; ".join(f"where {text}" for text in broken[:SHOWN_RULES])
+        lines = "; ".join(f"`{text}`" for text in broken[:SHOWN_RULES])
         return (
-            f"The file has rows in another place than the schema's map says ({lines}); correct the"
-            " file or the map."
+            f"The file has rows whose areas do not lie where the schema's map says ({lines});"
+            " correct the file or the map."
         )
     texts = "; the ".join(named[:SHOWN_RULES])
     more = f" and {len(broken) - SHOWN_RULES} more" if len(broken) > SHOWN_RULES else ""

@@ -99,7 +99,11 @@ class UtilityPage:
             scores: Scores of the sets, from `analysis.evaluation.release_scores`; may be empty.
         """
         columns = self.schema.domain.columns
-        states = pair_states(self.released, columns) if len(columns) > 1 else {}
+        states = (
+            pair_states(self.released, columns, self.schema.domain.nested)
+            if len(columns) > 1
+            else {}
+        )
         shown = shown_columns(columns, states)
         pairs = {
             (one, two): mean

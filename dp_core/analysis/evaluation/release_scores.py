@@ -63,7 +63,7 @@ def expected_noise(
         return None
     states = {
         pair: state
-        for pair, state in pair_states(released, names).items()
+        for pair, state in pair_states(released, names, schema.domain.nested).items()
         if not {*columns}.isdisjoint(pair)
     }
     found = pair_noise(pool_release(schema, released, rows=rows), released, states, records=records)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,12 +148,16 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
             "--sampling is not available for a question about persons, because the file is a sample"
             " of households; leave it out."
         )
-    parts = [_parts(asked)]
-    if asked.in_bins:
-        low, high = asked.bounds
-        parts += [_parts(asked, (low, high)), _parts(asked, (high, low))]
     work = _Intervals(sources, level, sampling)
+    parts = _all_parts(asked)
     absent = work.absent(parts, asked.counted)
+    for smaller in asked.smaller_areas if absent is not None else ():
+        # Larger areas are sums of smaller ones, whose tables may have been published.
+        instead = replace(asked, lowest=smaller)
+        sums = _all_parts(instead)
+        if work.absent(sums, instead.counted) is None:
+            asked, parts, absent = instead, sums, None
+            break
     if absent is not None:
         return QueryResult(
             question,
@@ -196,6 +200,15 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         notes,
         counted=asked.counted,
     )
+
+
+def _all_parts(asked: Asked) -> list[list[Pair]]:
+    """Return the terms of the answer and, if bins matter, those of the smallest and largest."""
+    found = [_parts(asked)]
+    if asked.in_bins:
+        low, high = asked.bounds
+        found += [_parts(asked, (low, high)), _parts(asked, (high, low))]
+    return found
 
 
 Pair = tuple[Functionals, Functionals | None]

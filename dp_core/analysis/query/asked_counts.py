@@ -2,7 +2,8 @@
 
 A condition, or a group of `by`, gives each code of a column the weight 0 or 1; a mean or total
 gives it the mean value of its bin. A dependent column (`dp_core.schema.dependencies`) is a
-grouping of the codes of the column from which it is computed, so both share an axis here.
+grouping of the codes of the column from which it is computed, so both share an axis here. In the
+same way larger areas are groups of smaller ones, if columns lie within one another.
 
 Noisy tables of linked tables count households: in a table with `members` and a person column, each
 of the s members of a household counts 1/s. A question about person columns counts persons, so each
@@ -45,10 +46,13 @@ class Asked:
     Attributes:
         question: The question.
         schema: The published schema as written, not on a grid.
+        lowest: Column of areas whose counts answer for all larger areas. By default the column of
+            the smallest areas that the question names.
     """
 
     question: Question
     schema: Schema
+    lowest: str | None = None
 
     @cached_property
     def _origins(self) -> dict[str, tuple[str, NDArray[np.intp]]]:
@@ -56,7 +60,27 @@ class Asked:
         names = [*self.question.groups, *(one.column for one in self.question.conditions)]
         if self.question.number is not None:
             names.append(self.question.number)
-        return {name: origin(self.schema, name) for name in dict.fromkeys(names)}
+        found = {name: origin(self.schema, name) for name in dict.fromkeys(names)}
+        nested = self.schema.domain.nested
+        places = [] if nested is None else [c for c, _ in found.values() if c in nested.columns]
+        if nested is None or not places:
+            return found
+        lowest = self.lowest or max(places, key=nested.depth)
+        return {
+            name: (lowest, codes[nested.map(place, lowest)])
+            if place in places and place != lowest
+            else (place, codes)
+            for name, (place, codes) in found.items()
+        }
+
+    @property
+    def smaller_areas(self) -> tuple[str, ...]:
+        """Columns of smaller areas than those that answer, from the largest on."""
+        nested = self.schema.domain.nested
+        places = [] if nested is None else [c for c in self.columns if c in nested.columns]
+        if nested is None or not places:
+            return ()
+        return nested.columns[nested.columns.index(places[0]) + 1 :]
 
     @cached_property
     def counts_persons(self) -> bool:
@@ -99,18 +123,18 @@ class Asked:
         for name in self.columns:
             on_axis = self.on_axis(name)
             inside = self._where[name]
-            sizes = [range(self.schema.column(column).size) for column in on_axis]
-            if math.prod(map(len, sizes)) > MOST_LEVELS:
+            codes = [self._origins[column][1][inside] for column in on_axis]
+            every = [*dict.fromkeys(sorted(zip(*(each.tolist() for each in codes), strict=True)))]
+            if not on_axis:
+                every = [()] if inside.any() else []
+            if len(every) > MOST_LEVELS:
                 raise BadInput(
                     f"{' and '.join(on_axis)} after `by` give more than {MOST_LEVELS:,} groups:"
                     " restrict the levels with `where`, or name a coarser column after `by`."
                 )
-            every = list(itertools.product(*sizes))
-            meets = inside & self._groups(on_axis, every, name)
-            rows = tuple(every[place] for place in np.flatnonzero(meets.any(axis=1)))
-            if not rows:
+            if not every:
                 raise BadInput("The conditions contradict each other, so no group is left.")
-            found.append(rows)
+            found.append(tuple(every))
         count = math.prod(len(rows) for rows in found)
         if count > MOST_ANSWERS:
             raise BadInput(

@@ -140,7 +140,8 @@ def lost_relations(bundle: Bundle, formula: Formula) -> tuple[tuple[str, ...], .
     tables, sums = measured_cliques(bundle.measured)
     if not tables and not sums:
         return ()
-    return unmeasured(unmeasured(_groups(bundle, formula), tables), sums)
+    nested = (bundle.claims.schema.coarse or bundle.claims.schema).domain.nested
+    return unmeasured(unmeasured(_groups(bundle, formula), tables, nested), sums, nested)
 
 
 def concerns(

@@ -236,7 +236,7 @@ def _table_schema_type(kind: pa.DataType) -> str:
 
 
 def _fields(schema: Schema) -> list[dict[str, Any]]:
-    """Return the field of every column; a dependent column names its source and the rule."""
+    """Return the field of every column; others name what they follow, or where they lie."""
     described = {column.name: field(column) for column in schema.released}
     if schema.weight is not None:
         described[schema.weight.name] |= _weight(schema.weight, schema)
@@ -247,6 +247,16 @@ def _fields(schema: Schema) -> list[dict[str, Any]]:
         described[dependent.column.name]["follows"] = {
             "column": dependent.source,
             "rule": dependency_in_words(dependent, schema.column(dependent.source)),
+        }
+    for nesting in schema.nestings:
+        above, column = (schema.column(name) for name in nesting.columns)
+        labels = above.code_labels()
+        described[column.name]["within"] = {
+            "column": above.name,
+            "map": {
+                label: labels[code]
+                for label, code in zip(column.code_labels(), nesting.parents.tolist(), strict=True)
+            },
         }
     return list(described.values())
 

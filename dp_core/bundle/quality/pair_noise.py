@@ -13,6 +13,7 @@ from dp_core.inference.measured_relations import unmeasured
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_size import expected_tvd
 from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.nested_columns import NestedColumns
 from dp_core.wall.released import Measurement, Released
 
 State = Literal["measured", "implied", "unmeasured"]
@@ -35,18 +36,20 @@ class PairNoise:
 
 
 def pair_states(
-    released: Sequence[Released], columns: Sequence[str]
+    released: Sequence[Released], columns: Sequence[str], nested: NestedColumns | None = None
 ) -> dict[tuple[str, str], State]:
     """Return how each pair of columns is known, in the order of `itertools.combinations`.
 
     Args:
         released: Everything that was measured.
         columns: Names in the order of the domain.
+        nested: Columns that lie within one another: tables of smaller areas imply those of larger
+            ones. None by default.
     """
     tables, _ = measured_cliques(released)
     own = {frozenset(clique) for found in tables.values() for clique in found if len(clique) == 2}
     pairs = list(combinations(columns, 2))
-    missing = {*unmeasured(pairs, tables)}
+    missing = {*unmeasured(pairs, tables, nested)}
 
     def state(pair: tuple[str, str]) -> State:
         if pair in missing:

@@ -76,7 +76,7 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
     """
     tables, _ = measured_cliques(released)
     groups = list(schema.domain.cliques(2))
-    missing = unmeasured(groups, tables)
+    missing = unmeasured(groups, tables, schema.domain.nested)
     posterior = missing and mode == "posterior"
     limited = {*undrawn_pairs(schema.domain, released)} if posterior else set()
     undrawn = [pair for pair in missing if pair in limited]

@@ -54,7 +54,7 @@ def pair_map(published: Published, pooled: Pooled) -> PairMap | None:
     columns = tuple(name for name in pooled.domain.columns if name not in others)
     if len(columns) < 2:
         return None
-    states = pair_states(published.released, columns)
+    states = pair_states(published.released, columns, pooled.domain.nested)
     count = Counter(states.values())
     known = len(states) - count["unmeasured"]
     if not known:

@@ -1,7 +1,8 @@
 """Check that every row of the sets obeys the rules that the schema states between columns.
 
-These are the combinations that the schema calls impossible, and its rules between columns. Of
-linked tables, rules that count members are checked for every household.
+These are the combinations that the schema calls impossible, its rules between columns, and that
+areas lie within one another (`within`). Of linked tables, rules that count members are checked for
+every household.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
     rules = [*dict.fromkeys(rule.text for rule in schema.zeros.rules if not rule.derived)]
     rules += [rule.text for rule in schema.rules]
     rules += [rule.text for rule in schema.member_rules]
+    rules += [each.text for each in schema.nestings]
     if not rules:
         return "The schema states no rules between columns."
     wrong = []
@@ -100,6 +102,7 @@ def _broken(schema: Schema, read: Callable[[Sequence[str]], Iterable[pa.RecordBa
     ]
     named = {name for rule in zeros for name in rule.columns}
     named |= {name for rule in schema.rules for name in rule.columns}
+    named |= {name for each in schema.nestings for name in each.columns}
     if not named:
         return []
     columns = [column for column in schema.columns if column.name in named]
@@ -131,6 +134,11 @@ def _broken(schema: Schema, read: Callable[[Sequence[str]], Iterable[pa.RecordBa
         }
         found |= {rule.text: None for rule in zeros if rule.breaks(data).any()}
         found |= {rule.text: None for rule in schema.rules if rows_that_break(rule, rows).any()}
+        found |= {
+            each.text: None
+            for each in schema.nestings
+            if each.breaks(*(codes[name] for name in each.columns)).any()
+        }
     return [
         *(f"has rows that break the rule {text:.80}." for text in found),
         *(

@@ -218,7 +218,8 @@ def verify(
     checks.append(_guard("checks", lambda: check_figures(folder, document, claims)))
     checks.append(_guard("decision", lambda: check_decision(document, claims)))
     checks.append(_guard("sets", lambda: check_sets(folder, claims)))
-    if claims.schema.rules or claims.schema.zeros or claims.schema.member_rules:
+    schema = claims.schema
+    if schema.rules or schema.zeros or schema.member_rules or schema.nested is not None:
         checks.append(_guard("rules", lambda: check_rules(folder, document, claims)))
     checks.append(
         _guard("expectations", lambda: check_expectations(folder, document["files"], claims))

@@ -33,8 +33,6 @@ from dp_core.tables.nested_columns import NestedColumns
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Table
 
-_TRIES = 64  # times that another area is tried for a record that breaks a rule
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NestedModel:
@@ -161,19 +159,39 @@ class NestedModel:
         rules = StructuralZeros(
             tuple(rule for rule in self.zeros.rules if nested.lowest in rule.columns)
         )
+        if not rules.rules:
+            return data
         axis = self.domain.axes((nested.lowest,))[0]
         above = nested.map(self.drawn, nested.lowest)
-        for _ in range(_TRIES):
-            broken = np.flatnonzero(rules.violations(data)) if rules.rules else np.zeros(0, int)
-            if not broken.size:
-                return data
-            for row in broken:
-                inside = np.flatnonzero(above == above[data.codes[axis, row]])
-                data.codes[axis, row] = rng.choice(inside)
-        raise BadInput(
-            f"A rule excludes all levels of {nested.lowest!r} within one of {self.drawn!r}; relax"
-            " it."
+        weights = np.maximum(self.project((nested.lowest,)), 0.0)
+        starts = self._starts(data)
+        broken = np.unique(
+            np.searchsorted(starts, np.flatnonzero(rules.violations(data)), side="right")
         )
+        for place in broken:
+            rows = np.arange(starts[place - 1], starts[place] if place < starts.size else data.rows)
+            inside = np.flatnonzero(above == above[data.codes[axis, rows[0]]])
+            tried = np.repeat(data.codes[:, rows], inside.size, axis=1)
+            tried[axis] = np.tile(inside, rows.size)
+            bad = rules.violations(Dataset(self.domain, tried)).reshape(rows.size, inside.size)
+            left = inside[~bad.any(axis=0)]
+            if not left.size:
+                raise BadInput(
+                    f"A rule excludes all levels of {nested.lowest!r} within one of"
+                    f" {self.drawn!r}; relax it."
+                )
+            share = weights[left] if weights[left].sum() > 0 else np.ones(left.size)
+            data.codes[axis, rows] = rng.choice(left, p=share / share.sum())
+        return data
+
+    def _starts(self, data: Dataset) -> NDArray[np.intp]:
+        """Return the first row of each record, or of each household of pair rows."""
+        linked = data.domain.linked
+        if linked is None:
+            return np.arange(data.rows)
+        sizes = from_pair_rows(linked, data).sizes
+        repeats = np.array([pair_rows(size) for size in linked.sizes])[sizes - linked.min_members]
+        return np.asarray(np.cumsum(repeats) - repeats, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

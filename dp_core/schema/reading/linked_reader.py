@@ -125,6 +125,12 @@ class StatedTables:
             rules=self._member_rules(flat, faults),
             **self._unit,
         )
+        if flat.nested is not None:
+            for lower in flat.nested.columns[1:]:
+                if {lower, flat.nested.above(lower)} & {*persons.columns}:
+                    raise {**homes.columns, **persons.columns}[lower].error(
+                        "only columns of households can lie within one another; remove `within`."
+                    )
         self._check_rules(flat)
         if flat.totals:
             refuse_of_persons(flat.totals, linked.person_columns, self.flat.entries()["totals"])

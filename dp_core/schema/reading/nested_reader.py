@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +51,9 @@ def read_nested(
         faults: Notes each fault.
         bad: Columns with faults of their own; nothing that names them is judged.
     """
+    for node in definitions.values():
+        if lies_within(node) and "follows" in node.entries():
+            faults.of(None, _refuse_both, node.entries()["within"])
     known = {column.name: column for column in columns}
     places = {
         name: node.entries()["within"]
@@ -69,7 +72,7 @@ def read_nested(
         return None
     parents = [
         faults.of(None, _read_parents, definitions[lower], known[upper], known[lower], folder)
-        for upper, lower in itertools.pairwise(chain)
+        for upper, lower in pairwise(chain)
     ]
     found = tuple(each for each in parents if each is not None)
     return NestedColumns(chain, found) if len(found) == len(parents) else None
@@ -120,6 +123,8 @@ def _read_above(
     upper = place.text(example="county")
     if upper in bad:
         return None
+    if upper == column.name:
+        raise place.error(f"{upper!r} cannot lie within itself; name the column of larger areas.")
     if upper not in known:
         raise place.error(
             f"there is no measured column {shown(upper)} in which this one could lie."
@@ -140,16 +145,26 @@ def _read_above(
     return upper
 
 
+def _refuse_both(place: Node) -> None:
+    raise place.error(
+        "a column that follows another one is computed from it, so it lies where that one says;"
+        " remove `within`."
+    )
+
+
 def _in_a_line(above: Mapping[str, str], places: Mapping[str, Node]) -> tuple[str, ...]:
     """Return the columns from the largest areas to the smallest.
 
     Raises:
         BadInput: if a column lies within itself, or the columns are not in one line.
     """
+    for name in above:
+        seen = [name]
+        while seen[-1] in above and above[seen[-1]] not in seen:
+            seen.append(above[seen[-1]])
+        if above.get(seen[-1]) == name:
+            raise places[name].error(f"{name!r} lies within itself; remove one `within`.")
     lowest = [name for name in above if name not in above.values()]
-    if not lowest:
-        name = next(iter(above))
-        raise places[name].error(f"{name!r} lies within itself; remove one `within`.")
     line = [lowest[0]]
     while line[-1] in above:
         line.append(above[line[-1]])

@@ -121,6 +121,11 @@ def _entry(item: Node, schema: Schema) -> WantedTable:
     domain = schema.domain
     names = _columns(keys["of"], schema)
     of = tuple(name for name in domain.columns if name in names)
+    if domain.nested is not None and domain.nested.together(of):
+        upper, *_, lower = (name for name in domain.nested.columns if name in of)
+        raise keys["of"].error(
+            f"{lower!r} lies within {upper!r} and decides it; remove {upper!r} from the table."
+        )
     if len(of) > MOST_COLUMNS:
         raise keys["of"].error(
             f"has {len(of)} columns; a wanted table has at most {MOST_COLUMNS}. Remove some."

@@ -3,6 +3,7 @@
 import pytest
 
 from dp_core.inference.measured_relations import needed_groups, unmeasured, unmeasured_sentence
+from dp_core.tables.nested_columns import NestedColumns
 
 
 def test_a_model_of_main_effects_needs_pairs():
@@ -49,3 +50,13 @@ def test_what_is_missing_is_one_sentence(missing, said):
     sentence = unmeasured_sentence(missing)
     assert said in sentence
     assert sentence.count(". ") == 0
+
+
+def test_a_table_of_small_areas_has_the_relations_of_larger_ones():
+    nested = NestedColumns(("region", "county"), ((0, 0, 1),))
+    groups = (("y", "region"), ("region", "county"), ("y", "county"))
+    small, large = {0: [("county", "y")]}, {0: [("y", "region"), ("county",)]}
+    assert unmeasured(groups, small, nested) == ()
+    assert unmeasured(groups, small) == groups[:2]
+    assert unmeasured(groups, large, nested) == (("y", "county"),)
+    assert unmeasured(groups[:1], {1: [("county", "y")], 2: [("y",)]}, nested) == groups[:1]

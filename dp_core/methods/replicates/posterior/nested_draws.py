@@ -96,19 +96,30 @@ def counts_of(pooled: Pooled, name: str) -> Told | None:
     """Return the noisy counts of a column and their variance, or None if they were not measured.
 
     Those of a larger area are pooled with the sums of its smaller areas. The variance is the mean
-    over the areas, in records squared.
+    over the areas, in records squared. The number of all records is in the counts of every level,
+    so only deviations from even counts are pooled.
     """
-
-    def alone(column: str) -> Told | None:
-        counts, variance = pooled.counts((column,)), pooled.variance((column,))
+    nested, size = pooled.domain.nested, pooled.domain.size((name,))
+    # Draws are brought to the number of records. If that is public, `variance` has left out the
+    # noise of the sum already, and the draws would lose it a second time.
+    public = pooled.rows is not None
+    if nested is None or name not in nested.upper or size == 1:
+        counts, variance = pooled.counts((name,)), pooled.variance((name,))
         if counts is None or variance is None:
             return None
-        # Draws are brought to the number of records. If that is public, `variance` has left out the
-        # noise of the sum already, and the draws would lose it a second time.
-        own = pooled.precision((column,)) if pooled.rows is not None else 0.0
+        own = pooled.precision((name,)) if public else 0.0
         return counts, 1 / own if own else variance
 
-    return _with_sums(pooled, name, alone(name), alone, axis=0)
+    def below(lower: str) -> Told | None:
+        counts, precision = pooled.counts((lower,)), pooled.precision((lower,))
+        return None if counts is None or not precision else (counts, 1 / precision)
+
+    told = _with_sums(pooled, name, pooled.observed((name,)), below, axis=0, part=beyond)
+    if told is None:
+        return None
+    total, variance = pooled.total()
+    spread = told[1] if public else told[1] * (size - 1) / size + variance / size**2
+    return told[0] + total / size, spread
 
 
 def observed_pair(pooled: Pooled, clique: Clique) -> Told | None:
@@ -146,7 +157,7 @@ def _with_sums(
     below: Callable[[str], Told | None],
     *,
     axis: int,
-    part: Callable[[Floats], Floats] = np.asarray,
+    part: Callable[[Floats], Floats],
 ) -> Told | None:
     """Return a table of areas pooled with the sums of the tables of smaller areas.
 
@@ -156,7 +167,7 @@ def _with_sums(
         own: What the tables of these areas say; None for nothing.
         below: Returns what the tables of a column of smaller areas say.
         axis: Axis of the areas.
-        part: Part of the sums that `own` has; by default all of it.
+        part: Part of the sums that `own` has.
     """
     nested, told = pooled.domain.nested, [] if own is None else [own]
     if nested is not None and name in nested.columns:

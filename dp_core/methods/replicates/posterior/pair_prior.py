@@ -20,15 +20,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from dp_core.methods.mixture_weights import mixture_beliefs
 from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.truncation import Floats
 from dp_core.tables.domain import Clique
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 SCALES = np.array([0.0, *np.geomspace(0.002, 1.5, 12)])
 """Possible scales t of a pair's dependence; 0 is independence."""
@@ -56,7 +59,7 @@ class Column:
         values: Variance of each coordinate of one record's level, shape (levels - 1,).
         vectors: Directions of the coordinates, orthonormal and orthogonal to ones, shape (levels,
             levels - 1). The first is the trend along the scores; the others are eigenvectors of
-            the rest of the covariance. Those of `of_areas` are fewer, and sparse.
+            the rest of the covariance. Sparse for areas within larger ones.
         trend: Whether the first direction is a trend; False for a column of two levels.
     """
 
@@ -101,10 +104,11 @@ class Column:
             The column; it has one direction fewer for each larger area. The variances are those of
             the level given the larger area, times the share of the larger area.
         """
+        from scipy.sparse import block_diag, csr_array
+
         kept = np.maximum(counts, 0.5)
         shares = kept / kept.sum()
-        values, entries, rows, columns = [np.zeros(0)], [np.zeros(0)], [], []
-        width = 0
+        directions, values, order = [], [], []
         for block in children:
             if block.size < 2:
                 continue
@@ -112,16 +116,21 @@ class Column:
             covariance = np.diag(own) - np.outer(own, own) / own.sum()
             # The vector of ones has the eigenvalue 0, which is the smallest.
             found, vectors = np.linalg.eigh(covariance)
+            directions.append(vectors[:, 1:])
             values.append(found[1:])
-            entries.append(vectors[:, 1:].ravel())
-            rows.append(np.repeat(block, block.size - 1))
-            columns.append(np.tile(np.arange(width, width + block.size - 1), block.size))
-            width += block.size - 1
-        places = tuple(np.concatenate([np.zeros(0, np.intp), *each]) for each in (rows, columns))
-        directions = csr_array(
-            (np.concatenate(entries), places), shape=(shares.size, width), dtype=np.float64
+            order.append(block)
+        if not directions:
+            return cls(shares, np.zeros(0), np.zeros((shares.size, 0)), False)
+        # One block for each larger area: a dense matrix would grow with the square of the levels.
+        blocks = block_diag(directions, format="coo")
+        rows = np.concatenate(order)[blocks.row]
+        shape = (shares.size, blocks.shape[1])
+        return cls(
+            shares,
+            np.maximum(np.concatenate(values), 1e-12),
+            csr_array((blocks.data, (rows, blocks.col)), shape=shape),
+            False,
         )
-        return cls(shares, np.maximum(np.concatenate(values), 1e-12), directions, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,13 +187,7 @@ class Pair:
 
     def cell_variances(self, variances: Floats) -> Floats:
         """Return the variance of each cell for independent coordinates of these variances."""
-        return np.asarray(_squares(self.one) @ variances @ _squares(self.other).T)
-
-
-def _squares(column: Column) -> Floats | csr_array:
-    """Return the squares of the entries of a column's directions."""
-    vectors = column.vectors
-    return vectors.power(2) if isinstance(vectors, csr_array) else vectors**2
+        return np.asarray(self.one.vectors**2 @ variances @ (self.other.vectors**2).T)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -230,7 +230,8 @@ class PosteriorTables:
             larger=LargerDraws.of(domain, pooled, zeros),
             seed=int(rng.integers(1 << 62)),
         )
-        return found._with_areas(pooled, every, coded, asked, dependence_stddev)
+        with threadpool_limits(limits=1, user_api="blas"):
+            return found._with_areas(pooled, every, coded, asked, dependence_stddev)
 
     def _with_areas(
         self,

@@ -1,0 +1,333 @@
+"""Draws of nested columns: tables of all areas agree, and small areas inform larger ones."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dp_core.methods.reconstruction.estimates.pooled_parts import pool
+from dp_core.methods.replicates.posterior.nested_draws import (
+    counts_of,
+    expected_within,
+    in_order,
+    observed_pair,
+    summed,
+    with_pairs_above,
+)
+from dp_core.methods.replicates.posterior.pair_prior import Column, Pair
+from dp_core.methods.replicates.posterior.posterior_tables import (
+    PosteriorTables,
+    drawn_pairs,
+    undrawn_pairs,
+)
+from dp_core.tables.domain import Domain
+from dp_core.tables.nested_columns import NestedColumns
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.released import Measurement
+
+# 2 regions, 5 counties, 9 districts, in no order; one county has a single district.
+REGION_OF = (1, 0, 1, 0, 0)
+COUNTY_OF = (0, 1, 1, 2, 3, 0, 2, 4, 2)
+NESTED = NestedColumns(("region", "county", "district"), (REGION_OF, COUNTY_OF))
+DOMAIN = Domain(("age", "region", "district", "county", "sex"), (4, 2, 9, 5, 2), nested=NESTED)
+PAIRS = tuple(DOMAIN.cliques(2))
+ONES = tuple((name,) for name in DOMAIN.columns)
+NOTHING = StructuralZeros()
+
+
+def population(seed, rows=6000):
+    """Return codes of records, shape (columns, rows); age and sex depend on the areas."""
+    rng = np.random.default_rng(seed)
+    district = rng.choice(9, rows, p=rng.dirichlet(np.full(9, 4.0)))
+    county = np.array(COUNTY_OF)[district]
+    region = np.array(REGION_OF)[county]
+    shares = 0.2 + 0.3 * region + rng.uniform(-0.1, 0.1, 9)[district]
+    age = rng.binomial(3, shares)
+    sex = rng.binomial(1, 0.3 + 0.1 * (district % 3) + 0.1 * (age > 1))
+    codes = {"age": age, "region": region, "district": district, "county": county, "sex": sex}
+    return np.stack([codes[name] for name in DOMAIN.columns])
+
+
+def exact(codes, clique):
+    sizes = DOMAIN.project(clique).sizes
+    cells = np.ravel_multi_index([codes[axis] for axis in DOMAIN.axes(clique)], sizes)
+    return np.bincount(cells, minlength=math.prod(sizes)).reshape(sizes)
+
+
+def measured(codes, cliques, scale, rng):
+    found = []
+    for clique in cliques:
+        table = exact(codes, clique)
+        noise = np.rint(rng.normal(0, scale, table.shape)).astype(np.int64) if scale else 0
+        found.append(
+            Measurement(
+                DOMAIN.project(clique),
+                table + noise,
+                noise="gaussian",
+                scale=max(scale, 1e-4),
+                stage="measure",
+                replicate=0,
+                grant=1,
+            )
+        )
+    return found
+
+
+def posterior(released, *, sets=4, zeros=NOTHING, seed=1, **more):
+    rng = np.random.default_rng(seed)
+    return PosteriorTables.of(DOMAIN, released, sets=sets, rows=None, zeros=zeros, rng=rng, **more)
+
+
+def by_clique(tables):
+    return {table.clique: table.values for table in tables}
+
+
+def larger_of(clique, upper, lower):
+    named = {upper if name == lower else name for name in clique}
+    return tuple(name for name in DOMAIN.columns if name in named)
+
+
+def assert_levels_agree(tables, tolerance):
+    """The blocks of every table of smaller areas add up to the table of larger ones."""
+    checked = 0
+    for upper, lower in itertools.combinations(NESTED.columns, 2):
+        for clique, values in tables.items():
+            above = larger_of(clique, upper, lower)
+            if lower not in clique or above not in tables:
+                continue
+            sums = summed(
+                values, NESTED.map(upper, lower), DOMAIN.size((upper,)), axis=clique.index(lower)
+            )
+            if above != tuple(upper if name == lower else name for name in clique):
+                sums = sums.T
+            assert sums == pytest.approx(tables[above], abs=tolerance)
+            checked += 1
+    assert checked >= 9
+
+
+def test_without_noise_every_set_has_the_exact_tables_of_all_levels():
+    codes = population(2)
+    found = posterior(measured(codes, [*ONES, *PAIRS], 0.0, np.random.default_rng(0)))
+    for tables in (found.draw(1), found.draw(4), found.middle()):
+        assert {table.clique for table in tables} == {*ONES, *PAIRS}
+        for table in tables:
+            assert table.values == pytest.approx(exact(codes, table.clique), abs=1.0)
+
+
+@pytest.mark.parametrize("scale", [3.0, 60.0])
+def test_blocks_of_small_areas_add_up_to_the_larger_areas_in_every_set(scale):
+    codes = population(3)
+    found = posterior(measured(codes, [*ONES, *PAIRS], scale, np.random.default_rng(5)))
+    for number, tables in [(n, by_clique(found.draw(n))) for n in range(1, 5)]:
+        assert_levels_agree(tables, 0.5)
+        total = found.totals[number - 1]
+        for values in tables.values():
+            assert (values >= 0).all()
+            assert values.sum() == pytest.approx(total, rel=1e-3)
+    assert_levels_agree(by_clique(found.middle()), 0.5)
+
+
+def test_tables_agree_with_the_counts_of_their_areas():
+    released = measured(population(3), [*ONES, *PAIRS], 40.0, np.random.default_rng(6))
+    tables = by_clique(posterior(released).draw(2))
+    for clique in PAIRS:
+        for name in clique:
+            kept = tables[clique].sum(axis=1 - clique.index(name))
+            assert kept == pytest.approx(tables[name,], abs=0.5)
+
+
+def test_smaller_areas_that_were_not_measured_follow_the_larger_area():
+    codes = population(4, rows=20_000)
+    cliques = [*ONES, ("age", "county"), ("age", "region"), ("age", "sex")]
+    found = posterior(measured(codes, cliques, 0.0, np.random.default_rng(0)))
+    tables = by_clique(found.middle())
+    ages = tables["age", "county"] / tables["age", "county"].sum(axis=0)
+    districts = tables["age", "district"] / tables["age", "district"].sum(axis=0)
+    # Differences between districts are unknown, so a prior has them; they are near to the county.
+    own = np.abs(districts - ages[:, list(COUNTY_OF)]).mean()
+    everywhere = np.abs(districts - ages.mean(axis=1, keepdims=True)).mean()
+    assert own < 0.02
+    assert everywhere > 4 * own
+    for number in (1, 3):
+        assert_levels_agree(by_clique(found.draw(number)), 0.5)
+
+
+def test_areas_that_were_not_counted_share_their_larger_area_evenly():
+    codes = population(4)
+    cliques = [("age",), ("county",), ("sex",), ("age", "county")]
+    found = posterior(measured(codes, cliques, 0.0, np.random.default_rng(0)))
+    tables = by_clique(found.middle())
+    counties = exact(codes, ("county",))
+    number = np.bincount(COUNTY_OF)
+    even = (counties / number)[list(COUNTY_OF)]
+    assert tables["district",] == pytest.approx(even, abs=1.0)
+    # Regions are told by their counties, though they were not counted.
+    assert tables["region",] == pytest.approx(exact(codes, ("region",)), abs=1.0)
+    assert tables["age", "region"] == pytest.approx(exact(codes, ("age", "region")), abs=2.0)
+
+
+def test_an_impossible_small_area_is_empty_in_every_set():
+    codes = population(5)
+    codes = codes[:, ~((codes[0] == 3) & (codes[2] == 4))]
+    rule = Rule(("age", "district"), ((3,), (4,)), "age: 3, district: 4")
+    released = measured(codes, [*ONES, *PAIRS], 40.0, np.random.default_rng(7))
+    found = posterior(released, zeros=StructuralZeros((rule,)))
+    for tables in (found.draw(1), found.draw(3), found.middle()):
+        assert by_clique(tables)["age", "district"][3, 4] == 0
+
+
+def test_the_same_seed_gives_the_same_draws_in_any_order():
+    released = measured(population(6), [*ONES, *PAIRS[:4]], 30.0, np.random.default_rng(8))
+    first, again = posterior(released), posterior(released)
+    again.draw(1)
+    for one, other in zip(first.draw(3), again.draw(3), strict=True):
+        assert one.clique == other.clique
+        assert np.array_equal(one.values, other.values)
+
+
+def test_sums_of_small_areas_are_exact_without_noise():
+    codes = population(7)
+    pooled = pool(DOMAIN, measured(codes, [("district",)], 0.0, np.random.default_rng(0)))
+    for name in ("region", "county"):
+        told = counts_of(pooled, name)
+        assert told is not None
+        assert told[0] == pytest.approx(exact(codes, (name,)))
+    assert counts_of(pooled, "age") is None
+
+
+def test_the_interaction_of_larger_areas_follows_from_smaller_ones():
+    codes = population(7)
+    rng = np.random.default_rng(0)
+    direct = pool(DOMAIN, measured(codes, [("age", "region")], 0.0, rng))
+    summed_up = pool(DOMAIN, measured(codes, [("age", "district")], 0.0, rng))
+    own, other = (observed_pair(each, ("age", "region")) for each in (direct, summed_up))
+    assert own is not None
+    assert other is not None
+    assert other[0] == pytest.approx(own[0], abs=1e-6)
+    # Nothing tells of the smaller areas what the larger ones are.
+    assert observed_pair(direct, ("age", "district")) is None
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("wrong", [1.0, 0.7, 1.4])
+def test_pooled_counts_of_larger_areas_have_the_stated_variance(wrong):
+    codes = population(8)
+    rng, runs = np.random.default_rng(9), 3000
+    truth, squares, stated = exact(codes, ("region",)), 0.0, 0.0
+    cliques = [("region",), ("county",), ("district",)]
+    for _ in range(runs):
+        told = counts_of(pool(DOMAIN, measured(codes, cliques, 12.0, rng)), "region")
+        assert told is not None
+        squares += float(((told[0] - truth) ** 2).mean())
+        stated = told[1]
+    # Alone, the counts of a region have the variance 12 ** 2.
+    assert stated < 12.0**2 / 1.4
+    # Both regions have the same error but for the total, so there are `runs` squares or more.
+    within = abs(squares / runs / (stated * wrong) - 1) < 6 * math.sqrt(2 / runs)
+    assert within == (wrong == 1.0)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("wrong", [1.0, 0.7, 1.4])
+def test_pooled_interactions_of_larger_areas_have_the_stated_variance(wrong):
+    codes = population(8)
+    rng, runs = np.random.default_rng(10), 1200
+    clique, below = ("age", "region"), ("age", "district")
+    exact_pool = pool(DOMAIN, measured(codes, [clique], 0.0, rng))
+    truth = exact_pool.observed(clique)
+    assert truth is not None
+    squares, stated = 0.0, 0.0
+    for _ in range(runs):
+        told = observed_pair(pool(DOMAIN, measured(codes, [clique, below], 15.0, rng)), clique)
+        assert told is not None
+        squares += float(((told[0] - truth[0]) ** 2).sum()) / 3  # 3 x 1 coordinates
+        stated = told[1]
+    assert stated < 15.0**2
+    within = abs(squares / runs / (stated * wrong) - 1) < 6 * math.sqrt(2 / (3 * runs))
+    assert within == (wrong == 1.0)
+
+
+def test_larger_areas_err_less_when_small_areas_were_measured_too():
+    codes = population(11)
+    cliques = [*ONES, ("age", "region"), ("age", "sex")]
+    errors = {}
+    for more in ((), (("age", "district"),)):
+        rng, found = np.random.default_rng(12), []
+        for _ in range(12):
+            tables = by_clique(posterior(measured(codes, [*cliques, *more], 80.0, rng)).middle())
+            found.append(np.abs(tables["age", "region"] - exact(codes, ("age", "region"))).sum())
+        errors[more] = np.mean(found)
+    alone, together = errors.values()
+    assert together < alone
+
+
+def test_larger_areas_come_before_the_areas_within_them():
+    assert in_order(None, DOMAIN.columns) == [*DOMAIN.columns]
+    order = in_order(NESTED, DOMAIN.columns)
+    assert sorted(order) == sorted(DOMAIN.columns)
+    assert [name for name in order if name in NESTED.columns] == [*NESTED.columns]
+
+
+def test_a_pair_is_drawn_with_those_of_its_larger_areas():
+    found = with_pairs_above(NESTED, [("district", "sex"), ("age", "sex")], DOMAIN.columns)
+    assert {*found} == {("district", "sex"), ("age", "sex"), ("region", "sex"), ("county", "sex")}
+    assert with_pairs_above(None, [("district", "sex")], DOMAIN.columns) == [("district", "sex")]
+
+
+def test_a_measured_pair_is_drawn_with_larger_areas_beyond_the_limits(monkeypatch):
+    from dp_core.methods.replicates.posterior import posterior_tables
+
+    monkeypatch.setattr(posterior_tables, "MOST_PAIRS", 1)
+    found = drawn_pairs(DOMAIN, [("age", "district")])
+    assert found == (("age", "region"), ("age", "district"), ("age", "county"))
+    released = measured(population(2), [*ONES, ("age", "district")], 5.0, np.random.default_rng(0))
+    assert {*undrawn_pairs(DOMAIN, released)} == {*PAIRS} - {*found}
+    assert {*by_clique(posterior(released).draw(1))} == {*ONES, *found}
+
+
+def test_expected_counts_keep_the_table_of_the_larger_area():
+    children = NESTED.children("district")
+    rows = exact(population(13), ("district",)).astype(float)
+    table = exact(population(13), ("county", "age")).astype(float)
+    found = expected_within(rows, table, children, np.ones((9, 4), dtype=bool))
+    assert found.sum(axis=1) == pytest.approx(rows)
+    for block, across in zip(children, table, strict=True):
+        assert found[block].sum(axis=0) == pytest.approx(across)
+        assert found[block] == pytest.approx(
+            np.outer(rows[block], across) / max(across.sum(), 1e-9)
+        )
+
+
+def test_directions_of_small_areas_stay_within_one_larger_area():
+    counts = exact(population(13), ("district",)).astype(float)
+    children = NESTED.children("district")
+    column = Column.of_areas(counts, children)
+    vectors = column.vectors @ np.eye(9 - 5)
+    assert vectors.shape == (9, 4)
+    assert vectors.T @ vectors == pytest.approx(np.eye(4), abs=1e-12)
+    for block in children:
+        inside = np.abs(vectors[block]).sum(axis=0) > 1e-12
+        others = np.delete(vectors, block, axis=0)
+        assert np.abs(others[:, inside]).max(initial=0.0) < 1e-12
+        assert vectors[block].sum(axis=0) == pytest.approx(0, abs=1e-12)
+    # The variances along them are those of a record's district given its county.
+    shares = counts / counts.sum()
+    within = 1 - sum((shares[block] ** 2).sum() / shares[block].sum() for block in children)
+    assert column.values.sum() == pytest.approx(within, rel=1e-9)
+
+
+def test_directions_of_many_areas_need_little_memory():
+    children = tuple(np.arange(start, start + 10) for start in range(0, 60_000, 10))
+    column = Column.of_areas(np.ones(60_000), children)
+    assert column.vectors.shape == (60_000, 54_000)
+    assert column.vectors.nnz <= 60_000 * 9
+    table = np.random.default_rng(1).normal(size=(60_000, 2))
+    other = Column.of(np.array([3.0, 5.0]), np.arange(2.0))
+    pair = Pair(one=column, other=other, total=60_000.0)
+    again = pair.table(pair.coordinates(table))
+    expected = table - table.mean(axis=1, keepdims=True)
+    blocks = expected.reshape(6000, 10, 2)
+    assert again == pytest.approx((blocks - blocks.mean(axis=1, keepdims=True)).reshape(-1, 2))

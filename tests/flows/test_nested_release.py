@@ -1,0 +1,191 @@
+"""Releases of files in which districts lie in counties: from the file to the bundle."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_core.bundle.reading import read_bundle
+from dp_core.bundle.verification.verify import verify
+from dp_core.methods.replicates.posterior import posterior_tables
+from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
+from tests.dp_core.bundle.forgery import failed, reseal
+
+SCHEMA = """\
+version: 1
+title: Districts
+rows_about: 600
+columns:
+  region:   {type: category, levels: [north, south]}
+  age:      {type: integer, min: 0, max: 99, bins: 4}
+  district: {type: category, levels: [a1, a2, b1, c1, c2, c3], within: county, map: districts.csv}
+  county:
+    {type: category, levels: [a, b, c], within: region, map: {a: north, b: south, c: south}}
+  sex:      {type: category, levels: [f, m]}
+"""
+DISTRICTS = "district,county\na1,a\na2,a\nb1,b\nc1,c\nc2,c\nc3,c\n"
+REGION = {"a": "north", "b": "south", "c": "south"}
+CHECK = "schema", "check"
+
+
+def rows(number=600):
+    rng = random.Random(3)
+    found = []
+    for _ in range(number):
+        district = rng.choice(("a1", "a1", "a2", "b1", "c1", "c2", "c3"))
+        age = min(99, max(0, round(rng.gauss(60 if district[0] == "a" else 30, 15))))
+        found.append([REGION[district[0]], age, district, district[0], rng.choice("fm")])
+    return found
+
+
+def prepare(project, data=None, text="synthesize: {sets: 2}\n", extra="", **changes):
+    (project.folder / "town.schema.yaml").write_text(SCHEMA + extra)
+    (project.folder / "districts.csv").write_text(DISTRICTS)
+    lines = ["region,age,district,county,sex", *(",".join(map(str, row)) for row in data or rows())]
+    (project.folder / "town.csv").write_text("\n".join(lines) + "\n")
+    project.write_spec(text, method="auto", **changes)
+
+
+def released(project):
+    found = []
+    for path in sorted((project.out / "synthetic").glob("*.parquet")):
+        found += pq.read_table(path).to_pylist()
+    return found
+
+
+def lies_right(row):
+    return row["county"] == row["district"][0] and row["region"] == REGION[row["county"]]
+
+
+def sentence(project, name):
+    (found,) = [check for check in verify(project.out).checks if check.name == name]
+    return found.sentence
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("mode", ["posterior", "shared"])
+def test_every_released_row_lies_in_its_place_and_verifies(project, mode):
+    prepare(project, text=f"synthesize: {{sets: 2, mode: {mode}}}\n")
+    project.release()
+    assert released(project)
+    assert all(map(lies_right, released(project)))
+    found = verify(project.out)
+    assert found.passed, [check.sentence for check in found.failures]
+    assert "obeys the 2 rules" in sentence(project, "rules")
+
+
+@pytest.mark.usefixtures("quick")
+def test_areas_with_too_many_cells_are_dealt_within_their_larger_area(project, monkeypatch):
+    # Only pairs of at most 20 cells in all are drawn, so that districts have no table of ages.
+    monkeypatch.setattr(posterior_tables, "MOST_CELLS", 20)
+    rule = "impossible:\n  - {district: a1, age: '>=75'}\n"
+    data = [row for row in rows() if not (row[2] == "a1" and row[1] >= 75)]
+    prepare(project, data, extra=rule)
+    project.release()
+    assert all(map(lies_right, released(project)))
+    assert not any(row["district"] == "a1" and row["age"] >= 75 for row in released(project))
+    bundle = read_bundle(project.out)
+    assert ("age", "district") in undrawn_pairs(bundle.claims.schema.domain, bundle.measured)
+    assert verify(project.out).passed
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("column", "rule"),
+    [("district", "district lies within county"), ("region", "county lies within region")],
+)
+def test_a_published_row_in_another_place_does_not_verify(project, column, rule):
+    prepare(project, text="synthesize: {sets: 1}\n")
+    project.release()
+    path = project.out / "synthetic" / "set-1.parquet"
+    table, schema = pq.read_table(path), pq.read_schema(path)
+    values = table[column].to_pylist()
+    levels = {"district": ("a1", "c1"), "region": ("north", "south")}[column]
+    values[0] = levels[values[0][0] == levels[0][0]]
+    place = table.column_names.index(column)
+    changed = pa.array(values).cast(schema.field(place).type)
+    pq.write_table(table.set_column(place, schema.field(place), changed), path)
+
+    reseal(project.out, json.loads((project.out / "release.json").read_text()))
+
+    assert f"break the rule {rule}." in failed(verify(project.out))["rules"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_published_suite_and_codebook_state_where_areas_lie(project):
+    prepare(project, text="synthesize: {sets: 1}\n")
+    project.release()
+    suite = json.loads((project.out / "expectations.json").read_text())
+    text = json.dumps(suite)
+    assert "district lies within county" in text
+    assert "county lies within region" in text
+    codebook = json.loads((project.out / "datapackage.json").read_text())
+    fields = {each["name"]: each for each in codebook["resources"][0]["schema"]["fields"]}
+    assert fields["county"]["within"]["column"] == "region"
+    assert fields["county"]["within"]["map"] == REGION
+    assert "within" not in fields["region"]
+
+
+def test_a_file_with_a_row_in_another_place_is_refused_and_nothing_is_spent(project, command):
+    prepare(project, [*rows(40), ["south", 21, "a1", "b", "f"]])
+
+    answer = command("run", project.spec, "--out", project.out)
+
+    assert answer.code == 2
+    assert "Nothing was spent" in answer.err
+    for word in ("district", "county", "a1"):
+        assert word not in answer.err.replace(str(project.internal), "")
+    told = (project.internal / "refusal.txt").read_text()
+    assert "`district lies within county`" in told
+    assert "correct the file or the map" in told
+    report = json.loads((project.internal / "validation.json").read_text())
+    assert report["rules"] == [{"about": "district lies within county", "rows": 1}]
+    assert "charge" not in project.kinds()
+    assert not project.out.exists()
+
+
+def test_both_levels_are_told_if_rows_of_both_are_elsewhere(project, command):
+    prepare(project, [*rows(40), ["north", 20, "b1", "b", "f"], ["south", 20, "a1", "c", "m"]])
+    assert command("run", project.spec, "--out", project.out).code == 2
+    told = (project.internal / "refusal.txt").read_text()
+    assert "`county lies within region`; `district lies within county`" in told
+
+
+def test_schema_check_shows_rows_in_another_place(project, command):
+    prepare(project, [*rows(40), ["south", 21, "a1", "b", "f"], ["north", 22, "zz", "b", "f"]])
+    schema = project.folder / "town.schema.yaml"
+
+    answer = command(*CHECK, schema, project.folder / "town.csv")
+
+    assert answer.code == 2
+    assert "1 row breaks the rule `district lies within county`" in answer.out
+    assert "row 41: county b, district a1" in answer.out
+    assert "Correct the file or the schema's map." in answer.out
+    # A district that does not exist is another fault, and lies nowhere.
+    assert "row 42: county b" not in answer.out
+    assert project.untouched()
+
+    prepare(project)
+    assert command(*CHECK, schema, project.folder / "town.csv").code == 0
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_release_answers_questions_about_every_level(project, command):
+    prepare(
+        project,
+        text="tables:\n  - {of: [county, age]}\nsynthesize: {sets: 2}\n",
+        privacy="{epsilon: 1.9, delta: 1e-6}",
+    )
+    project.release()
+    shares = command("query", project.out, "share by region where age >= 50", "--json").json
+    assert [cell["region"] for cell in shares["cells"]] == ["north", "south"]
+    both = command("query", project.out, "count by county, district", "--json").json
+    assert len(both["cells"]) == 6
+    assert all(cell["county"] == cell["district"][0] for cell in both["cells"])
+    fitted = command("infer", project.out, "age ~ region")
+    assert fitted.code == 0
+    assert "No measured table holds" not in fitted.out
