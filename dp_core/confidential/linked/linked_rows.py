@@ -36,6 +36,7 @@ from dp_core.tables.dataset import Dataset
 from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.member_rules import households_that_break
+from dp_core.tables.domain import Clique
 from dp_core.tables.structural_zeros import StructuralZeros
 
 _SHOWN = 5
@@ -234,7 +235,8 @@ def _settled(
 
     zeros = tuple(rule for rule in schema.zeros.rules if judged(rule.columns))
     rules = tuple(rule for rule in schema.rules if judged(rule.columns))
-    every = [each.columns for each in (*zeros, *rules)]
+    every: list[Clique] = [zero.columns for zero in zeros]
+    every += [rule.columns for rule in rules]
     every += [each.columns for each in schema.nestings if judged(each.columns)]
     names = tuple(dict.fromkeys(name for each in every for name in each))
     if not names:

@@ -27,8 +27,8 @@ from dp_core.methods.selection.budget.certain_parts import CertainParts, togethe
 from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
-from dp_core.methods.selection.budget.linked_kinds import kind_weights
-from dp_core.methods.selection.budget.nested_areas import (
+from dp_core.methods.selection.budget.hierarchies.linked_kinds import kind_weights
+from dp_core.methods.selection.budget.hierarchies.nested_areas import (
     beyond_larger_areas,
     larger_areas,
     with_sums_of_areas,

@@ -231,9 +231,9 @@ class PosteriorTables:
             seed=int(rng.integers(1 << 62)),
         )
         with threadpool_limits(limits=1, user_api="blas"):
-            return found._with_areas(pooled, every, coded, asked, dependence_stddev)
+            return found.with_areas(pooled, every, coded, asked, dependence_stddev)
 
-    def _with_areas(
+    def with_areas(
         self,
         pooled: Pooled,
         every: Sequence[Clique],
