@@ -33,10 +33,10 @@ from dp_core.errors import BadInput, SchemaViolation, nearest
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Clique
 from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.member_rules import households_that_break
-from dp_core.tables.domain import Clique
 from dp_core.tables.structural_zeros import StructuralZeros
 
 _SHOWN = 5

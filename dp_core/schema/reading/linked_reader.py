@@ -18,11 +18,11 @@ from dp_core.errors import BadInput, nearest
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import NO_OTHER, Larger, LinkedTables
 from dp_core.schema.linked.wide_schema import decided_by_codes, widened
-from dp_core.schema.reading.column_rule_reader import rule_text
 from dp_core.schema.reading.dependency_reader import follows
 from dp_core.schema.reading.known_totals.totals_reader import refuse_of_persons
-from dp_core.schema.reading.member_rule_reader import counts_members, read_member_rule
 from dp_core.schema.reading.private_domain_reader import is_private
+from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
+from dp_core.schema.reading.stated_rules.member_rule_reader import counts_members, read_member_rule
 from dp_core.tables.linked_columns import MEMBERS, MOST_MEMBERS, OTHER
 from dp_core.tables.member_rules import MemberRule
 
@@ -107,11 +107,6 @@ class StatedTables:
             levels = flat.column(name).levels
             if any(NO_OTHER in (level.text, level.label) for level in levels):
                 raise node.error(f"the level {shown(NO_OTHER)} is reserved; choose another label.")
-        of_persons = [] if flat.nested is None else [*{*flat.nested.columns} & {*persons.columns}]
-        for name in of_persons:
-            raise persons.columns[name].error(
-                "is a column of persons; only columns of households lie within one another."
-            )
         linked = LinkedTables(
             households=homes.name,
             persons=persons.name,

@@ -32,8 +32,6 @@ from dp_core.schema.reading.column_reader import (
     UNREAD,
     read_column,
 )
-from dp_core.schema.reading.column_rule_reader import EXAMPLE as RULE_EXAMPLE
-from dp_core.schema.reading.column_rule_reader import read_column_rules
 from dp_core.schema.reading.dependency_reader import follows, in_order, read_dependent, without_rule
 from dp_core.schema.reading.expectation_reader import EXAMPLE as EXPECTATION_EXAMPLE
 from dp_core.schema.reading.expectation_reader import read_expectations
@@ -46,8 +44,10 @@ from dp_core.schema.reading.nested_reader import (
     read_nested,
     without_place,
 )
-from dp_core.schema.reading.rule_reader import read_rules
 from dp_core.schema.reading.schema_document import VERSION, schema_document
+from dp_core.schema.reading.stated_rules.column_rule_reader import EXAMPLE as RULE_EXAMPLE
+from dp_core.schema.reading.stated_rules.column_rule_reader import read_column_rules
+from dp_core.schema.reading.stated_rules.rule_reader import read_rules
 from dp_core.schema.reading.survey_reader import check_roles, read_survey
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.rules.excluded_boxes import with_excluded_boxes

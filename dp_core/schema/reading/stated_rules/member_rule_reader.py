@@ -15,8 +15,12 @@ from numpy.typing import NDArray
 from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.reading.column_rule_reader import COUNTING, read_conditions, rule_text
-from dp_core.schema.reading.rule_conditions import Stated
+from dp_core.schema.reading.stated_rules.column_rule_reader import (
+    COUNTING,
+    read_conditions,
+    rule_text,
+)
+from dp_core.schema.reading.stated_rules.rule_conditions import Stated
 from dp_core.schema.rules.column_rules import Among, Condition, Missing
 from dp_core.schema.rules.unit_bounds import unit_bounds
 from dp_core.tables.linked_columns import MEMBERS

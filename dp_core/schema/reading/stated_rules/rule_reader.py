@@ -36,7 +36,7 @@ from dp_core.schema.reading.level_reader import (
     missing_code,
     read_level,
 )
-from dp_core.schema.reading.rule_conditions import (
+from dp_core.schema.reading.stated_rules.rule_conditions import (
     Alternatives,
     checked,
     compared,
