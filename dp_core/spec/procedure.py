@@ -198,7 +198,7 @@ class SetDrawing:
         self.sizes = piece_sizes(plan, models, number)
         lanes = min(LANES, len(self.sizes))
         # The result of a lane depends neither on the other lanes nor on the parallelism.
-        samplers = in_series(model, lanes) if lanes > 1 else (model,)
+        samplers = in_series(model, lanes, len(self.sizes)) if lanes > 1 else (model,)
         self.lanes = tuple(Lane(plan, number, self.sizes, sampler) for sampler in samplers)
 
     def draw(self, position: int) -> Dataset:
