@@ -48,7 +48,7 @@ from distributed import Client, LocalCluster
 
 from dp_core.confidential.code_store import CHUNK_ROWS, CodeStore, StoreWriter
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.spec.procedure import carry_out
+from dp_core.spec.procedure import carry_out, decoded
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.counting import count_tables, plan_tables
 from dp_core.tables.dataset import Dataset
@@ -192,9 +192,9 @@ class Drawing:
             return self.drawn()
 
 
-def load_code(models: Mapping[int, Model]) -> None:
-    """Draw a few records, so that a worker has loaded all code."""
-    models[0].sample(1_000, rng=np.random.default_rng(1))
+def load_code(plan: Plan, models: Mapping[int, Model]) -> None:
+    """Draw and decode a few records, so that a process has loaded all code."""
+    decoded(plan, models[0].sample(1_000, rng=np.random.default_rng(1)), 1, 0)
 
 
 def drawings(rows: int, clients: Mapping[int, Client]) -> dict[str, Callable[[], int]]:
@@ -307,9 +307,9 @@ def set_drawing(rows: int) -> CpuWork:
 
     def prepare(client: Client | None) -> None:
         if client is None:
-            load_code(drawing.models)
+            load_code(drawing.plan, drawing.models)
         else:
-            client.run(load_code, drawing.models)
+            client.run(load_code, drawing.plan, drawing.models)
 
     def draw(client: Client | None) -> None:
         checks.add(drawing.drawn(client))
