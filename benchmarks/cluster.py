@@ -8,11 +8,15 @@ same rows whatever the workers; weak scaling: each worker brings its rows. Codes
 (nobody's data), written once and mapped from the page cache. Ways take turns; the best wall time of
 the turns, and the CPU of all processes in that turn. Every way's counts are compared with the
 loop's. Other work on the machine spoils the speed-up: see `uptime`. With `--drawn`, a large set is
-drawn on threads and on the same workers instead.
+drawn on threads and on the same workers instead. With `--cpu` only CPU seconds are compared, which
+other work hardly changes: 1, 2 and 4 workers, even where there are fewer processors, each cluster
+started when the one before it has ended. Every worker has imported and loaded its code before.
 
     python benchmarks/cluster.py
     python benchmarks/cluster.py --rows 100000000 --turns 9 --keep /tmp/codes
     python benchmarks/cluster.py --drawn 4000000 --turns 1
+    python benchmarks/cluster.py --cpu --rows 10000000
+    python benchmarks/cluster.py --cpu --drawn 2000000 --turns 1
 """
 
 from __future__ import annotations
@@ -30,11 +34,12 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
@@ -43,7 +48,7 @@ from distributed import Client, LocalCluster
 
 from dp_core.confidential.code_store import CHUNK_ROWS, CodeStore, StoreWriter
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.spec.procedure import carry_out
+from dp_core.spec.procedure import carry_out, decoded
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.counting import count_tables, plan_tables
 from dp_core.tables.dataset import Dataset
@@ -51,6 +56,10 @@ from dp_core.tables.domain import Clique, Domain
 from tasks.counting.dask_counter import DaskCounter
 from tasks.drawing.drawn_pieces import drawn_pieces
 from tasks.support.processors import threads
+
+if TYPE_CHECKING:
+    from dp_core.methods.reconstruction.reconstructor import Model
+    from dp_core.spec.plan import Plan
 
 DOMAIN = Domain(tuple(f"c{place}" for place in range(len(SIZES))), SIZES)
 PAIRS: list[Clique] = list(itertools.combinations(DOMAIN.columns, 2))
@@ -148,36 +157,53 @@ def measure(ways: dict[str, tuple[Count, CodeStore]], turns: int) -> dict[str, t
     return best
 
 
-def drawings(rows: int, clients: Mapping[int, Client]) -> dict[str, Callable[[], int]]:
-    """Return ways to draw and decode a set; each returns a checksum of its records.
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A set to draw and decode, of a model fitted to noisy tables of random records."""
 
-    The model is fitted to the noisy tables that `privsyn` measures in 100,000 random records.
-    """
-    rng = np.random.default_rng(2026)
-    scale = rng.normal(size=100_000)
-    codes = [
-        np.clip((0.6 * scale + rng.normal(size=scale.size) + 3) * size / 6, 0, size - 1)
-        for size in SIZES
-    ]
-    data = Dataset(DOMAIN, np.stack(codes).astype(np.uint16))
-    plan = trial_plan(DOMAIN, "privsyn", Fraction(1), Fraction(1, 10**9), sets=1, rows=rows)
-    outcome = carry_out(plan, MemoryCounter(data))
+    plan: Plan
+    models: Mapping[int, Model]
 
-    def drawn(client: Client | None) -> int:
+    @classmethod
+    def of(cls, rows: int) -> Drawing:
+        """Return a set of so many rows, of the tables `privsyn` measures in 100,000 records."""
+        rng = np.random.default_rng(2026)
+        scale = rng.normal(size=100_000)
+        codes = [
+            np.clip((0.6 * scale + rng.normal(size=scale.size) + 3) * size / 6, 0, size - 1)
+            for size in SIZES
+        ]
+        data = Dataset(DOMAIN, np.stack(codes).astype(np.uint16))
+        plan = trial_plan(DOMAIN, "privsyn", Fraction(1), Fraction(1, 10**9), sets=1, rows=rows)
+        outcome = carry_out(plan, MemoryCounter(data))
+        return cls(outcome.plan, outcome.models)
+
+    def drawn(self, client: Client | None = None) -> int:
+        """Draw the set on threads or on a cluster; return a checksum of its records."""
         check = 0
-        with drawn_pieces(outcome.plan, outcome.models, (1,), client) as pieces:
+        with drawn_pieces(self.plan, self.models, (1,), client) as pieces:
             for piece, _ in pieces:
                 check = zlib.crc32(np.ascontiguousarray(piece.codes), check)
         return check
 
-    def on_one() -> int:
+    def on_one(self) -> int:
+        """Draw the set on one processor."""
         with on_processors(1):
-            return drawn(None)
+            return self.drawn()
 
-    ways: dict[str, Callable[[], int]] = {"1 thread here": on_one}
-    ways[f"{threads()} threads here"] = partial(drawn, None)
+
+def load_code(plan: Plan, models: Mapping[int, Model]) -> None:
+    """Draw and decode a few records, so that a process has loaded all code."""
+    decoded(plan, models[0].sample(1_000, rng=np.random.default_rng(1)), 1, 0)
+
+
+def drawings(rows: int, clients: Mapping[int, Client]) -> dict[str, Callable[[], int]]:
+    """Return ways to draw and decode a set; each returns a checksum of its records."""
+    drawing = Drawing.of(rows)
+    ways: dict[str, Callable[[], int]] = {"1 thread here": drawing.on_one}
+    ways[f"{threads()} threads here"] = drawing.drawn
     for workers, client in clients.items():
-        ways[f"Dask, {workers} worker(s)"] = partial(drawn, client)
+        ways[f"Dask, {workers} worker(s)"] = partial(drawing.drawn, client)
     return ways
 
 
@@ -198,26 +224,98 @@ def measure_drawings(
     return best
 
 
+@contextmanager
+def one_cluster(workers: int, folder: Path) -> Iterator[Client]:
+    """Give a client of a cluster of so many worker processes."""
+    cluster: Any = LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        security=True,
+        protocol="tls",
+        dashboard_address=None,
+        scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+        local_directory=str(folder / f"dask-{workers}"),
+        silence_logs=logging.CRITICAL,
+    )
+    with cluster, Client(cluster, set_as_default=False) as client:
+        yield client
+
+
 def clusters(stack: ExitStack, folder: Path) -> dict[int, Client]:
     """Return clients of clusters of 1, 2 and 4 workers, as far as there are processors for them."""
-    found = {}
-    for workers in [number for number in WORKERS if number <= max(threads(), 1)]:
-        cluster: Any = stack.enter_context(
-            LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                security=True,
-                protocol="tls",
-                dashboard_address=None,
-                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
-                local_directory=str(folder / f"dask-{workers}"),
-                silence_logs=logging.CRITICAL,
-            )
-        )
-        found[workers] = stack.enter_context(Client(cluster, set_as_default=False))
-    return found
+    numbers = [number for number in WORKERS if number <= max(threads(), 1)]
+    return {number: stack.enter_context(one_cluster(number, folder)) for number in numbers}
+
+
+def least_cpu(work: Callable[[], object], turns: int) -> float:
+    """Return the CPU seconds of this process and its children in the turn with the fewest."""
+    spent = []
+    for _ in range(turns):
+        before = cpu()
+        work()
+        spent.append(cpu() - before)
+    return min(spent)
+
+
+def compare_cpu(work: CpuWork, folder: Path, turns: int) -> None:
+    """Print the CPU seconds of some work on one processor here, and on 1, 2 and 4 workers."""
+    spent = {}
+    for number in (0, *WORKERS):
+        place: AbstractContextManager[Client | None]
+        place = one_cluster(number, folder) if number else nullcontext()
+        with place as client, nullcontext() if number else on_processors(1):
+            work.prepare(client)
+            spent[number] = least_cpu(partial(work.do, client), turns)
+    print(f"{work.name:40}{'CPU s':>8}{'of one worker':>16}")
+    for number, seconds in spent.items():
+        name = f"Dask, {number} worker(s)" if number else "1 thread here, without Dask"
+        print(f"{name:40}{seconds:8.2f}{seconds / spent[1]:15.2f}x")
+
+
+@dataclass(frozen=True, slots=True)
+class CpuWork:
+    """Work that is done here or on a cluster, and compares its results.
+
+    Attributes:
+        name: What is done.
+        prepare: Loads all code, here or on the workers of a cluster.
+        do: Does it.
+    """
+
+    name: str
+    prepare: Callable[[Client | None], object]
+    do: Callable[[Client | None], object]
+
+
+def counting(store: CodeStore) -> CpuWork:
+    """Return counting all pairs of a store."""
+    expected = loop(store)
+
+    def count(client: Client | None) -> None:
+        found = loop(store) if client is None else by_dask(client)(store)
+        pairs = zip(found, expected, strict=True)
+        assert all(np.array_equal(*pair) for pair in pairs), "counts differ"
+
+    return CpuWork(f"{len(PAIRS)} pairs of {store.rows:,} rows", count, count)
+
+
+def set_drawing(rows: int) -> CpuWork:
+    """Return drawing and decoding a set."""
+    drawing, checks = Drawing.of(rows), set[int]()
+
+    def prepare(client: Client | None) -> None:
+        if client is None:
+            load_code(drawing.plan, drawing.models)
+        else:
+            client.run(load_code, drawing.plan, drawing.models)
+
+    def draw(client: Client | None) -> None:
+        checks.add(drawing.drawn(client))
+        assert len(checks) == 1, "other records are drawn"
+
+    return CpuWork(f"a set of {rows:,} rows", prepare, draw)
 
 
 def main() -> None:
@@ -227,10 +325,17 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--keep", type=Path, help="folder that keeps the codes for another run")
     parser.add_argument("--drawn", type=int, help="rows of a set to draw, instead of counting")
+    parser.add_argument("--cpu", action="store_true", help="compare CPU seconds only")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if options.cpu:
+            kept = (options.keep or scratch) / f"codes-{options.rows}"
+            drawn = options.drawn
+            work = set_drawing(drawn) if drawn else counting(make_store(kept, options.rows))
+            compare_cpu(work, scratch, options.turns)
+            return
         if options.drawn:
             ways = drawings(options.drawn, clusters(stack, scratch))
             found = measure_drawings(ways, options.turns)

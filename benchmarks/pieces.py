@@ -82,7 +82,7 @@ def ways(model: Model, rows: int, pieces: int) -> dict[str, Callable[[], Iterato
         yield model.sample(rows, rng=rng(0))
 
     def in_chains() -> Iterator[Dataset]:
-        chains = in_series(model, LANES)
+        chains = in_series(model, LANES, pieces)
         for at in range(pieces):
             yield chains[at % LANES].sample(rows // pieces, rng=rng(at))
 

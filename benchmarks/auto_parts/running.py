@@ -27,7 +27,7 @@ class Limits:
     """How far runs may go.
 
     Attributes:
-        seconds: Wall time of one.
+        seconds: CPU seconds of one.
         megabytes: Memory of one.
         jobs: Runs at the same time.
     """
@@ -146,7 +146,8 @@ def run_all(
 def _line(result: Result) -> str:
     head = f"{result.file} {result.epsilon} {result.method} run {result.run}:"
     if result.status != "ok":
-        return f"{head} {result.status} after {result.wall:.0f} s {result.said}"
+        spent = f"{result.cpu:.0f} CPU s ({result.wall:.0f} s, {result.megabytes:.0f} MB)"
+        return f"{head} {result.status} after {spent} {result.said}"
     if not math.isnan(result.boosted):
         head += f" boosted {result.boosted:.4f}, histogram {result.histogram:.4f};"
     return (

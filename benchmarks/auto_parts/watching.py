@@ -12,8 +12,10 @@ from pathlib import Path
 import psutil
 
 PATIENCE = 6
-PAUSE = 0.1
-"""Seconds between two looks at the memory; a shorter peak of one process is still seen."""
+PAUSE, LATER_PAUSE = 0.1, 1.0
+"""Seconds between two looks at the memory; a shorter peak of one process is still seen.
+
+The second is for runs of more than a minute, since a look at a large process takes long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def watch(
                 status = "too large"
             if status != "ok":
                 break
-            time.sleep(PAUSE)
+            time.sleep(PAUSE if time.perf_counter() - started < 60 else LATER_PAUSE)
     finally:  # also where this process is told to stop: nothing is left behind
         if not ended:
             os.killpg(child, signal.SIGKILL)

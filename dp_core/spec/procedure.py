@@ -210,7 +210,7 @@ class SetDrawing:
         self.sizes = piece_sizes(plan, models, number)
         lanes = min(LANES, len(self.sizes))
         # The result of a lane depends neither on the other lanes nor on the parallelism.
-        samplers = in_series(model, lanes) if lanes > 1 else (model,)
+        samplers = in_series(model, lanes, len(self.sizes)) if lanes > 1 else (model,)
         schema = plan.spec.schema
         parts = {
             each.column: parts_of(each.counts, self.sizes)

@@ -63,9 +63,9 @@ class AverageModel:
         # With `by: set` one draw chooses the model, so the whole set must be drawn at once.
         return self.by == "record" and all(model.streams for model in self.models)
 
-    def series(self, number: int) -> Sequence[AverageSeries]:
+    def series(self, number: int, pieces: int | None = None) -> Sequence[AverageSeries]:
         """Return `number` samplers for pieces of a large set; each mixes samplers of all models."""
-        chains = [in_series(model, number) for model in self.models]
+        chains = [in_series(model, number, pieces) for model in self.models]
         return [AverageSeries(each, self.weights) for each in zip(*chains, strict=True)]
 
     def project(self, clique: Clique) -> NDArray[np.float64]:

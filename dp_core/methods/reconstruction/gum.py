@@ -43,6 +43,8 @@ _JOINED_CELLS = 1 << 17  # rules that share columns get one table up to this num
 _RULE_ROUNDS = 50  # of raking; whole records cannot match a table more closely
 _MOST_VISITS = 10**8  # visits of values in all sweeps, at 8 tables each: about 20 seconds
 _ROUNDS_OF_A_PIECE = 6
+_ROUNDS_AFTER_RULES = 2  # in early pieces
+_LAST_PIECES = 2  # of a lane; the very last piece of a set may have too few records to correct much
 # Parts of the drawing after each of its steps, for the progress.
 _BEFORE_RULES, _MOVED, _IMPLIED = 0.05, 0.35, 0.6
 _PRODUCT_SHARE = 0.01  # weight of the product of one-way tables in a rule's table before raking
@@ -70,9 +72,9 @@ class GumModel(FittedTables):
             raise KeyError(f"No table holds {list(clique)} together; sample and count instead.")
         return margin(min(holders, key=lambda holder: holder.values.size), clique)
 
-    def series(self, number: int) -> Sequence[GumSeries]:
+    def series(self, number: int, pieces: int | None = None) -> Sequence[GumSeries]:
         """Return `number` samplers for pieces of a large set."""
-        return [GumSeries(self) for _ in range(number)]
+        return [GumSeries(self, early_pieces(number, pieces, at)) for at in range(number)]
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         return self.sample_reporting(rows, rng=rng, progress=silent)
@@ -158,20 +160,29 @@ class GumSeries:
     """A sampler for pieces of a large set; each piece is fitted to the counts that the set lacks.
 
     A piece gets fewer rounds than a whole set and keeps a slightly larger error, which the next
-    piece corrects. Pairs that no table contains are not adjusted: in a large set their sampling
-    noise is small.
+    piece corrects. So early pieces get one sweep only, and few rounds after those that the rules
+    need. Pairs that no table contains are not adjusted: in a large set their sampling noise is
+    small.
     """
 
-    def __init__(self, model: GumModel) -> None:
+    def __init__(self, model: GumModel, early: int) -> None:
+        """Start a set.
+
+        Args:
+            model: Model that draws the records.
+            early: Number of pieces that get less work, because later ones correct their errors.
+        """
         options = model.options
-        self._model = replace(
-            model,
-            options=replace(
-                options,
-                rounds=min(options.rounds, _ROUNDS_OF_A_PIECE),
-                implied=False,
-            ),
+        last = replace(options, rounds=min(options.rounds, _ROUNDS_OF_A_PIECE), implied=False)
+        rules = rule_cliques(model.domain, model.tables, model.zeros)
+        first = replace(
+            last,
+            rounds=min(last.rounds, _ROUNDS_AFTER_RULES) if rules else last.rounds,
+            sweeps=min(last.sweeps, 1),
         )
+        self._model = replace(model, options=last)
+        self._early_model = replace(model, options=first)
+        self._early = early
         self._owed = Owed(model.domain, model.tables)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
@@ -182,10 +193,25 @@ class GumSeries:
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
         """Return the next `rows` records of the set, and report the progress."""
-        model = replace(self._model, tables=self._owed.of(rows))
+        model = self._early_model if self._early > 0 else self._model
+        model = replace(model, tables=self._owed.of(rows))
         piece = model.sample_reporting(rows, rng=rng, progress=progress)
+        self._early -= 1
         self._owed.add(piece)
         return piece
+
+
+def early_pieces(lanes: int, pieces: int | None, lane: int) -> int:
+    """Return how many pieces of a lane have enough later ones to correct their errors.
+
+    Args:
+        lanes: Number of lanes of the set.
+        pieces: Number of pieces of the set; None if it is not known.
+        lane: Position of the lane, which draws every `lanes`-th piece from this one.
+    """
+    if pieces is None:
+        return 0
+    return max(0, len(range(lane, pieces, lanes)) - _LAST_PIECES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +219,9 @@ class Gum:
     """Make the tables consistent, then change records until they match the tables.
 
     Large sets are drawn in pieces (`piece_rows`), and each piece corrects the errors of earlier
-    ones. In pieces `rounds` is at most 6 and `implied` has no effect.
+    ones. In pieces `rounds` is at most 6 and `implied` has no effect. In all but the last eight
+    pieces of a set, `sweeps` is at most 1, and `rounds` at most 2 where structural zeros are over
+    columns that no table contains, for which other rounds are made.
 
     Attributes:
         rounds: Largest number of times every table is visited.

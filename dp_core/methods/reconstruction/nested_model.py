@@ -78,9 +78,9 @@ class NestedModel:
             table.values.sum(axis=others).transpose([left.index(name) for name in clique])
         )
 
-    def series(self, number: int) -> Sequence[Sampler]:
+    def series(self, number: int, pieces: int | None = None) -> Sequence[Sampler]:
         """Return `number` samplers for pieces of a large set."""
-        return [_Pieces(self, sampler) for sampler in in_series(self.inner, number)]
+        return [_Pieces(self, sampler) for sampler in in_series(self.inner, number, pieces)]
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return `rows` records; same `rng` state, same records."""

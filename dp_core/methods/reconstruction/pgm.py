@@ -77,7 +77,11 @@ class GraphicalModel(FittedTables):
     def project(self, clique: Clique) -> NDArray[np.float64]:
         return Answers(self.tree, self.tables).table(clique)
 
-    def series(self, number: int) -> Sequence[GraphicalSeries]:
+    def series(
+        self,
+        number: int,
+        pieces: int | None = None,  # noqa: ARG002
+    ) -> Sequence[GraphicalSeries]:
         """Return `number` samplers for pieces of a large set."""
         tables = self.held_to(piece_rows(self.domain))
         return [GraphicalSeries(self, tables) for _ in range(number)]

@@ -69,13 +69,25 @@ def piece_rows(domain: Domain) -> int:
 class DrawnInSeries(Protocol):
     """A model whose pieces of a large set correct the errors of earlier pieces."""
 
-    def series(self, number: int) -> Sequence[Sampler]:
-        """Return `number` samplers, each of which remembers the pieces it has drawn."""
+    def series(self, number: int, pieces: int | None = None) -> Sequence[Sampler]:
+        """Return `number` samplers, each of which remembers the pieces it has drawn.
+
+        Args:
+            number: Number of samplers; they draw the pieces of the set in turn.
+            pieces: Number of pieces of the set. None (the default) if it is not known: then no
+                piece can rely on later ones to correct its errors.
+        """
 
 
-def in_series(model: Model, number: int) -> Sequence[Sampler]:
-    """Return `number` samplers for the pieces of a large set; most models ignore earlier pieces."""
-    return model.series(number) if isinstance(model, DrawnInSeries) else (model,) * number
+def in_series(model: Model, number: int, pieces: int | None = None) -> Sequence[Sampler]:
+    """Return `number` samplers for the pieces of a large set; most models ignore earlier pieces.
+
+    Args:
+        model: Model that draws the records.
+        number: Number of samplers; they draw the pieces of the set in turn.
+        pieces: Number of pieces of the set; None (the default) if it is not known.
+    """
+    return model.series(number, pieces) if isinstance(model, DrawnInSeries) else (model,) * number
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -55,6 +55,14 @@ def test_the_work_is_linear_in_the_rows(mode):
     assert two["synthesize"].arrays > 1.5 * one["synthesize"].arrays
 
 
+def test_a_record_of_a_large_set_takes_less_work():
+    # One piece, eight pieces, and eighty, of which all but eight are early.
+    sizes = (500_000, 4_000_000, 40_000_000)
+    small, large, huge = (stage_work(plan_of(1000, rows=rows))["synthesize"] for rows in sizes)
+    assert large.arrays / small.arrays == pytest.approx(8 * 0.44, rel=0.05)
+    assert huge.arrays / small.arrays == pytest.approx(80 * (0.9 * 0.22 + 0.1 * 0.44), rel=0.05)
+
+
 def test_stated_rows_of_the_sets_decide_their_work_and_not_that_of_the_file():
     usual, fewer = stage_work(plan_of(10**6)), stage_work(plan_of(10**6, rows=1000))
     assert fewer["validate"] == usual["validate"]
