@@ -100,8 +100,8 @@ class Pair:
         observed: Deviation of the noisy table from independence, in records, sums over both axes
             are 0; None if the pair was not measured.
         variance: Noise variance of each coordinate of `observed`, records squared.
-        predicted: Prediction by the common factors, in records, sums over both axes are 0; it must
-            not depend on `observed`. None without factors.
+        predicted: Predictions of the deviation, in records, sums over both axes are 0; they must
+            not depend on `observed`. None (the default) where a kind of prediction has none.
         dependence: Noisy sum of the absolute deviations, in records, and the standard deviation of
             its noise; None if it was not measured.
         sums: Noisy sums of the deviation that were measured apart; None (the default) without any.
@@ -112,7 +112,7 @@ class Pair:
     total: float
     observed: Floats | None = None
     variance: float = 0.0
-    predicted: Floats | None = None
+    predicted: tuple[Floats | None, ...] = ()
     dependence: tuple[float, float] | None = None
     sums: KnownSums | None = None
 
@@ -133,6 +133,17 @@ class Pair:
         """Prior variance of each coordinate for a scale of 1, in records squared."""
         return np.asarray(self.total**2 * np.multiply.outer(self.one.values, self.other.values))
 
+    @cached_property
+    def tables(self) -> tuple[Floats, ...]:
+        """Independence, then each prediction, in records; 0 where there is no prediction."""
+        nothing = np.zeros((self.one.shares.size, self.other.shares.size))
+        return (nothing, *(nothing if each is None else each for each in self.predicted))
+
+    @cached_property
+    def centres(self) -> tuple[Floats, ...]:
+        """Coordinates of `tables`."""
+        return tuple(self.coordinates(table) for table in self.tables)
+
     def coordinates(self, table: Floats) -> Floats:
         """Return the coordinates of a deviation, shape (p - 1, q - 1), in records."""
         return np.asarray(self.one.vectors.T @ table @ self.other.vectors)
@@ -152,11 +163,11 @@ class Component:
 
     Attributes:
         scales: Scale of the coordinates along no trend, one trend and two trends, shape (3,).
-        use: Factor f of the prediction, 0 or 1.
+        use: Number of the prediction at which it is centred, from 1; 0 for independence.
     """
 
     scales: Floats
-    use: float
+    use: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,7 +185,13 @@ class Prior:
 
 def learn(pairs: Mapping[Clique, Pair]) -> Prior:
     """Return the prior that maximises the likelihood of all pairs, and each pair's beliefs."""
-    uses = (0.0, 1.0) if any(pair.predicted is not None for pair in pairs.values()) else (0.0,)
+    kinds = {
+        kind
+        for pair in pairs.values()
+        for kind, predicted in enumerate(pair.predicted, start=1)
+        if predicted is not None
+    }
+    uses = (0, *sorted(kinds))
     components = tuple(
         Component(np.minimum(scale * np.array(steep), SCALES[-1]), use)
         for use in uses
@@ -194,11 +211,10 @@ def _log_likelihood(pair: Pair, components: Sequence[Component]) -> list[float]:
     """Return the log likelihood of a pair's measurement under each component."""
     if pair.observed is None:
         return [_of_dependence(pair, component) for component in components]
-    predicted = 0.0 if pair.predicted is None else pair.coordinates(pair.predicted)
     observed = pair.coordinates(pair.observed)
+    gaps = [observed - centre for centre in pair.centres]
     return [
-        float(_mixed(pair, component, observed - component.use * predicted)[0].sum())
-        for component in components
+        float(_mixed(pair, component, gaps[component.use])[0].sum()) for component in components
     ]
 
 
@@ -210,8 +226,7 @@ def conditional(pair: Pair, component: Component) -> tuple[Floats, Floats]:
         component: The component.
     """
     prior = pair.scales(component) ** 2 * pair.shape
-    predicted = 0.0 if pair.predicted is None else pair.coordinates(pair.predicted)
-    centre = component.use * predicted + np.zeros_like(prior)
+    centre = pair.centres[component.use]
     if pair.observed is None:
         return centre, prior * _TAIL_VARIANCE * _UNSEEN[pair.trends]
     gap = pair.coordinates(pair.observed) - centre
@@ -258,7 +273,7 @@ def _of_dependence(pair: Pair, component: Component) -> float:
     noisy, stddev = pair.dependence
     variances = pair.scales(component) ** 2 * pair.shape * _TAIL_VARIANCE
     spread = np.maximum(np.sqrt(pair.cell_variances(variances)), 1e-9)
-    centre = 0.0 if pair.predicted is None else component.use * pair.predicted
+    centre = pair.tables[component.use]
     # The mean of a folded normal variable.
     mean = spread * math.sqrt(2 / math.pi) * np.exp(-0.5 * (centre / spread) ** 2) + centre * (
         1 - 2 * ndtr(-centre / spread)
