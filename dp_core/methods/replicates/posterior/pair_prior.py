@@ -228,7 +228,8 @@ def conditional(pair: Pair, component: Component) -> tuple[Floats, Floats]:
     prior = pair.scales(component) ** 2 * pair.shape
     centre = pair.centres[component.use]
     if pair.observed is None:
-        return centre, prior * _TAIL_VARIANCE * _UNSEEN[pair.trends]
+        whole = prior * _TAIL_VARIANCE * _UNSEEN[pair.trends]
+        return centre, np.maximum(whole - pair.shape / max(pair.total, 1.0), 0.0)
     gap = pair.coordinates(pair.observed) - centre
     _, belief = _mixed(pair, component, gap)
     wide = prior * (_TAILS[1] ** 2)[:, None, None]
