@@ -4,14 +4,20 @@ The deviation R of a pair's exact table from independence sums to 0 over both co
 directions of the columns (`Column`: the trend first, then eigenvectors of the rest of the column's
 covariance diag(p) - pp', with p its shares) its coordinates have the prior
 
-    r_ij ~ N(f c_ij, t^2 n^2 l_i l_j), with heavier tails (`_TAILS`),
+    r_ij ~ N(c_ij, t^2 n^2 l_i l_j), with heavier tails (`_TAILS`),
 
 with l the variances along the directions, n the number of records, t the scale of the pair's
-dependence (of 2 x 2 cells: the phi coefficient), c the prediction of the pair by factors that all
-columns share, and f either 0 or 1. The scale and f have a discrete prior, common to all pairs and
-learned from them (empirical Bayes, by expectation maximisation). A measured pair informs it by its
-noisy tables and interactions. Another pair informs it by its noisy dependence, a single number, if
-that was measured. A pair that was not measured has a variance instead of being independent.
+dependence (of 2 x 2 cells: the phi coefficient), and c the centre: 0, or a prediction of the pair
+from the other pairs, by factors that all columns share or along a path of pairs. The scale and the
+kind of centre have a discrete prior, common to all pairs and learned from them (empirical Bayes, by
+expectation maximisation). A measured pair informs it by its noisy tables and interactions. Another
+pair informs it by its noisy dependence, a single number, if that was measured.
+
+A pair that was not measured has a variance instead of being at its centre. The scale t is of the
+file, so it contains the sampling variance n l_i l_j. Intervals are for the population behind the
+file, and the rule for combining sets adds the sampling variance of the file (W). So the draws of
+such a pair have only the rest, as far as its noisy dependence tells sampling from dependence. A
+measured pair is drawn as the file has it.
 """
 
 from __future__ import annotations
@@ -229,7 +235,7 @@ def conditional(pair: Pair, component: Component) -> tuple[Floats, Floats]:
     centre = pair.centres[component.use]
     if pair.observed is None:
         whole = prior * _TAIL_VARIANCE * _UNSEEN[pair.trends]
-        return centre, np.maximum(whole - pair.shape / max(pair.total, 1.0), 0.0)
+        return centre, np.maximum(whole - _seen_sampling(pair), 0.0)
     gap = pair.coordinates(pair.observed) - centre
     _, belief = _mixed(pair, component, gap)
     wide = prior * (_TAILS[1] ** 2)[:, None, None]
@@ -237,6 +243,22 @@ def conditional(pair: Pair, component: Component) -> tuple[Floats, Floats]:
     mean = (belief * trust).sum(axis=0) * gap
     second = (belief * (trust * pair.variance + (trust * gap) ** 2)).sum(axis=0)
     return centre + mean, np.maximum(second - mean**2, 0.0)
+
+
+def _seen_sampling(pair: Pair) -> Floats | float:
+    """Return how much sampling variance of the file to leave out of an unmeasured pair's draws.
+
+    The noisy dependence must be able to tell sampling from dependence. With more noise it says
+    little of this pair, and the scale of all pairs may be too small for it. So the part left out is
+    the squared dependence expected from sampling over its sum with the noise variance. Nothing is
+    left out where sums were measured apart, because these are of the file.
+    """
+    if pair.dependence is None or pair.sums is not None:
+        return 0.0
+    variances = pair.shape / max(pair.total, 1.0)
+    by_chance = math.sqrt(2 / math.pi) * float(np.sqrt(pair.cell_variances(variances)).sum())
+    part = by_chance**2 / max(by_chance**2 + pair.dependence[1] ** 2, 1e-300)
+    return part * variances
 
 
 def _mixed(pair: Pair, component: Component, gap: Floats) -> tuple[Floats, Floats]:

@@ -28,6 +28,23 @@ _LEAST_STRENGTH = 1e-6  # mean square contingency of a pair that is a link of a 
 _FEWEST = 2  # measured pairs
 
 
+def with_path_predictions(domain: Domain, pairs: Mapping[Clique, Pair]) -> dict[Clique, Pair]:
+    """Return the pairs, each with its prediction along a path as a further kind of prediction.
+
+    Args:
+        domain: All columns.
+        pairs: What is known of each pair, in the order of the domain, with equally many kinds of
+            predictions.
+    """
+    found = path_predictions(domain, pairs)
+    if not found:
+        return dict(pairs)
+    return {
+        clique: dataclasses.replace(pair, predicted=(*pair.predicted, found.get(clique)))
+        for clique, pair in pairs.items()
+    }
+
+
 def path_predictions(domain: Domain, pairs: Mapping[Clique, Pair]) -> dict[Clique, Floats]:
     """Return a prediction of each pair that a path of measured pairs joins, in records.
 
@@ -133,9 +150,7 @@ def _detour(
 ) -> Floats | None:
     """Return the product of two links through a third column; None if no two links join."""
     one, other = clique
-    through = [
-        name for name in domain.columns if (one, name) in links and (name, other) in links
-    ]
+    through = [name for name in domain.columns if (one, name) in links and (name, other) in links]
     if not through:
         return None
     best = max(through, key=lambda name: strength[one, name] * strength[name, other])

@@ -18,7 +18,6 @@ variance.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -33,7 +32,9 @@ from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.larger_draws import LargerDraws
 from dp_core.methods.replicates.posterior.pair_draws import PairPosterior, pair_table
 from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, learn
-from dp_core.methods.replicates.posterior.path_predictions import path_predictions
+from dp_core.methods.replicates.posterior.path_predictions import (
+    with_path_predictions,
+)
 from dp_core.methods.replicates.posterior.shared_predictions import predictions
 from dp_core.methods.replicates.posterior.truncation import Floats
 from dp_core.tables.domain import Clique, Domain
@@ -162,14 +163,11 @@ class PosteriorTables:
                 total=total,
                 observed=seen[0] if seen else None,
                 variance=seen[1] if seen else 0.0,
-                predicted=(predicted.get(clique), None),
+                predicted=(predicted.get(clique),),
                 dependence=(asked[clique], dependence_stddev) if clique in asked else None,
                 sums=told.get(clique),
             )
-        implied = path_predictions(domain, pairs)
-        for clique, pair in pairs.items():
-            told_by = (pair.predicted[0], implied.get(clique))
-            pairs[clique] = dataclasses.replace(pair, predicted=told_by)
+        pairs = with_path_predictions(domain, pairs)
         prior = learn(pairs)
         posteriors = {
             clique: PairPosterior.of(
