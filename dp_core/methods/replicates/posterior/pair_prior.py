@@ -145,6 +145,10 @@ class Pair:
         nothing = np.zeros((self.one.shares.size, self.other.shares.size))
         return (nothing, *(nothing if each is None else each for each in self.predicted))
 
+    def has(self, use: int) -> bool:
+        """Return whether the pair has the prediction of this number, from 1."""
+        return use > 0 and self.predicted[use - 1] is not None
+
     @cached_property
     def centres(self) -> tuple[Floats, ...]:
         """Coordinates of `tables`."""
@@ -216,7 +220,7 @@ def learn(pairs: Mapping[Clique, Pair]) -> Prior:
 def _log_likelihood(pair: Pair, components: Sequence[Component]) -> list[float]:
     """Return the log likelihood of a pair's measurement under each component."""
     if pair.observed is None:
-        return [_of_dependence(pair, component) for component in components]
+        return _of_dependence(pair, components)
     observed = pair.coordinates(pair.observed)
     gaps = [observed - centre for centre in pair.centres]
     return [
@@ -282,25 +286,45 @@ def _mixed(pair: Pair, component: Component, gap: Floats) -> tuple[Floats, Float
     return most + np.log(total), density / total
 
 
-def _of_dependence(pair: Pair, component: Component) -> float:
-    """Return the log likelihood of a noisy sum of absolute deviations.
+def _of_dependence(pair: Pair, components: Sequence[Component]) -> list[float]:
+    """Return the log likelihood of a noisy sum of absolute deviations under each component.
 
     The sum is treated as normal. The mean of a cell's absolute deviation follows from the standard
     deviation of the cell around its prediction. The variance of the sum follows from the effective
     number of coordinates.
     """
     if pair.dependence is None:
-        return 0.0
+        return [0.0] * len(components)
+    noisy, stddev = pair.dependence
+    # Components with the same scales differ only by their centre.
+    spreads: dict[tuple[float, ...], tuple[Floats, float]] = {}
+    means: dict[tuple[tuple[float, ...], int], float] = {}
+    found = []
+    for component in components:
+        scales = tuple(component.scales.tolist())
+        if scales not in spreads:
+            variances = pair.scales(component) ** 2 * pair.shape * _TAIL_VARIANCE
+            spread = np.maximum(np.sqrt(pair.cell_variances(variances)), 1e-9)
+            free = float(variances.sum()) ** 2 / max(float((variances**2).sum()), 1e-300)
+            chance = float(spread.sum()) ** 2 * (1 - 2 / math.pi) / max(free, 1.0)
+            spreads[scales] = spread, stddev**2 + chance
+        spread, variance = spreads[scales]
+        centred = component.use if pair.has(component.use) else 0
+        if (scales, centred) not in means:
+            means[scales, centred] = _mean_absolute(pair.tables[centred], spread)
+        gap = noisy - means[scales, centred]
+        found.append(-0.5 * (math.log(variance) + gap**2 / variance))
+    return found
+
+
+def _mean_absolute(centre: Floats, spread: Floats) -> float:
+    """Return the sum of the means of absolute normal variables (folded normal)."""
+    if not centre.any():
+        return math.sqrt(2 / math.pi) * float(spread.sum())
     from scipy.special import ndtr
 
-    noisy, stddev = pair.dependence
-    variances = pair.scales(component) ** 2 * pair.shape * _TAIL_VARIANCE
-    spread = np.maximum(np.sqrt(pair.cell_variances(variances)), 1e-9)
-    centre = pair.tables[component.use]
-    # The mean of a folded normal variable.
-    mean = spread * math.sqrt(2 / math.pi) * np.exp(-0.5 * (centre / spread) ** 2) + centre * (
-        1 - 2 * ndtr(-centre / spread)
+    ratio = centre / spread
+    mean = spread * math.sqrt(2 / math.pi) * np.exp(-0.5 * ratio**2) + centre * (
+        1 - 2 * ndtr(-ratio)
     )
-    free = float(variances.sum()) ** 2 / max(float((variances**2).sum()), 1e-300)
-    variance = stddev**2 + float(spread.sum()) ** 2 * (1 - 2 / math.pi) / max(free, 1.0)
-    return -0.5 * (math.log(variance) + (noisy - float(mean.sum())) ** 2 / variance)
+    return float(mean.sum())
