@@ -108,6 +108,8 @@ class Pair:
         variance: Noise variance of each coordinate of `observed`, records squared.
         predicted: Predictions of the deviation, in records, sums over both axes are 0; they must
             not depend on `observed`. None (the default) where a kind of prediction has none.
+        errors: Error variance of each coordinate of each prediction, records squared, as far as it
+            is known; None, or no entry (the default), for 0.
         dependence: Noisy sum of the absolute deviations, in records, and the standard deviation of
             its noise; None if it was not measured.
         sums: Noisy sums of the deviation that were measured apart; None (the default) without any.
@@ -119,6 +121,7 @@ class Pair:
     observed: Floats | None = None
     variance: float = 0.0
     predicted: tuple[Floats | None, ...] = ()
+    errors: tuple[Floats | None, ...] = ()
     dependence: tuple[float, float] | None = None
     sums: KnownSums | None = None
 
@@ -153,6 +156,11 @@ class Pair:
     def centres(self) -> tuple[Floats, ...]:
         """Coordinates of `tables`."""
         return tuple(self.coordinates(table) for table in self.tables)
+
+    def error(self, use: int) -> Floats | float:
+        """Return the known error variance of each coordinate of a centre, records squared."""
+        found = self.errors[use - 1] if 0 < use <= len(self.errors) else None
+        return 0.0 if found is None else found
 
     def coordinates(self, table: Floats) -> Floats:
         """Return the coordinates of a deviation, shape (p - 1, q - 1), in records."""
@@ -239,10 +247,11 @@ def conditional(pair: Pair, component: Component) -> tuple[Floats, Floats]:
     centre = pair.centres[component.use]
     if pair.observed is None:
         whole = prior * _TAIL_VARIANCE * _UNSEEN[pair.trends]
-        return centre, np.maximum(whole - _seen_sampling(pair), 0.0)
+        whole = np.maximum(whole - _seen_sampling(pair), 0.0)
+        return centre, np.asarray(whole + pair.error(component.use))
     gap = pair.coordinates(pair.observed) - centre
     _, belief = _mixed(pair, component, gap)
-    wide = prior * (_TAILS[1] ** 2)[:, None, None]
+    wide = prior * (_TAILS[1] ** 2)[:, None, None] + pair.error(component.use)
     trust = wide / np.maximum(wide + pair.variance, 1e-300)
     mean = (belief * trust).sum(axis=0) * gap
     second = (belief * (trust * pair.variance + (trust * gap) ** 2)).sum(axis=0)
@@ -278,7 +287,8 @@ def _mixed(pair: Pair, component: Component, gap: Floats) -> tuple[Floats, Float
     """
     prior = pair.scales(component) ** 2 * pair.shape
     weights, widths = _TAILS
-    variance = prior * (widths**2)[:, None, None] + pair.variance
+    known = pair.variance + pair.error(component.use)
+    variance = prior * (widths**2)[:, None, None] + known
     log_density = np.log(weights)[:, None, None] - 0.5 * (np.log(variance) + gap**2 / variance)
     most = log_density.max(axis=0)
     density = np.exp(log_density - most)
@@ -297,23 +307,21 @@ def _of_dependence(pair: Pair, components: Sequence[Component]) -> list[float]:
         return [0.0] * len(components)
     noisy, stddev = pair.dependence
     # Components with the same scales differ only by their centre.
-    spreads: dict[tuple[float, ...], tuple[Floats, float]] = {}
-    means: dict[tuple[tuple[float, ...], int], float] = {}
+    done: dict[tuple[tuple[float, ...], int], float] = {}
     found = []
     for component in components:
-        scales = tuple(component.scales.tolist())
-        if scales not in spreads:
+        centred = component.use if pair.has(component.use) else 0
+        key = tuple(component.scales.tolist()), centred
+        if key not in done:
             variances = pair.scales(component) ** 2 * pair.shape * _TAIL_VARIANCE
+            variances = variances + pair.error(centred)
             spread = np.maximum(np.sqrt(pair.cell_variances(variances)), 1e-9)
             free = float(variances.sum()) ** 2 / max(float((variances**2).sum()), 1e-300)
             chance = float(spread.sum()) ** 2 * (1 - 2 / math.pi) / max(free, 1.0)
-            spreads[scales] = spread, stddev**2 + chance
-        spread, variance = spreads[scales]
-        centred = component.use if pair.has(component.use) else 0
-        if (scales, centred) not in means:
-            means[scales, centred] = _mean_absolute(pair.tables[centred], spread)
-        gap = noisy - means[scales, centred]
-        found.append(-0.5 * (math.log(variance) + gap**2 / variance))
+            gap = noisy - _mean_absolute(pair.tables[centred], spread)
+            variance = stddev**2 + chance
+            done[key] = -0.5 * (math.log(variance) + gap**2 / variance)
+        found.append(done[key])
     return found
 
 
