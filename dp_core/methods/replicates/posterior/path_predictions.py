@@ -30,7 +30,7 @@ _LEAST_STRENGTH = 1e-6  # mean square contingency of a pair that is a link of a 
 _FEWEST = 2  # measured pairs
 _CAUTION = 2.0
 """Factor of the error variance of predictions. Errors of the tables on a path are taken for
-independent, but the shrinkage that they share makes them alike. Set on a chain of 10,000 records."""
+independent, but the shrinkage that they share makes them alike. Set on chains of 10,000 records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,8 +117,9 @@ def path_predictions(domain: Domain, pairs: Mapping[Clique, Pair]) -> dict[Cliqu
         size = np.outer(pair.one.shares, pair.other.shares) * pair.total**2
         depends = float((np.square(pair.table(link.mean)) / size).sum())
         if depends > _LEAST_STRENGTH:
-            links[clique], links[clique[::-1]] = link, link.turned
-            strength[clique] = strength[clique[::-1]] = depends
+            one, other = clique
+            links[one, other], links[other, one] = link, link.turned
+            strength[one, other] = strength[other, one] = depends
     middles = _middles(pairs)
     forest = _forest(domain, strength)
     along = _along(domain, forest, links, middles)
@@ -190,7 +191,7 @@ def _along(
         beside[one].append(other)
         beside[other].append(one)
     place = {name: at for at, name in enumerate(domain.columns)}
-    found = {}
+    found: dict[Clique, Implied] = {}
     for start in domain.columns:
         reached: dict[str, Implied] = {name: links[start, name] for name in beside[start]}
         ways = [(name, start) for name in beside[start]]
