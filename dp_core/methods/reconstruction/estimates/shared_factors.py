@@ -48,7 +48,12 @@ class Deviation:
 
 def enough(domain: Domain, pairs: int) -> bool:
     """Return whether there are enough pairs, and few enough codes, for common factors."""
-    return pairs > len(domain) and sum(domain.sizes) <= _MOST_CODES
+    return pairs > len(domain) and few_codes(domain)
+
+
+def few_codes(domain: Domain) -> bool:
+    """Return whether matrices of the codes of all columns are small enough."""
+    return sum(domain.sizes) <= _MOST_CODES
 
 
 def common_part(

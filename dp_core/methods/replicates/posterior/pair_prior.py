@@ -4,14 +4,20 @@ The deviation R of a pair's exact table from independence sums to 0 over both co
 directions of the columns (`Column`: the trend first, then eigenvectors of the rest of the column's
 covariance diag(p) - pp', with p its shares) its coordinates have the prior
 
-    r_ij ~ N(f c_ij, t^2 n^2 l_i l_j), with heavier tails (`_TAILS`),
+    r_ij ~ N(c_ij, t^2 n^2 l_i l_j), with heavier tails (`_TAILS`),
 
 with l the variances along the directions, n the number of records, t the scale of the pair's
-dependence (of 2 x 2 cells: the phi coefficient), c the prediction of the pair by factors that all
-columns share, and f either 0 or 1. The scale and f have a discrete prior, common to all pairs and
-learned from them (empirical Bayes, by expectation maximisation). A measured pair informs it by its
-noisy tables and interactions. Another pair informs it by its noisy dependence, a single number, if
-that was measured. A pair that was not measured has a variance instead of being independent.
+dependence (of 2 x 2 cells: the phi coefficient), and c the centre: 0, or a prediction of the pair
+from the other pairs, by factors that all columns share or along a path of pairs. The scale and the
+kind of centre have a discrete prior, common to all pairs and learned from them (empirical Bayes, by
+expectation maximisation). A measured pair informs it by its noisy tables and interactions. Another
+pair informs it by its noisy dependence, a single number, if that was measured.
+
+A pair that was not measured has a variance instead of being at its centre. The scale t is of the
+file, so it contains the sampling variance n l_i l_j. Intervals are for the population behind the
+file, and the rule for combining sets adds the sampling variance of the file (W). So the draws of
+such a pair have only the rest, as far as its noisy dependence tells sampling from dependence. A
+measured pair is drawn as the file has it.
 """
 
 from __future__ import annotations
@@ -144,8 +150,10 @@ class Pair:
         observed: Deviation of the noisy table from independence, in records, sums over both axes
             are 0; None if the pair was not measured.
         variance: Noise variance of each coordinate of `observed`, records squared.
-        predicted: Prediction by the common factors, in records, sums over both axes are 0; it must
-            not depend on `observed`. None without factors.
+        predicted: Predictions of the deviation, in records, sums over both axes are 0; they must
+            not depend on `observed`. None (the default) where a kind of prediction has none.
+        errors: Error variance of each coordinate of each prediction, records squared, as far as it
+            is known; None, or no entry (the default), for 0.
         dependence: Noisy sum of the absolute deviations, in records, and the standard deviation of
             its noise; None if it was not measured.
         sums: Noisy sums of the deviation that were measured apart; None (the default) without any.
@@ -156,7 +164,8 @@ class Pair:
     total: float
     observed: Floats | None = None
     variance: float = 0.0
-    predicted: Floats | None = None
+    predicted: tuple[Floats | None, ...] = ()
+    errors: tuple[Floats | None, ...] = ()
     dependence: tuple[float, float] | None = None
     sums: KnownSums | None = None
 
@@ -177,6 +186,26 @@ class Pair:
         """Prior variance of each coordinate for a scale of 1, in records squared."""
         return np.asarray(self.total**2 * np.multiply.outer(self.one.values, self.other.values))
 
+    @cached_property
+    def tables(self) -> tuple[Floats, ...]:
+        """Independence, then each prediction, in records; 0 where there is no prediction."""
+        nothing = np.zeros((self.one.shares.size, self.other.shares.size))
+        return (nothing, *(nothing if each is None else each for each in self.predicted))
+
+    def has(self, use: int) -> bool:
+        """Return whether the pair has the prediction of this number, from 1."""
+        return use > 0 and self.predicted[use - 1] is not None
+
+    @cached_property
+    def centres(self) -> tuple[Floats, ...]:
+        """Coordinates of `tables`."""
+        return tuple(self.coordinates(table) for table in self.tables)
+
+    def error(self, use: int) -> Floats | float:
+        """Return the known error variance of each coordinate of a centre, records squared."""
+        found = self.errors[use - 1] if 0 < use <= len(self.errors) else None
+        return 0.0 if found is None else found
+
     def coordinates(self, table: Floats) -> Floats:
         """Return the coordinates of a deviation, shape (p - 1, q - 1), in records."""
         return np.asarray(self.one.vectors.T @ table @ self.other.vectors)
@@ -196,11 +225,11 @@ class Component:
 
     Attributes:
         scales: Scale of the coordinates along no trend, one trend and two trends, shape (3,).
-        use: Factor f of the prediction, 0 or 1.
+        use: Number of the prediction at which it is centred, from 1; 0 for independence.
     """
 
     scales: Floats
-    use: float
+    use: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,7 +247,13 @@ class Prior:
 
 def learn(pairs: Mapping[Clique, Pair]) -> Prior:
     """Return the prior that maximises the likelihood of all pairs, and each pair's beliefs."""
-    uses = (0.0, 1.0) if any(pair.predicted is not None for pair in pairs.values()) else (0.0,)
+    kinds = {
+        kind
+        for pair in pairs.values()
+        for kind, predicted in enumerate(pair.predicted, start=1)
+        if predicted is not None
+    }
+    uses = (0, *sorted(kinds))
     components = tuple(
         Component(np.minimum(scale * np.array(steep), SCALES[-1]), use)
         for use in uses
@@ -237,12 +272,11 @@ def learn(pairs: Mapping[Clique, Pair]) -> Prior:
 def _log_likelihood(pair: Pair, components: Sequence[Component]) -> list[float]:
     """Return the log likelihood of a pair's measurement under each component."""
     if pair.observed is None:
-        return [_of_dependence(pair, component) for component in components]
-    predicted = 0.0 if pair.predicted is None else pair.coordinates(pair.predicted)
+        return _of_dependence(pair, components)
     observed = pair.coordinates(pair.observed)
+    gaps = [observed - centre for centre in pair.centres]
     return [
-        float(_mixed(pair, component, observed - component.use * predicted)[0].sum())
-        for component in components
+        float(_mixed(pair, component, gaps[component.use])[0].sum()) for component in components
     ]
 
 
@@ -254,17 +288,34 @@ def conditional(pair: Pair, component: Component) -> tuple[Floats, Floats]:
         component: The component.
     """
     prior = pair.scales(component) ** 2 * pair.shape
-    predicted = 0.0 if pair.predicted is None else pair.coordinates(pair.predicted)
-    centre = component.use * predicted + np.zeros_like(prior)
+    centre = pair.centres[component.use]
     if pair.observed is None:
-        return centre, prior * _TAIL_VARIANCE * _UNSEEN[pair.trends]
+        whole = prior * _TAIL_VARIANCE * _UNSEEN[pair.trends]
+        whole = np.maximum(whole - _seen_sampling(pair), 0.0)
+        return centre, np.asarray(whole + pair.error(component.use))
     gap = pair.coordinates(pair.observed) - centre
     _, belief = _mixed(pair, component, gap)
-    wide = prior * (_TAILS[1] ** 2)[:, None, None]
+    wide = prior * (_TAILS[1] ** 2)[:, None, None] + pair.error(component.use)
     trust = wide / np.maximum(wide + pair.variance, 1e-300)
     mean = (belief * trust).sum(axis=0) * gap
     second = (belief * (trust * pair.variance + (trust * gap) ** 2)).sum(axis=0)
     return centre + mean, np.maximum(second - mean**2, 0.0)
+
+
+def _seen_sampling(pair: Pair) -> Floats | float:
+    """Return how much sampling variance of the file to leave out of an unmeasured pair's draws.
+
+    The noisy dependence must be able to tell sampling from dependence. With more noise it says
+    little of this pair, and the scale of all pairs may be too small for it. So the part left out is
+    the squared dependence expected from sampling over its sum with the noise variance. Nothing is
+    left out where sums were measured apart, because these are of the file.
+    """
+    if pair.dependence is None or pair.sums is not None:
+        return 0.0
+    variances = pair.shape / max(pair.total, 1.0)
+    by_chance = math.sqrt(2 / math.pi) * float(np.sqrt(pair.cell_variances(variances)).sum())
+    part = by_chance**2 / max(by_chance**2 + pair.dependence[1] ** 2, 1e-300)
+    return part * variances
 
 
 def _mixed(pair: Pair, component: Component, gap: Floats) -> tuple[Floats, Floats]:
@@ -280,7 +331,8 @@ def _mixed(pair: Pair, component: Component, gap: Floats) -> tuple[Floats, Float
     """
     prior = pair.scales(component) ** 2 * pair.shape
     weights, widths = _TAILS
-    variance = prior * (widths**2)[:, None, None] + pair.variance
+    known = pair.variance + pair.error(component.use)
+    variance = prior * (widths**2)[:, None, None] + known
     log_density = np.log(weights)[:, None, None] - 0.5 * (np.log(variance) + gap**2 / variance)
     most = log_density.max(axis=0)
     density = np.exp(log_density - most)
@@ -288,25 +340,43 @@ def _mixed(pair: Pair, component: Component, gap: Floats) -> tuple[Floats, Float
     return most + np.log(total), density / total
 
 
-def _of_dependence(pair: Pair, component: Component) -> float:
-    """Return the log likelihood of a noisy sum of absolute deviations.
+def _of_dependence(pair: Pair, components: Sequence[Component]) -> list[float]:
+    """Return the log likelihood of a noisy sum of absolute deviations under each component.
 
     The sum is treated as normal. The mean of a cell's absolute deviation follows from the standard
     deviation of the cell around its prediction. The variance of the sum follows from the effective
     number of coordinates.
     """
     if pair.dependence is None:
-        return 0.0
+        return [0.0] * len(components)
+    noisy, stddev = pair.dependence
+    # Components with the same scales differ only by their centre.
+    done: dict[tuple[tuple[float, ...], int], float] = {}
+    found = []
+    for component in components:
+        centred = component.use if pair.has(component.use) else 0
+        key = tuple(component.scales.tolist()), centred
+        if key not in done:
+            variances = pair.scales(component) ** 2 * pair.shape * _TAIL_VARIANCE
+            variances = variances + pair.error(centred)
+            spread = np.maximum(np.sqrt(pair.cell_variances(variances)), 1e-9)
+            free = float(variances.sum()) ** 2 / max(float((variances**2).sum()), 1e-300)
+            chance = float(spread.sum()) ** 2 * (1 - 2 / math.pi) / max(free, 1.0)
+            gap = noisy - _mean_absolute(pair.tables[centred], spread)
+            variance = stddev**2 + chance
+            done[key] = -0.5 * (math.log(variance) + gap**2 / variance)
+        found.append(done[key])
+    return found
+
+
+def _mean_absolute(centre: Floats, spread: Floats) -> float:
+    """Return the sum of the means of absolute normal variables (folded normal)."""
+    if not centre.any():
+        return math.sqrt(2 / math.pi) * float(spread.sum())
     from scipy.special import ndtr
 
-    noisy, stddev = pair.dependence
-    variances = pair.scales(component) ** 2 * pair.shape * _TAIL_VARIANCE
-    spread = np.maximum(np.sqrt(pair.cell_variances(variances)), 1e-9)
-    centre = 0.0 if pair.predicted is None else component.use * pair.predicted
-    # The mean of a folded normal variable.
-    mean = spread * math.sqrt(2 / math.pi) * np.exp(-0.5 * (centre / spread) ** 2) + centre * (
-        1 - 2 * ndtr(-centre / spread)
+    ratio = centre / spread
+    mean = spread * math.sqrt(2 / math.pi) * np.exp(-0.5 * ratio**2) + centre * (
+        1 - 2 * ndtr(-ratio)
     )
-    free = float(variances.sum()) ** 2 / max(float((variances**2).sum()), 1e-300)
-    variance = stddev**2 + float(spread.sum()) ** 2 * (1 - 2 / math.pi) / max(free, 1.0)
-    return -0.5 * (math.log(variance) + (noisy - float(mean.sum())) ** 2 / variance)
+    return float(mean.sum())

@@ -48,6 +48,9 @@ from dp_core.methods.replicates.posterior.nested_draws import (
 )
 from dp_core.methods.replicates.posterior.pair_draws import PairPosterior, pair_table
 from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, learn
+from dp_core.methods.replicates.posterior.path_predictions import (
+    with_path_predictions,
+)
 from dp_core.methods.replicates.posterior.shared_predictions import predictions
 from dp_core.methods.replicates.posterior.truncation import Floats
 from dp_core.tables.domain import Clique, Domain
@@ -202,10 +205,11 @@ class PosteriorTables:
                 total=total,
                 observed=seen[0] if seen else None,
                 variance=seen[1] if seen else 0.0,
-                predicted=predicted.get(clique),
+                predicted=(predicted.get(clique),),
                 dependence=(asked[clique], dependence_stddev) if clique in asked else None,
                 sums=told.get(clique),
             )
+        pairs = with_path_predictions(domain, pairs)
         prior = learn(pairs)
         posteriors = {
             clique: PairPosterior.of(

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, conditional, learn
+from dp_core.methods.replicates.posterior.known_sums import KnownSums
+from dp_core.methods.replicates.posterior.pair_prior import (
+    Column,
+    Component,
+    Pair,
+    conditional,
+    learn,
+)
 
 TOTAL = 10_000.0
 RNG = np.random.default_rng(7)
@@ -103,9 +110,43 @@ def test_a_good_prediction_is_used_and_a_wrong_one_is_not():
             seen = true + ONE.vectors @ rng.normal(0, 200.0, (2, 3)) @ OTHER.vectors.T
             told = true if good else deviation(0.1, rng)
             key = (f"{good}{at}", "x")
-            found[key] = Pair(ONE, OTHER, TOTAL, seen, 200.0**2, predicted=told)
+            found[key] = Pair(ONE, OTHER, TOTAL, seen, 200.0**2, predicted=(told,))
     prior = learn(found)
     use = np.array([component.use for component in prior.components])
     good = np.mean([prior.beliefs[key] @ use for key in found if key[0].startswith("True")])
     bad = np.mean([prior.beliefs[key] @ use for key in found if key[0].startswith("False")])
     assert good > 0.8 > 0.4 > bad
+
+
+def test_a_prediction_of_another_kind_is_chosen_where_it_is_the_better_one():
+    found = {}
+    rng = np.random.default_rng(5)
+    for better in (1, 2):
+        for at in range(20):
+            true = deviation(0.1, rng)
+            seen = true + ONE.vectors @ rng.normal(0, 200.0, (2, 3)) @ OTHER.vectors.T
+            told = (true, deviation(0.1, rng)) if better == 1 else (None, true)
+            found[f"{better}{at}", "x"] = Pair(ONE, OTHER, TOTAL, seen, 200.0**2, predicted=told)
+    prior = learn(found)
+    for better in (1, 2):
+        chosen = np.array([component.use == better for component in prior.components])
+        keys = [key for key in found if key[0].startswith(str(better))]
+        assert np.mean([prior.beliefs[key] @ chosen for key in keys]) > 0.8
+
+
+def test_sampling_of_the_file_is_no_part_of_the_variance_of_a_pair_known_to_be_independent():
+    clear, hidden = (Pair(ONE, OTHER, TOTAL, dependence=(300.0, noise)) for noise in (1e-3, 1e9))
+    small, large = (Component(np.full(3, scale), 0) for scale in (0.001, 0.3))
+    assert conditional(clear, small)[1] == pytest.approx(np.zeros((2, 3)))
+    gap = conditional(hidden, large)[1] - conditional(clear, large)[1]
+    assert gap == pytest.approx(clear.shape / TOTAL)
+
+
+def test_sampling_of_the_file_is_kept_where_nothing_tells_it_from_dependence():
+    small = Component(np.full(3, 0.001), 0)
+    sums = KnownSums(np.zeros((1, 3, 4)), np.zeros(1), np.ones((1, 1)))
+    for pair in (
+        Pair(ONE, OTHER, TOTAL),
+        Pair(ONE, OTHER, TOTAL, dependence=(300.0, 1e-3), sums=sums),
+    ):
+        assert (conditional(pair, small)[1] > 0).all()

@@ -1,0 +1,133 @@
+"""Predictions along paths of measured pairs: exact in a chain, and used by the posterior."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dp_core.methods.replicates.posterior.pair_prior import Column, Pair
+from dp_core.methods.replicates.posterior.path_predictions import (
+    path_predictions,
+    with_path_predictions,
+)
+from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement
+
+SIZES = (3, 4, 2, 5, 3, 4)
+CHAIN = Domain(tuple("abcdef"), SIZES)
+LINKS = tuple(itertools.pairwise(CHAIN.columns))
+PAIRS = tuple(itertools.combinations(CHAIN.columns, 2))
+TOTAL = 1_000_000.0
+
+
+def chain_tables(seed=4):
+    """Return the expected tables of all columns and pairs of a Markov chain, in records."""
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(SIZES[0], 6.0))
+    ones, steps = [shares], []
+    for size in SIZES[1:]:
+        steps.append(rng.dirichlet(np.full(size, 1.5), size=len(ones[-1])))
+        ones.append(ones[-1] @ steps[-1])
+    found = {(name,): TOTAL * each for name, each in zip(CHAIN.columns, ones, strict=True)}
+    for first, last in itertools.combinations(range(len(SIZES)), 2):
+        along = np.diag(ones[first])
+        for step in steps[first:last]:
+            along = along @ step
+        found[CHAIN.columns[first], CHAIN.columns[last]] = TOTAL * along
+    return found
+
+
+def known(tables, measured):
+    """Return all pairs of the chain, of which some were measured with hardly any noise."""
+    columns = {
+        name: Column.of(tables[name,], np.arange(tables[name,].size, dtype=float))
+        for name in CHAIN.columns
+    }
+    return {
+        (a, b): Pair(
+            columns[a],
+            columns[b],
+            TOTAL,
+            *((dependence_of(tables, (a, b)), 1e-4) if (a, b) in measured else ()),
+        )
+        for a, b in PAIRS
+    }
+
+
+def dependence_of(tables, clique):
+    one, other = (tables[name,] for name in clique)
+    return tables[clique] - np.multiply.outer(one, other) / TOTAL
+
+
+def exact(tables, cliques):
+    return [
+        Measurement(
+            CHAIN.project(clique),
+            np.rint(tables[clique]).astype(np.int64),
+            noise="gaussian",
+            scale=1e-3,
+            stage="measure",
+            replicate=0,
+            grant=1,
+        )
+        for clique in cliques
+    ]
+
+
+def test_the_links_of_a_chain_predict_every_other_pair_exactly():
+    tables = chain_tables()
+    pairs = known(tables, LINKS)
+    found = {
+        name: pairs[name].table(told.mean) for name, told in path_predictions(CHAIN, pairs).items()
+    }
+    assert {*found} == {*PAIRS} - {*LINKS}
+    for clique, predicted in found.items():
+        assert predicted == pytest.approx(dependence_of(tables, clique), abs=2.0)
+
+
+def test_a_pair_is_predicted_without_its_own_measurement():
+    tables = chain_tables()
+    pairs = known(tables, PAIRS)
+    before = path_predictions(CHAIN, pairs)
+    for clique in (LINKS[1], ("a", "d")):
+        other = {**pairs, clique: Pair(pairs[clique].one, pairs[clique].other, TOTAL)}
+        after = other[clique].table(path_predictions(CHAIN, other)[clique].mean)
+        if clique in LINKS:
+            assert np.abs(after - dependence_of(tables, clique)).max() > 100
+        else:
+            assert after == pytest.approx(pairs[clique].table(before[clique].mean), abs=1.0)
+
+
+def test_columns_that_no_path_joins_have_no_prediction():
+    measured = (("a", "b"), ("b", "c"), ("d", "e"), ("e", "f"))
+    found = path_predictions(CHAIN, known(chain_tables(), measured))
+    assert {*found} == {("a", "c"), ("d", "f")}
+
+
+def test_one_measured_pair_predicts_nothing_and_changes_nothing():
+    pairs = known(chain_tables(), LINKS[:1])
+    assert path_predictions(CHAIN, pairs) == {}
+    assert with_path_predictions(CHAIN, pairs) == pairs
+
+
+def test_without_noise_an_unmeasured_pair_of_a_chain_is_what_the_others_imply():
+    tables = chain_tables()
+    hidden = ("a", "c")
+    measured = [pair for pair in PAIRS if pair != hidden]
+    found = PosteriorTables.of(
+        CHAIN,
+        exact(tables, [*((name,) for name in CHAIN.columns), *measured]),
+        sets=5,
+        rows=int(TOTAL),
+        zeros=StructuralZeros(),
+        dependences={pair: float(np.abs(dependence_of(tables, pair)).sum()) for pair in PAIRS},
+        dependence_stddev=100.0,
+        rng=np.random.default_rng(1),
+    )
+    true = dependence_of(tables, hidden)
+    wrong = found.pairs[hidden].mean - true
+    assert np.abs(wrong).sum() < 0.01 * np.abs(true).sum()
