@@ -26,7 +26,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,7 @@ set on surveys."""
 _USUAL = np.where(SCALES <= 0.3, 1.0, 0.1)  # prior weights of the scales in typical files
 _WORTH = 1.0  # weight of the typical file, as a number of pairs
 _ROUNDS = 100
+_MOST_EXACT = 512  # areas of a larger one whose directions are eigenvectors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,11 +120,18 @@ class Column:
             if block.size < 2:
                 continue
             own = shares[block]
-            covariance = np.diag(own) - np.outer(own, own) / own.sum()
-            # The vector of ones has the eigenvalue 0, which is the smallest.
-            found, vectors = np.linalg.eigh(covariance)
-            directions.append(vectors[:, 1:])
-            values.append(found[1:])
+            if block.size <= _MOST_EXACT:
+                covariance = np.diag(own) - np.outer(own, own) / own.sum()
+                # The vector of ones has the eigenvalue 0, which is the smallest.
+                found, vectors = np.linalg.eigh(covariance)
+                directions.append(vectors[:, 1:])
+                values.append(found[1:])
+            else:
+                block = block[np.argsort(own, kind="stable")]
+                vectors = _halving_directions(block.size)
+                own = shares[block]
+                values.append(vectors.power(2).T @ own - (vectors.T @ own) ** 2 / own.sum())
+                directions.append(vectors)
             order.append(block)
         if not directions:
             return cls(shares, np.zeros(0), np.zeros((shares.size, 0)), False)
@@ -137,6 +145,36 @@ class Column:
             csr_array((blocks.data, (rows, blocks.col)), shape=shape),
             False,
         )
+
+
+def _halving_directions(size: int) -> Any:
+    """Return orthonormal directions that are orthogonal to ones, as a sparse matrix.
+
+    Each direction compares the two halves of a part of the levels (unbalanced Haar basis), so that
+    there are few entries other than 0: about `size` times the logarithm of `size`.
+
+    Args:
+        size: Number of levels, at least 2.
+
+    Returns:
+        A sparse matrix of shape (size, size - 1).
+    """
+    from scipy.sparse import csc_array
+
+    starts, entries, places = [0], [], []
+    parts = [(0, size)]
+    while parts:
+        low, high = parts.pop()
+        middle = (low + high + 1) // 2
+        left, right = middle - low, high - middle
+        entries.append(np.full(left, math.sqrt(right / (left * (left + right)))))
+        entries.append(np.full(right, -math.sqrt(left / (right * (left + right)))))
+        places.append(np.arange(low, high))
+        starts.append(starts[-1] + high - low)
+        parts += [each for each in ((low, middle), (middle, high)) if each[1] - each[0] > 1]
+    return csc_array(
+        (np.concatenate(entries), np.concatenate(places), np.array(starts)), shape=(size, size - 1)
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -331,3 +331,24 @@ def test_directions_of_many_areas_need_little_memory():
     expected = table - table.mean(axis=1, keepdims=True)
     blocks = expected.reshape(6000, 10, 2)
     assert again == pytest.approx((blocks - blocks.mean(axis=1, keepdims=True)).reshape(-1, 2))
+
+
+def test_directions_of_very_many_areas_in_one_are_orthonormal_and_sparse():
+    rng = np.random.default_rng(3)
+    counts = rng.gamma(1.0, 30.0, 1_500)
+    children = [np.arange(3), np.arange(3, 1_500)]
+    column = Column.of_areas(counts, children)
+    vectors = column.vectors
+    assert vectors.shape == (1_500, 1_498)
+    assert vectors.nnz < 25_000
+    np.testing.assert_allclose((vectors.T @ vectors).toarray(), np.eye(1_498), atol=1e-12)
+    for block in children:
+        np.testing.assert_allclose(vectors[block].sum(axis=0), 0.0, atol=1e-12)
+    shares = np.maximum(counts, 0.5) / np.maximum(counts, 0.5).sum()
+    covariance = np.zeros((1_500, 1_500))
+    for block in children:
+        own = shares[block]
+        covariance[np.ix_(block, block)] = np.diag(own) - np.outer(own, own) / own.sum()
+    dense = vectors.toarray()
+    expected = np.einsum("ki,kl,li->i", dense, covariance, dense)
+    np.testing.assert_allclose(column.values, np.maximum(expected, 1e-12), rtol=1e-9, atol=1e-15)
