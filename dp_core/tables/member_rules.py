@@ -1,4 +1,4 @@
-"""Rules about the members of one household: how many of them may meet a condition. Public.
+"""Rules about how many members of a household may meet a condition. Public.
 
 `exactly one relation == reference` counts the members of a household whose code of `relation` is
 that of the reference person; a household obeys the rule if this number is 1.
@@ -24,9 +24,9 @@ class MemberRule:
         text: The rule as written in the schema.
         columns: Person columns of the condition.
         codes: For each column the codes, ascending, that meet the condition. A member is counted if
-            this is so of every column.
-        least: Fewest members of a household that are counted.
-        most: Most members that are counted; None if there is no limit.
+            its code of every column is among them.
+        least: Smallest number of counted members in a household.
+        most: Largest number of counted members; None if there is no limit.
     """
 
     text: str
@@ -48,7 +48,7 @@ class MemberRule:
         return counted
 
     def allows(self, number: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which numbers of counted members obey the rule, of the same shape."""
+        """Return which numbers of counted members obey the rule, in the same shape."""
         obeyed = number >= self.least
         return obeyed if self.most is None else obeyed & (number <= self.most)
 

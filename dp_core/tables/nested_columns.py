@@ -1,4 +1,4 @@
-"""Nested columns: each level of one column lies in one level of another, as a district in a county.
+"""Nested columns: each level of one lies in one level of another, such as districts in counties.
 
 Public.
 """
@@ -20,7 +20,7 @@ Codes = NDArray[Any]
 
 @dataclass(frozen=True)
 class NestedColumns:
-    """Columns of which each lies within the one before.
+    """Columns of a hierarchy, each within the one before.
 
     Attributes:
         columns: Names of at least two columns, from the one with the largest areas to the one with
@@ -91,7 +91,7 @@ class NestedColumns:
         return NestedColumns(tuple(kept), tuple(tuple(each.tolist()) for each in maps))
 
     def with_larger(self, clique: Collection[str]) -> tuple[str, ...]:
-        """Return a clique and the columns in which its own lie; a table of it tells these, too.
+        """Return a clique and the columns of larger areas, which a table of the clique determines.
 
         Args:
             clique: Columns, in any order.

@@ -22,7 +22,7 @@ class PublicTotals:
     Attributes:
         column: The column.
         counts: Number of records for each code of the column, at least 0.
-        source: Publication from which they come.
+        source: Publication that states them.
     """
 
     column: str
@@ -69,7 +69,7 @@ def decisive(
 
 
 def known_counts(totals: Sequence[PublicTotals], domain: Domain) -> dict[str, NDArray[np.float64]]:
-    """Return the known one-way tables, by column, also those of larger areas.
+    """Return the known one-way tables by column, including those of larger areas.
 
     Args:
         totals: All public totals.

@@ -77,6 +77,7 @@ def test_every_set_meets_the_totals_and_the_bundle_says_so(project, mode):
         assert not ((one["age"] < 18) & (one["work"] == "yes")).any()
     found = verify(project.out)
     assert found.passed, [check.sentence for check in found.failures]
+    assert any("every set meets the public totals" in check.sentence for check in found.checks)
     statement = json.loads((project.out / "release.json").read_text())
     stated = statement["sets"]["totals"]
     assert [(each["column"], each["source"]) for each in stated["columns"]] == [
@@ -159,7 +160,7 @@ def test_a_plan_says_that_totals_hold_and_cost_nothing(project, command):
     ended = command("plan", project.spec)
     assert ended.code == 0
     said = " ".join(ended.out.split())
-    assert "meets public totals, which cost nothing: 3 totals by county, together 410" in said
+    assert "meets these public totals, at no cost: 3 totals by county, together 410" in said
     answer = command("plan", project.spec, "--json").json
     assert answer["rows"] == 410
     assert answer["public_totals"][1] == "2 totals by sex, together 410 (Register, 1 January)"
@@ -192,4 +193,4 @@ def test_a_bad_total_is_one_sentence(project, command):
     project.write_spec()
     ended = command("plan", project.spec)
     assert ended.code == 2
-    assert "the total of 'c' is missing" in ended.err
+    assert "there is no total for 'c'" in ended.err

@@ -72,7 +72,7 @@ def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> I
             " means a small count."
         )
     if asked.lowest is not None:
-        yield f"Each count is the sum over its {asked.lowest} areas, and so is its noise."
+        yield f"Each count is the sum over its {asked.lowest} areas, and has the noise of all."
     yield from dict.fromkeys(each.note for each in question.conditions if each.note)
     if question.measure == "share":
         parts = [question.levels_of, *(each.column for each in question.of)]

@@ -2,8 +2,8 @@
 
 A condition, or a group of `by`, gives each code of a column the weight 0 or 1; a mean or total
 gives it the mean value of its bin. A dependent column (`dp_core.schema.dependencies`) is a
-grouping of the codes of the column from which it is computed, so both share an axis here. In the
-same way larger areas are groups of smaller ones, if columns lie within one another.
+grouping of the codes of the column from which it is computed, so both share an axis here. If
+columns lie within one another, larger areas are groups of smaller ones in the same way.
 
 Noisy tables of linked tables count households: in a table with `members` and a person column, each
 of the s members of a household counts 1/s. A question about person columns counts persons, so each
@@ -75,7 +75,7 @@ class Asked:
 
     @property
     def smaller_areas(self) -> tuple[str, ...]:
-        """Columns of smaller areas than those that answer, from the largest on."""
+        """Columns of areas within those that answer, the largest areas first."""
         nested = self.schema.domain.nested
         places = [] if nested is None else [c for c in self.columns if c in nested.columns]
         if nested is None or not places:

@@ -236,7 +236,7 @@ def _table_schema_type(kind: pa.DataType) -> str:
 
 
 def _fields(schema: Schema) -> list[dict[str, Any]]:
-    """Return the field of every column; others name what they follow, or where they lie."""
+    """Return the field of every column, with the column that it follows or in which it lies."""
     described = {column.name: field(column) for column in schema.released}
     if schema.weight is not None:
         described[schema.weight.name] |= _weight(schema.weight, schema)

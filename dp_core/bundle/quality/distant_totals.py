@@ -1,4 +1,4 @@
-"""How far public totals are from the noisy tables. Post-processing: the file is not asked."""
+"""The distance of public totals from the noisy tables. Post-processing: the file is not read."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.tables.public_totals import PublicTotals
 
 _FAR = 0.05
-"""Least TVD that is far, if noise does not explain it."""
+"""A smaller TVD is never far."""
 _TIMES = 3.0
-"""How many times the TVD from noise alone a TVD must be to be far."""
+"""A TVD is far only above this multiple of the TVD that noise alone would give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class TotalsDistance:
     Attributes:
         column: The column.
         tvd: TVD of their proportions, 0 to 1.
-        expected: TVD that noise alone would give, about.
+        expected: Approximate TVD that noise alone would give.
     """
 
     column: str
@@ -33,7 +33,7 @@ class TotalsDistance:
 
     @property
     def is_far(self) -> bool:
-        """Whether noise does not explain the distance, so that relations of sets are distorted."""
+        """Whether the distance is more than noise explains, so that relations are distorted."""
         return self.tvd > max(_FAR, _TIMES * self.expected)
 
 

@@ -18,9 +18,9 @@ def totals_statement(schema: Schema, sets: int) -> dict[str, object]:
     return {
         "totals": {
             "in_words": (
-                f"Every set has exactly these numbers of {what}. They are public numbers from the"
-                " named sources, which the schema states, so they cost no privacy budget. They were"
-                " not compared with the file, and nothing here says that the file agrees with them."
+                f"Every set has exactly these numbers of {what}. The schema states them, with their"
+                " public sources, so they cost no privacy budget. They were not compared with the"
+                " file, and nothing here says that the file agrees with them."
             ),
             "columns": [
                 {

@@ -138,7 +138,8 @@ def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
     if not claims.sets:
         return tuple(wrong) or "There are no sets, as described: the release has noisy tables only."
     sets = plural(claims.sets, "synthetic set")
-    return tuple(wrong) or f"{sets} with {sum(claims.rows)} rows, as described."
+    met = "; every set meets the public totals" if claims.schema.totals else ""
+    return tuple(wrong) or f"{sets} with {sum(claims.rows)} rows, as described{met}."
 
 
 def _check_linked_sets(
@@ -170,9 +171,10 @@ def _check_linked_sets(
     if not claims.sets:
         return tuple(wrong) or "There are no sets, as described: the release has noisy tables only."
     wrong += missed_totals(folder, claims.schema, claims.sets)
+    met = "; every set meets the public totals" if claims.schema.totals else ""
     return tuple(wrong) or (
         f"{plural(claims.sets, 'synthetic set')} with {sum(claims.rows)} households and"
-        f" {sum(claims.persons)} persons, as described; every person is linked to a household."
+        f" {sum(claims.persons)} persons, as described; every person is linked to a household{met}."
     )
 
 

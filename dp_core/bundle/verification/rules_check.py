@@ -1,8 +1,7 @@
 """Check that every row of the sets obeys the rules that the schema states between columns.
 
-These are the combinations that the schema calls impossible, its rules between columns, and that
-areas lie within one another (`within`). Of linked tables, rules that count members are checked for
-every household.
+These are the combinations that the schema calls impossible, its rules between columns, and its maps
+of areas (`within`). For linked tables, rules that count members are checked for every household.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Draws records of nested columns, such as districts in counties, so that each lies in its place.
+"""Draws records whose nested columns, such as district and county, agree with the public map.
 
-Records are drawn with one of the nested columns, the smallest areas whose tables are known. The
-larger areas follow from it by the public map. Still smaller areas, if there are any, are dealt to
-the records of each area by their numbers of records.
+Records are drawn with one of the nested columns: the smallest areas whose tables are known. The
+public map gives the larger areas. If there are still smaller areas, the records of each area are
+assigned to them in proportion to their counts.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from dp_core.wall.released import Table
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NestedModel:
-    """Tables of all columns; the records that the model draws have the larger areas, too.
+    """A model of all columns; its records have every nested column.
 
     Attributes:
         domain: All columns.
         tables: Tables of all columns and pairs.
-        inner: Draws records of all columns but the other nested ones.
-        drawn: The nested column that it draws.
+        inner: Draws records with one nested column and all columns that are not nested.
+        drawn: The nested column that `inner` draws.
         zeros: Impossible cells; no drawn record lies in one.
     """
 
@@ -117,7 +117,7 @@ class NestedModel:
     def _lowest(
         self, data: Dataset, nested: NestedColumns, *, rng: np.random.Generator
     ) -> NDArray[np.uint16]:
-        """Return an area of the lowest column for each record; for all of a household the same."""
+        """Return an area of the lowest column for each record, the same for a whole household."""
         linked = data.domain.linked
         if linked is None:
             return self._dealt(data.column(self.drawn), nested, rng=rng)
@@ -177,8 +177,8 @@ class NestedModel:
             left = inside[~bad.any(axis=0)]
             if not left.size:
                 raise BadInput(
-                    f"A rule excludes all levels of {nested.lowest!r} within one of"
-                    f" {self.drawn!r}; relax it."
+                    f"The rules of the schema exclude every level of {nested.lowest!r} within one"
+                    f" level of {self.drawn!r}; relax the rules that name {nested.lowest!r}."
                 )
             share = weights[left] if weights[left].sum() > 0 else np.ones(left.size)
             data.codes[axis, rows] = rng.choice(left, p=share / share.sum())

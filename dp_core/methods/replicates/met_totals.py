@@ -1,8 +1,8 @@
-"""Records of which exactly as many have each level as public totals say: post-processing.
+"""Changes drawn records so that they meet public totals exactly: post-processing.
 
 Drawn records meet the tables of their model up to rounding. Here as few of them as possible get
-another level: records of levels with too many, chosen at random among those that obey all rules
-afterwards. Where every such change breaks a rule, a whole record takes the place of another one.
+another level. They are chosen at random from levels with too many records, and obey all rules
+afterwards. Where every such change breaks a rule, a record becomes a copy of another one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dp_core.tables.household_rows import (
 )
 from dp_core.tables.public_totals import decisive
 
-_TRIES = 50  # rounds in which other records and levels are tried where a rule forbids a change
+_TRIES = 50  # rounds; each tries other records and levels where a rule forbade a change
 _MOST_CELLS = 1000  # combinations of levels among which exchanges of whole records are sought
 _MOST_CHECKED = 1 << 16  # records that are checked at a time
 
@@ -116,8 +116,8 @@ class _Records:
     ) -> Codes:
         """Return the codes of records after they got other levels, shape (columns, rows).
 
-        Of nested columns, a smallest area within the new one is drawn like those of the records
-        that lie there.
+        If the column is nested, one of the smallest areas within the new one is drawn, in
+        proportion to the records there.
         """
         found: Codes = self.codes[:, rows].copy()
         nested = self.schema.domain.nested
@@ -144,7 +144,7 @@ class _Records:
         return np.concatenate([np.zeros(0, dtype=np.bool_), *parts])
 
     def replace(self, rows: Rows, donors: Rows) -> None:
-        """Let records become copies of others, of households with their members."""
+        """Replace records by copies of others; a household is copied with its members."""
         self.codes[:, rows] = self.codes[:, donors]
         self.source[rows] = self.source[donors]
 
@@ -210,7 +210,7 @@ class _Records:
 def _move(
     records: _Records, name: str, wanted: NDArray[np.int64], *, rng: np.random.Generator
 ) -> None:
-    """Give records of levels with too many another level, where no rule is broken by it."""
+    """Give records of levels with too many another level, unless this breaks a rule."""
     ruled = records.is_ruled(name)
     for _ in range(_TRIES if ruled else 1):
         level = records.level(name)
@@ -239,10 +239,10 @@ def _surplus(level: Codes, gap: NDArray[np.int64], *, rng: np.random.Generator) 
 def _exchange(
     records: _Records, counts: Mapping[str, NDArray[np.int64]], *, rng: np.random.Generator
 ) -> None:
-    """Let whole records become copies of others, as long as all totals together come nearer.
+    """Replace whole records by copies of others, until all totals are met.
 
     Raises:
-        BadInput: if they are not met in the end.
+        BadInput: if no replacement brings the totals nearer.
     """
     while True:
         levels = [records.level(name) for name in counts]
@@ -301,7 +301,7 @@ def _not_met(
     code = int(np.argmin(gap))
     label = records.schema.column(name).code_labels()[code]
     return BadInput(
-        f"The public totals cannot be met by records that obey all rules: {-gap[code]:,} records"
-        f" too few have {name} = {label!r}, and no other record can get this level. Check `totals`"
-        " against the rules of the schema."
+        "The public totals cannot be met by records that obey all rules:"
+        f" {-gap[code]:,} more records need {name} = {label!r}, but no record can get this level."
+        " Check `totals` against the rules of the schema."
     )

@@ -88,7 +88,7 @@ class Auto(Selector):
     """Divide the budget among columns, pairs and triples to minimise the expected error.
 
     Attributes:
-        order: Largest number of columns of a measured table or interaction: 1, 2 or 3. Of a file
+        order: Largest number of columns of a measured table or interaction: 1, 2 or 3. In a file
             with nested columns, no triples are measured.
         basis: `interactions`: triples, and pairs whose table would mostly repeat the one-way
             tables, are measured without their margins, which costs less. `tables`: complete

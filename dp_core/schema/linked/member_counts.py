@@ -1,8 +1,8 @@
-"""Which members a household may have by the rules that count its members. Public.
+"""The members that a household may have under the rules that count members. Public.
 
 Persons are of the same *type* if every rule counts either all or none of them. The types of the
-members decide whether a household obeys these rules. So the sizes that a household may have, and
-the codes that its members may have, follow from the possible numbers of members of each type.
+members decide whether a household obeys these rules. So the possible numbers of members of each
+type determine the sizes of households and the codes of their members that can occur.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class PersonTypes:
         sizes = domain.project((MEMBERS, *columns))
         if sizes.size() > _MOST_CELLS:
             raise BadInput(
-                f"The rules that count members are about {', '.join(columns)}, whose combinations"
-                f" are more than the maximum of {_MOST_CELLS:,}; give the columns fewer codes, or"
+                f"The rules that count members name {', '.join(columns)}, which together have more"
+                f" than {_MOST_CELLS:,} combinations; give the columns fewer levels or bins, or"
                 " remove a rule."
             )
         cells = np.zeros(sizes.sizes[1:], dtype=np.int64)
@@ -107,8 +107,8 @@ class MemberCounts:
             combinations *= end + 1
         if combinations > _MOST_NUMBERS:
             raise BadInput(
-                "The rules that count members are too many to be checked together; remove some, or"
-                " count fewer members."
+                "There are too many rules that count members to check them together; remove some,"
+                " or use smaller numbers."
             )
         self._finishable = cache(self._can_finish)
 
@@ -170,8 +170,8 @@ def zeros_of_counts(
 ) -> tuple[Rule, ...]:
     """Return structural zeros of pair rows that follow from rules that count members.
 
-    They are the sizes that no household may have, the codes that no member of a household of some
-    size may have, and, where at most one member is counted, two members that both are.
+    They are the sizes that no household can have, and the codes that no member of a household of
+    some size can have. If a rule counts at most one member, two members that it counts are another.
 
     Args:
         rules: The rules.
@@ -201,8 +201,8 @@ def zeros_of_counts(
     if not sizes:
         said = ", ".join(f"`{rule.text}`" for rule in rules[:5])
         raise BadInput(
-            f"no household obeys {said} together with the other rules, whatever its number of"
-            " members; correct or remove one of them."
+            f"no household of any size can obey {said} together with the other rules; correct or"
+            " remove one of them."
         )
     found = []
     impossible = tuple(code for code in range(len(linked.sizes)) if code not in sizes)

@@ -26,7 +26,7 @@ from dp_core.tables.member_rules import broken_households, households_that_break
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 _MOST_TRIED = 200
-"""Most compositions of a household of each size for which a possible household is searched."""
+"""Most combinations of types of members that are tried for each size of household."""
 
 
 def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> Dataset:
@@ -160,7 +160,7 @@ def _all_alike(
     *,
     rng: np.random.Generator,
 ) -> Dataset:
-    """Return so many times one possible household; without rules that count, of equal members."""
+    """Return copies of one possible household; without rules that count, its members are equal."""
     if linked.rules:
         one = possible_household(schema, rng=rng)
         many = HouseholdRows(

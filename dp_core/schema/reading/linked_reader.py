@@ -20,6 +20,7 @@ from dp_core.schema.linked.linked_tables import NO_OTHER, Larger, LinkedTables
 from dp_core.schema.linked.wide_schema import decided_by_codes, widened
 from dp_core.schema.reading.dependency_reader import follows
 from dp_core.schema.reading.known_totals.totals_reader import refuse_of_persons
+from dp_core.schema.reading.nested_reader import lies_within
 from dp_core.schema.reading.private_domain_reader import is_private
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.stated_rules.member_rule_reader import counts_members, read_member_rule
@@ -42,6 +43,7 @@ _OTHER_KEYS = {
         ("rules", "impossible"), "write it at the top level, for the columns of both tables"
     ),
 }
+_HOUSEHOLDS_ONLY = "only columns of households can lie within one another; remove `within`."
 _UNIT_OTHER_KEYS = {
     "column": "write `table` with the name of the table of households",
     "max_rows": "write `max_members`",
@@ -123,9 +125,7 @@ class StatedTables:
         if flat.nested is not None:
             for lower in flat.nested.columns[1:]:
                 if {lower, flat.nested.above(lower)} & {*persons.columns}:
-                    raise {**homes.columns, **persons.columns}[lower].error(
-                        "only columns of households can lie within one another; remove `within`."
-                    )
+                    raise homes.columns[lower].error(_HOUSEHOLDS_ONLY)
         self._check_rules(flat)
         if flat.totals:
             refuse_of_persons(flat.totals, linked.person_columns, self.flat.entries()["totals"])
@@ -325,7 +325,7 @@ def _read_table(name: str, node: Node, is_parent: bool, faults: Faults) -> _Tabl
     faulty = frozenset(
         column
         for column, definition in columns.items()
-        if not faults.of(False, _is_sound, column, definition)
+        if not faults.of(False, _is_sound, column, definition, is_parent)
     )
     for key, column in identify.items():
         if column in columns:
@@ -349,7 +349,7 @@ def _role(node: Node) -> str:
     return role.content if role is not None and isinstance(role.content, str) else ""
 
 
-def _is_sound(name: str, node: Node) -> bool:
+def _is_sound(name: str, node: Node, is_parent: bool) -> bool:
     """Return true; refuse a reserved name, and what linked tables do not support yet."""
     if name == MEMBERS:
         raise node.error(
@@ -363,6 +363,8 @@ def _is_sound(name: str, node: Node) -> bool:
         )
     if not isinstance(node.content, Mapping):
         return True
+    if lies_within(node) and not is_parent:
+        raise node.content["within"].error(_HOUSEHOLDS_ONLY)
     if follows(node):
         raise node.content["follows"].error(
             "linked tables have no columns that follow others yet; remove the key and state the"

@@ -1,4 +1,4 @@
-"""Reads `within`: columns of which each level lies in one level of another column."""
+"""Reads `within`: each level of a column lies in one level of a column of larger areas."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _read_above(
         raise place.error(f"{upper!r} cannot lie within itself; name the column of larger areas.")
     if upper not in known:
         raise place.error(
-            f"there is no measured column {shown(upper)} in which this one could lie."
+            f"there is no column {shown(upper)} with levels of its own in which this can lie."
             f"{nearest(upper, known)}"
         )
     for one in (column, known[upper]):
@@ -139,16 +139,16 @@ def _read_above(
             )
         if one.missing_code is not None:
             raise place.error(
-                f"{one.name!r} can be missing, but a row must lie somewhere; give it a level for"
-                " unknown places, and write `missing: reject`."
+                f"{one.name!r} can be missing, but every row needs an area; add a level for unknown"
+                " places, and write `missing: reject`."
             )
     return upper
 
 
 def _refuse_both(place: Node) -> None:
     raise place.error(
-        "a column that follows another one is computed from it, so it lies where that one says;"
-        " remove `within`."
+        "a column that follows another one is computed from it, so it cannot have `within`; remove"
+        " `within` or `follows`."
     )
 
 
@@ -171,9 +171,8 @@ def _in_a_line(above: Mapping[str, str], places: Mapping[str, Node]) -> tuple[st
     apart = [name for name in above if name not in line]
     if apart:
         raise places[apart[0]].error(
-            f"{apart[0]!r} and {lowest[0]!r} are in different hierarchies; a file can have one line"
-            f" of columns within one another, such as {', '.join(reversed(line))}. Remove this"
-            " `within`."
+            f"{apart[0]!r} and {lowest[0]!r} are in different hierarchies; a schema can have only"
+            f" one, such as {' > '.join(reversed(line))}. Remove this `within`."
         )
     return tuple(reversed(line))
 
@@ -185,13 +184,25 @@ def _read_parents(node: Node, upper: Column, lower: Column, folder: Path | None)
             f"the key 'map' is missing; map each level of {lower.name!r} to the level of"
             f" {upper.name!r} in which it lies."
         )
+    given = keys["map"].content if "map" in keys else None
+    names = {*given} if isinstance(given, Mapping) else set()
+    if names and names <= _words(upper) and not names & _words(lower):
+        raise keys["map"].error(
+            f"maps the levels of {upper.name!r}; instead, map each level of {lower.name!r} to the"
+            f" level of {upper.name!r} in which it lies."
+        )
     found = mapped(node, keys, upper, lower, folder)
     empty = np.flatnonzero(np.bincount(found, minlength=len(upper.levels)) == 0)
     if empty.size:
         level = upper.levels[int(empty[0])]
         place = keys.get("map", keys["within"])
         raise place.error(
-            f"no level of {lower.name!r} lies in {shown(level.text)} of {upper.name!r}; add one to"
-            " the map, or remove the level."
+            f"no level of {lower.name!r} lies in {shown(level.text)} of {upper.name!r}; correct the"
+            f" map, or remove this level of {upper.name!r}."
         )
     return found
+
+
+def _words(column: Column) -> set[str]:
+    """Return the texts and labels of a column's levels."""
+    return {word for level in column.levels for word in (level.text, level.label)}

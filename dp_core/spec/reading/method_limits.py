@@ -79,7 +79,8 @@ def _check_size(keys: Mapping[str, Node], schema: Schema) -> None:
     records = records_of(schema.totals)
     if rows.content.isdecimal() and int(rows.content) != records:
         raise rows.error(
-            f"is not the sum of the public totals, {records}, which every set has; write same."
+            f"is not the sum of the public totals, {records}, which is the number of records of"
+            " every set; write same."
         )
 
 

@@ -134,9 +134,7 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
     for many in plan.many_levels or ():
         yield many.in_words
     if plan.public_totals:
-        yield (
-            f"Every set meets public totals, which cost nothing: {'; '.join(plan.public_totals)}."
-        )
+        yield (f"Every set meets these public totals, at no cost: {'; '.join(plan.public_totals)}.")
     if plan.bins_unused:
         yield (
             f"{plan.method} uses the bins of {', '.join(plan.bins_unused)} for plots and"

@@ -1,4 +1,4 @@
-"""Rules that count members of a household: for the compiled loops, and the first values."""
+"""Rules that count members: as arrays for the compiled loops, and first values that obey them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.member_rules import MemberRule
 
 _ROUNDS = 3
-"""Rounds over all rules; a rule of which a later one undoes the work is obeyed in the next."""
+"""Rounds over all rules. A change for one rule may break an earlier one, so one is too few."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountedMembers:
     """Rules that count members, listed by the person column whose value is changed.
 
-    Rule r is about the columns `columns[k]` for each k from `first[r]` to before `first[r + 1]`. It
-    counts a member if `inside[base[k] + code]` is true for the member's code of each.
+    Rule r has conditions on the columns `columns[k]`, for k from `first[r]` to `first[r + 1] - 1`.
+    It counts a member if `inside[base[k] + code]` is true for the member's code in each of them.
 
     Attributes:
         of_column: Start of each person column's entries, shape (person columns + 1,).
@@ -65,7 +65,7 @@ class CountedMembers:
                 inside.append(np.isin(np.arange(size), codes))
                 end += size
             first.append(len(columns))
-        # A household has fewer members than the limit that stands for none.
+        # No household has more members than this, so it is no limit.
         most = [linked.max_members if rule.most is None else rule.most for rule in rules]
         return cls(
             of_column=_numbers(np.cumsum([0, *map(len, entries)])),
@@ -92,10 +92,10 @@ def with_counts(
     *,
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Return codes of persons in which as many members are counted as the rules say.
+    """Return codes of persons that obey rules that count members.
 
-    In a household that breaks a rule, random members get other codes. Rules that exclude one
-    another may leave some households that break one.
+    In a household that breaks a rule, random members get other codes. If a change for one rule
+    breaks another rule every time, some households still break a rule.
 
     Args:
         persons: Codes, shape (columns, persons), household by household.
@@ -140,9 +140,9 @@ def with_counts(
 
 
 def _outside(rule: MemberRule, rules: Sequence[MemberRule], size: int) -> list[int]:
-    """Return the codes of a rule's last column that are not counted, by no other rule if possible.
+    """Return the codes of a rule's last column that the rule does not count.
 
-    Of the other rules, those that count any member with the code and allow a limited number matter.
+    If possible, they are codes that no other rule limits by themselves.
     """
     name, codes = rule.columns[-1], rule.codes[-1]
     found = [code for code in range(size) if code not in codes]

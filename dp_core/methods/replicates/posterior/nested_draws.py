@@ -1,11 +1,11 @@
 """Draws of the tables of nested columns, such as districts in counties, from the top down.
 
-A table of the smaller areas is a stack of blocks, one for each larger area. The margins of a block
+A table of the smaller areas consists of blocks, one for each larger area. The margins of a block
 are known when it is drawn: the counts of its smaller areas, and the larger area's table of the
-other column. So a block is drawn like any pair of columns, given its margins, and its expected
-counts are those without dependence *within* the larger area. What the tables of smaller areas say
-about the larger ones, their sums, is pooled with the tables of the larger areas first. So tables of
-all levels agree, and the error of a large area does not grow with the number of areas in it.
+other column. So a block is drawn like any pair of columns, given its margins. Its expected counts
+are those without dependence *within* the larger area. Before that, the tables of larger areas are
+pooled with the sums of the tables of smaller ones. So tables of smaller areas add up to those of
+larger ones, and the error of a large area does not grow with the number of areas in it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.nested_columns import NestedColumns
 
 MOST_UNMEASURED = 1 << 12
-"""Most cells of a pair of small areas that is drawn although no pair of them was measured."""
+"""Most cells of a pair that is drawn if no pair of its small areas was measured."""
 
 Children = Sequence[NDArray[np.intp]]
 """For each larger area, the codes of its smaller areas."""
 
 
 def in_order(nested: NestedColumns | None, names: Sequence[str]) -> list[str]:
-    """Return columns so that each follows the one in which it lies."""
+    """Return columns, each after the one in which it lies."""
     if nested is None:
         return list(names)
     return sorted(names, key=nested.depth)
@@ -49,8 +49,8 @@ def lower_of(nested: NestedColumns | None, clique: Clique) -> str | None:
 def is_drawn(domain: Domain, pair: Clique, measured: Sequence[Clique]) -> bool:
     """Return whether a pair may be drawn if it was not measured.
 
-    It may not if it is of small areas of which no pair was measured, and has many cells: its prior
-    would be about cells of less than a record.
+    A pair of small areas with many cells may not, unless some pair of these areas was measured. Its
+    cells would have less than one record on average.
 
     Args:
         domain: All columns.
@@ -95,9 +95,9 @@ def with_pairs_above(
 def counts_of(pooled: Pooled, name: str) -> Told | None:
     """Return the noisy counts of a column and their variance, or None if they were not measured.
 
-    Those of a larger area are pooled with the sums of its smaller areas. The variance is the mean
-    over the areas, in records squared. The number of all records is in the counts of every level,
-    so only deviations from even counts are pooled.
+    Counts of larger areas are pooled with the sums of smaller ones. The variance is the mean over
+    the areas, in records squared. The counts of every column of areas already contain the number of
+    all records, so only the deviations from even counts are pooled.
     """
     nested, size = pooled.domain.nested, pooled.domain.size((name,))
     # Draws are brought to the number of records. If that is public, `variance` has left out the
@@ -125,8 +125,8 @@ def counts_of(pooled: Pooled, name: str) -> Told | None:
 def observed_pair(pooled: Pooled, clique: Clique) -> Told | None:
     """Return the noisy interaction of a pair and the variance of its coordinates, if known.
 
-    That of a larger area is pooled with the sums over its smaller areas; see `Pooled.observed`. The
-    variance is then the mean over the areas, in records squared.
+    The interaction of larger areas is pooled with the sums over smaller ones; see
+    `Pooled.observed`. The variance is then the mean over the areas, in records squared.
 
     Args:
         pooled: All measurements.
@@ -164,10 +164,10 @@ def _with_sums(
     Args:
         pooled: All measurements.
         name: Column of the areas.
-        own: What the tables of these areas say; None for nothing.
-        below: Returns what the tables of a column of smaller areas say.
+        own: Table of these areas, from their own measurements; None without any.
+        below: Returns the table of a column of smaller areas, or None.
         axis: Axis of the areas.
-        part: Part of the sums that `own` has.
+        part: Takes the part of the sums that corresponds to `own`.
     """
     nested, told = pooled.domain.nested, [] if own is None else [own]
     if nested is not None and name in nested.columns:

@@ -1,4 +1,4 @@
-"""Noisy tables of a file in proportion to a public number of records."""
+"""Scales noisy tables of a file to a public number of records."""
 
 from __future__ import annotations
 

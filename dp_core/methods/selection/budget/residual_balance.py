@@ -65,8 +65,8 @@ class Parts:
             (parts,), 0 for single columns, whose noise is in `known`; None for 0 everywhere.
         reach: For each part, the deviations that its measurement serves, relative to its own, shape
             (parts,); None for 1 everywhere.
-        also: Parts that the measurement of another part also tells, besides a pair's two columns;
-            None for none.
+        also: Parts about which the measurement of another part also tells something, besides a
+            pair's two columns; None for none.
     """
 
     columns: Sequence[NDArray[np.float64]]

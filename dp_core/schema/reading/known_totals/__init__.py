@@ -1,1 +1,1 @@
-"""Reads totals that are published elsewhere: of weights (`calibrate`) and of records (`totals`)."""
+"""Reads published totals: of survey weights (`calibrate`) and of records (`totals`)."""

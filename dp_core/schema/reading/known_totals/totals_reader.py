@@ -108,13 +108,13 @@ def _read_item(
     names = [name for name in keys if name != SOURCE]
     if len(names) != 1:
         raise item.error(
-            f"must name one column with its totals, and their source, such as {_EXAMPLE[2:]}."
+            f"must name one column with its totals, and `source`, such as {_EXAMPLE[2:]}."
         )
     name = names[0]
     if SOURCE not in keys:
         raise item.error(
-            "the key 'source' is missing; name the publication from which the totals come, because"
-            " numbers from the confidential file itself are not public."
+            "the key 'source' is missing; name the publication that states the totals. Counts of"
+            " the confidential file itself are not public."
         )
     source = keys[SOURCE].name().strip()
     if name in before:
@@ -131,8 +131,8 @@ def _read_item(
         if code not in counts:
             missing = code == column.missing_code
             raise keys[name].error(
-                f"the total of {'missing' if missing else shown(label)} is missing; add it, or"
-                " write 0 if no record of a set may have it."
+                f"there is no total for {'`missing`' if missing else shown(label)}; add it, or"
+                " write 0 if no record of a set may have this level."
             )
     possible = ~schema.zeros.mask(schema.domain.project((name,)))
     for code, label in enumerate(labels):
@@ -193,6 +193,7 @@ def _check_nested(
             code = int(off[0])
             label = schema.column(upper).code_labels()[code]
             raise places[lower].error(
-                f"the totals of {shown(lower)} within {shown(label)} of {shown(upper)} add up to"
-                f" {sums[code]:,}, but its total is {wanted[code]:,}; make them agree."
+                f"the totals of {shown(lower)} within {upper} = {shown(label)} add up to"
+                f" {sums[code]:,}, but the total of {shown(label)} is {wanted[code]:,}; make them"
+                " agree."
             )

@@ -41,6 +41,7 @@ from dp_core.schema.reading.stated_rules.rule_conditions import (
     units_of,
 )
 from dp_core.schema.rules.column_rules import Among, ColumnRule, Equality, Missing
+from dp_core.tables.linked_columns import MEMBERS
 
 EXAMPLE = "- start_date <= end_date"
 _SIGNS = ("<=", ">=", "==", "!=", "<", ">", "=", "≤", "≥", "≠")
@@ -52,6 +53,8 @@ COUNTING = re.compile(
     r"(exactly|at least|at most) (\w+)\b(?! ?[<>=!+\-≤≥≠]) ?(.*)", re.IGNORECASE | re.DOTALL
 )
 """A rule that counts members of a household: the words, the number, and the conditions."""
+_MISPLACED = ("exactly", "at", "no", "not", "between", "more", "fewer", "less", "of", "only")
+"""Words with which rules that count members are written by mistake."""
 _WORD = re.compile(r"[^\s<>=!+\[\],≤≥≠*/]+")
 
 
@@ -426,8 +429,17 @@ class _Reader:
             raise self._node.error(f"column {shown(name)} {why}; no rule can name it.")
         self._at = start
         raise self._node.error(
-            f"there is no column {shown(name)} in the schema.{nearest(name, self._known)}"
+            f"there is no column {shown(name)} in the schema.{self._meant(name)}"
         )
+
+    def _meant(self, name: str) -> str:
+        """Return a hint at what a word that is no column stands for."""
+        if MEMBERS in self._known and name.lower() in _MISPLACED:
+            return (
+                " A rule that counts members begins with `exactly`, `at least` or `at most` and a"
+                " number; then comes the condition, as in exactly one relation == reference."
+            )
+        return nearest(name, self._known)
 
     def _sign(self) -> str:
         if match := re.match(r"=\s*[<>]|[<>!]\s+=", self._rest):

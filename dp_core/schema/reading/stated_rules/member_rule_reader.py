@@ -69,8 +69,8 @@ def read_member_rule(
         raise node.error(f"no person meets the conditions of `{text}`; correct or remove it.")
     if not narrow:
         raise node.error(
-            f"every person meets the conditions of `{text}`; for a rule about the number of"
-            f" persons, name `{MEMBERS}` under `impossible`."
+            f"every person meets the conditions of `{text}`; to limit the size of households, name"
+            f" `{MEMBERS}` under `impossible`."
         )
     least = 0 if sign == "at most" else number
     most = None if sign == "at least" else number
@@ -104,8 +104,8 @@ def _number(node: Node, word: str) -> int:
         )
     if number == 0:
         raise node.error(
-            "a value that no member may have is stated under `impossible`; write it there, or count"
-            " at least one."
+            "a rule cannot count 0 members; state a value that no member may have under"
+            " `impossible`."
         )
     return number
 
@@ -125,8 +125,8 @@ def _column(node: Node, stated: Stated, persons: Sequence[str], table: str) -> s
             )
     if len(stated.columns) > 1:
         raise node.error(
-            f"compares {stated.columns[0]!r} with {stated.columns[1]!r}; a rule that counts members"
-            " compares a column with values only."
+            f"compares {stated.columns[0]!r} with {stated.columns[1]!r}, but a rule that counts"
+            " members compares columns only with values; write a value."
         )
     return stated.columns[0]
 

@@ -154,7 +154,9 @@ def test_the_only_possible_area_is_found_among_many():
 
 def test_a_rule_that_leaves_no_area_is_told():
     zeros = StructuralZeros((rule((1,), (0, 1, 2, 3)),))
-    with pytest.raises(BadInput, match="excludes all levels of 'district' within one of 'county'"):
+    with pytest.raises(
+        BadInput, match="exclude every level of 'district' within one level of 'county'"
+    ):
         model("county", zeros).sample(50, rng=np.random.default_rng(10))
 
 

@@ -79,6 +79,14 @@ REFUSED = {
         text_with("exactly one relations == reference"),
         "there is no column 'relations' in the schema. Did you mean 'relation'?",
     ),
+    "another form": (
+        text_with("no more than one relation == reference"),
+        "there is no column 'no' in the schema. A rule that counts members begins with `exactly`",
+    ),
+    "an implication before the number": (
+        text_with("if members == 1 then exactly one relation == reference"),
+        "there is no column 'exactly' in the schema. A rule that counts members begins with",
+    ),
     "an unknown level": (
         text_with("exactly one relation == head"),
         "'head' is not a level of 'relation'",
@@ -95,7 +103,8 @@ REFUSED = {
         text_with("at least one age - age <= 3")
         .replace("age - age", "age + nr2")
         .replace("      relation:", "      nr2: {type: integer, min: 0, max: 9}\n      relation:"),
-        "compares 'age' with 'nr2'; a rule that counts members compares a column with values only",
+        "compares 'age' with 'nr2', but a rule that counts members compares columns only with"
+        " values; write a value.",
     ),
     "no condition": (text_with("exactly one"), "ends after the number; add a condition"),
     "another number": (
@@ -104,7 +113,7 @@ REFUSED = {
     ),
     "no member": (
         text_with("exactly 0 relation == spouse"),
-        "a value that no member may have is stated under `impossible`",
+        "a rule cannot count 0 members; state a value that no member may have under `impossible`.",
     ),
     "an implication": (
         text_with("at most one if age >= 18 then relation == spouse"),
@@ -116,8 +125,8 @@ REFUSED = {
     ),
     "everybody": (
         text_with("at least one age <= 99"),
-        "every person meets the conditions of `at least one age <= 99`; for a rule about the number"
-        " of persons, name `members` under `impossible`.",
+        "every person meets the conditions of `at least one age <= 99`; to limit the size of"
+        " households, name `members` under `impossible`.",
     ),
     "too many": (
         text_with("at least five relation == child"),
@@ -134,8 +143,8 @@ REFUSED = {
             REFERENCE, "at least one age < 16", "if relation == child then age >= 16"
         ).replace("max_members: 4", "max_members: 1")
         + "  - if relation == reference then age >= 16\n",
-        "no household obeys `exactly one relation == reference`, `at least one age < 16` together"
-        " with the other rules, whatever its number of members; correct or remove one of them.",
+        "no household of any size can obey `exactly one relation == reference`, `at least one age <"
+        " 16` together with the other rules; correct or remove one of them.",
     ),
     "under the table of persons": (
         UNDER_PERSONS,
@@ -168,4 +177,4 @@ def test_too_many_rules_are_refused_and_not_tried_for_long():
     text = text_with(*(f"at most one relation == l{number}" for number in range(20)))
     text = text.replace("{1: reference, 2: spouse, 3: child}", f"[{levels}]")
 
-    assert "too many to be checked together" in refusal(text)
+    assert "too many rules that count members to check them together" in refusal(text)

@@ -79,7 +79,7 @@ def test_a_file_may_hold_the_totals(tmp_path):
         ([COUNTY | {"source": " "}], "source"),
         ([{"source": "Census"}], "must name one column with its totals"),
         ([COUNTY | {"sex": {"male": "1", "female": "41"}}], "must name one column"),
-        ([{"county": {"a": "30"}, "source": "C"}], "the total of 'b' is missing"),
+        ([{"county": {"a": "30"}, "source": "C"}], "there is no total for 'b'"),
         ([{"county": {"a": "30", "b": "-1"}, "source": "C"}], "must be at least 0"),
         ([{"county": {"a": "30", "b": "1.5"}, "source": "C"}], "is not a whole number"),
         ([{"county": {"a": "0", "b": "0"}, "source": "C"}], "add up to 0"),
@@ -90,14 +90,14 @@ def test_a_file_may_hold_the_totals(tmp_path):
         ([{"age": {"0": "1"}, "source": "C"}], "is not a category or an ordinal"),
         ([{"old": {"no": "1", "yes": "2"}, "source": "C"}], "follows another column"),
         ([{"trade": {"p": "1", "q": "2", "r": "3"}, "source": "C"}], "are chosen privately"),
-        ([{"job": {"none": "1", "some": "1"}, "source": "C"}], "the total of missing is missing"),
+        ([{"job": {"none": "1", "some": "1"}, "source": "C"}], "there is no total for `missing`"),
         (
             [COUNTY, {"sex": {"male": "20", "female": "20"}, "source": "C"}],
             "add up to 40, but those of 'county' to 42",
         ),
         (
             [COUNTY, {"district": {"u": "20", "v": "11", "w": "11"}, "source": "C"}],
-            "the totals of 'district' within 'a' of 'county' add up to 31, but its total is 30",
+            "the totals of 'district' within county = 'a' add up to 31, but the total of 'a' is 30",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""What measuring a table of small areas also tells about the larger areas in which they lie."""
+"""What a measured table of small areas also tells about the larger areas."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from dp_core.tables.domain import Clique, Domain
 
-_LEAST_PART = 0.5  # smallest part of a pair's deviation that is not ascribed to the larger areas
+_LEAST_PART = 0.5  # at least this part of a pair's deviation is not due to the larger areas
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlsoTold:
-    """Parts that the measurement of another part also tells.
+    """Parts about which the measurement of another part also tells something.
 
     Attributes:
         source: Positions of the measured parts, shape (number,).
-        target: Positions of the parts that they tell, same shape.
+        target: Positions of the parts about which they tell something, same shape.
         variance: Noise variance of a cell of the target, from measuring the source with the whole
             budget, in records squared, same shape.
     """
@@ -38,7 +38,7 @@ def larger_areas(
 ) -> AlsoTold | None:
     """Return what tables of small areas tell about larger ones; None without nested columns.
 
-    The sum over the areas of a larger one has the noise of all of them.
+    A sum over smaller areas has the noise of all of them.
 
     Args:
         domain: All columns.
@@ -90,7 +90,7 @@ def with_sums_of_areas(domain: Domain, known: NDArray[np.float64]) -> NDArray[np
 
 
 def beyond_larger_areas(domain: Domain, dependence: Mapping[Clique, float]) -> dict[Clique, float]:
-    """Return what each pair's dependence adds to that of the pair with the next larger area.
+    """Return what each pair's dependence adds to that of the pair with the next larger areas.
 
     Args:
         domain: All columns; unless some are nested, nothing changes.
