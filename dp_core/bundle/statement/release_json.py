@@ -39,7 +39,7 @@ from dp_core.wall.accounting.guarantee import Guarantee
 from dp_core.wall.ledger.ledger_position import Adoption, Total
 
 FORMAT_NAME = "dp-release bundle"
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 """Increased whenever a sentence of the statement changes, because `verify` recomputes the sentences
 and cannot compare those of another version."""
 SAME_FACTS_SINCE = 5
@@ -56,7 +56,9 @@ NOT_COVERED = (
     " release, so its existence says that in the end neither did. The out-of-range rule clip does"
     " not avoid this: it settles only numbers and dates outside their bounds. The rule missing,"
     " with a missing level in every column, settles every value. A row without the identifier of"
-    " its person, or one that breaks a rule about missing values, still stops a release.",
+    " its person, one that breaks a rule about missing values, one that lies in another area than"
+    " the schema says, or a household that breaks a rule about the number of its members who meet a"
+    " condition, still stops a release.",
     "Refused attempts. A refusal by the validation tells whoever may see the internal files which"
     " rules and columns of the schema the confidential data break, and everyone else that they"
     " break one of them. The section `refusals` states how many attempts of the account were"

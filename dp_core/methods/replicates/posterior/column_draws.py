@@ -19,8 +19,9 @@ from dp_core.methods.replicates.posterior.truncation import Floats, truncated, t
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 
-Told = tuple[Floats, float]
-"""A noisy table, in records, and the variance of its cells or coordinates, in records squared."""
+Told = tuple[Floats, float | Floats]
+"""A noisy table, in records, and the variance of its cells or coordinates, in records squared: one
+for all, or an array that broadcasts to the table."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +83,8 @@ def draw_column(
     if measured is None:
         even = possible / max(int(possible.sum()), 1)
         return ColumnDraws(total * even, np.multiply.outer(totals, even))
-    counts, spread = measured[0], np.full(measured[0].shape, max(measured[1], 0.0) ** 0.5)
+    counts = measured[0]
+    spread = np.sqrt(np.maximum(np.broadcast_to(measured[1], counts.shape), 0.0))
     left = truncated_variance(counts, spread) * possible
     noise = centred_normals(len(totals), counts.shape, rng)
     if sums is not None:

@@ -170,19 +170,22 @@ def _with_sums(
         part: Takes the part of the sums that corresponds to `own`.
     """
     nested, told = pooled.domain.nested, [] if own is None else [own]
-    if nested is not None and name in nested.columns:
+    if nested is not None and name in nested.upper:
         size = pooled.domain.size((name,))
         for lower in nested.columns[nested.columns.index(name) + 1 :]:
             seen = below(lower)
             if seen is not None:
-                parts = pooled.domain.size((lower,)) / size
-                table = summed(seen[0], nested.map(name, lower), size, axis=axis)
-                told.append((part(table), seen[1] * parts))
+                parents = nested.map(name, lower)
+                table = part(summed(seen[0], parents, size, axis=axis))
+                shape = [size if at == axis else 1 for at in range(table.ndim)]
+                parts = np.bincount(parents, minlength=size).reshape(shape)
+                told.append((table, np.asarray(seen[1] * parts, dtype=np.float64)))
     if len(told) < 2:
         return told[0] if told else None
-    weights = np.array([1 / max(variance, 1e-12) for _, variance in told])
+    weights = [1 / np.maximum(variance, 1e-12) for _, variance in told]
+    whole = np.asarray(sum(weights))
     mean = sum(weight * table for weight, (table, _) in zip(weights, told, strict=True))
-    return np.asarray(mean) / float(weights.sum()), 1 / float(weights.sum())
+    return np.asarray(mean) / whole, 1 / whole
 
 
 def summed(table: Floats, parents: NDArray[np.intp], size: int, *, axis: int) -> Floats:
@@ -225,7 +228,7 @@ def draw_areas(
         counts, spread = np.zeros(size), np.zeros(size)
         noise = np.zeros((sets, size))
     else:
-        counts, spread = told[0], np.full(size, max(told[1], 0.0) ** 0.5)
+        counts, spread = told[0], np.sqrt(np.maximum(np.broadcast_to(told[1], size), 0.0))
         noise = centred_normals(sets, (size,), rng)
     left = truncated_variance(counts, spread) * possible
 

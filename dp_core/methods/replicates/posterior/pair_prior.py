@@ -147,6 +147,26 @@ class Column:
         )
 
 
+def of_coordinates(variance: float | Floats, one: Column, other: Column) -> float | Floats:
+    """Return the variance of each coordinate of a pair from that of each area.
+
+    Args:
+        variance: Variance of all cells, or of those of each level of one column, of shape
+            (levels, 1) or (1, levels); cells of different levels are independent.
+        one: The first column.
+        other: The second column.
+
+    Returns:
+        A number, or an array of shape (coordinates, 1) or (1, coordinates).
+    """
+    if isinstance(variance, float | int) or np.ndim(variance) == 0:
+        return float(variance)
+    axis = int(variance.shape[0] == 1 and variance.shape[1] > 1)
+    vectors = (one, other)[axis].vectors
+    found = np.asarray((vectors**2).T @ variance.ravel())
+    return found[None, :] if axis else found[:, None]
+
+
 def _halving_directions(size: int) -> Any:
     """Return orthonormal directions that are orthogonal to ones, as a sparse matrix.
 
@@ -187,7 +207,8 @@ class Pair:
         total: Number of records, n.
         observed: Deviation of the noisy table from independence, in records, sums over both axes
             are 0; None if the pair was not measured.
-        variance: Noise variance of each coordinate of `observed`, records squared.
+        variance: Noise variance of the coordinates of `observed`, records squared: one for all, or
+            an array that broadcasts to their shape.
         predicted: Predictions of the deviation, in records, sums over both axes are 0; they must
             not depend on `observed`. None (the default) where a kind of prediction has none.
         errors: Error variance of each coordinate of each prediction, records squared, as far as it
@@ -201,7 +222,7 @@ class Pair:
     other: Column
     total: float
     observed: Floats | None = None
-    variance: float = 0.0
+    variance: float | Floats = 0.0
     predicted: tuple[Floats | None, ...] = ()
     errors: tuple[Floats | None, ...] = ()
     dependence: tuple[float, float] | None = None

@@ -30,7 +30,12 @@ from threadpoolctl import threadpool_limits
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.reconstruction.estimates.raking import rake
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
-from dp_core.methods.replicates.posterior.column_draws import ColumnDraws, draw_column, draw_total
+from dp_core.methods.replicates.posterior.column_draws import (
+    ColumnDraws,
+    Told,
+    draw_column,
+    draw_total,
+)
 from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.larger_draws import LargerDraws
 from dp_core.methods.replicates.posterior.nested_draws import (
@@ -47,7 +52,7 @@ from dp_core.methods.replicates.posterior.nested_draws import (
     with_pairs_above,
 )
 from dp_core.methods.replicates.posterior.pair_draws import PairPosterior, pair_table
-from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, learn
+from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, learn, of_coordinates
 from dp_core.methods.replicates.posterior.path_predictions import (
     with_path_predictions,
 )
@@ -182,7 +187,7 @@ class PosteriorTables:
             )
             for clique in cliques
         }
-        observed: dict[Clique, tuple[Floats, float]] = {}
+        observed: dict[Clique, Told] = {}
         for clique in cliques:
             part = observed_pair(pooled, clique)
             if part is not None:
@@ -204,7 +209,9 @@ class PosteriorTables:
                 other=coded[clique[1]],
                 total=total,
                 observed=seen[0] if seen else None,
-                variance=seen[1] if seen else 0.0,
+                variance=of_coordinates(seen[1], coded[clique[0]], coded[clique[1]])
+                if seen
+                else 0.0,
                 predicted=(predicted.get(clique),),
                 dependence=(asked[clique], dependence_stddev) if clique in asked else None,
                 sums=told.get(clique),
@@ -268,19 +275,21 @@ class PosteriorTables:
             for clique in of_areas:
                 expected[clique] = self._expected(clique, ones, middles)
                 seen = observed_pair(pooled, clique)
-                upper = self._above(clique, name)
-                before = asked.get(upper, 0.0)
-                dependence = None
-                if clique in asked:
-                    # What it adds to the dependence on the larger area.
-                    more = max(asked[clique] ** 2 - before**2, 0.0) ** 0.5
-                    dependence = (more, asked_stddev)
+                # The whole dependence, not what it adds to that on the larger area: a difference of
+                # two noisy values is too small where the larger area was measured for its value.
+                dependence = (asked[clique], asked_stddev) if clique in asked else None
                 pairs[clique] = Pair(
                     one=column if clique[0] == name else coded[clique[0]],
                     other=column if clique[1] == name else coded[clique[1]],
                     total=self.total,
                     observed=None if seen is None else seen[0] - beyond(expected[clique]),
-                    variance=0.0 if seen is None else seen[1],
+                    variance=0.0
+                    if seen is None
+                    else of_coordinates(
+                        seen[1],
+                        column if clique[0] == name else coded[clique[0]],
+                        column if clique[1] == name else coded[clique[1]],
+                    ),
                     dependence=dependence,
                 )
             prior = learn(pairs)

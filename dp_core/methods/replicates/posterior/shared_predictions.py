@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dp_core.methods.reconstruction.estimates.shared_factors import Deviation, common_part, enough
+from dp_core.methods.replicates.posterior.column_draws import Told
 from dp_core.methods.replicates.posterior.truncation import Floats
 from dp_core.tables.domain import Clique, Domain
 
@@ -16,7 +17,7 @@ _FOLDS = 5
 
 def predictions(
     domain: Domain,
-    observed: Mapping[Clique, tuple[Floats, float]],
+    observed: Mapping[Clique, Told],
     expected: Mapping[Clique, Floats],
     *,
     total: float,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
+from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from dp_core.methods.replicates.posterior.nested_draws import (
     counts_of,
     expected_within,
@@ -222,7 +223,7 @@ def test_pooled_counts_of_larger_areas_have_the_stated_variance(wrong):
         told = counts_of(pool(DOMAIN, measured(codes, cliques, 12.0, rng)), "region")
         assert told is not None
         squares += float(((told[0] - truth) ** 2).mean())
-        stated = told[1]
+        stated = float(np.mean(told[1]))
     # Alone, the counts of a region have the variance 12 ** 2.
     assert stated < 12.0**2 / 1.4
     # Both regions have the same error but for the total, so there are `runs` squares or more.
@@ -243,8 +244,8 @@ def test_pooled_interactions_of_larger_areas_have_the_stated_variance(wrong):
     for _ in range(runs):
         told = observed_pair(pool(DOMAIN, measured(codes, [clique, below], 15.0, rng)), clique)
         assert told is not None
-        squares += float(((told[0] - truth[0]) ** 2).sum()) / 3  # 3 x 1 coordinates
-        stated = told[1]
+        squares += float((beyond(told[0] - truth[0]) ** 2).sum()) / 3  # 3 x 1 coordinates
+        stated = float(np.mean(told[1]))
     assert stated < 15.0**2
     within = abs(squares / runs / (stated * wrong) - 1) < 6 * math.sqrt(2 / (3 * runs))
     assert within == (wrong == 1.0)
@@ -352,3 +353,35 @@ def test_directions_of_very_many_areas_in_one_are_orthonormal_and_sparse():
     dense = vectors.toarray()
     expected = np.einsum("ki,kl,li->i", dense, covariance, dense)
     np.testing.assert_allclose(column.values, np.maximum(expected, 1e-12), rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.statistical
+def test_a_larger_area_of_many_smaller_ones_has_the_variance_of_all_of_them():
+    nested = NestedColumns(("county", "district"), ((0, 1, 1, *(2,) * 20),))
+    domain = Domain(("county", "district", "edu"), (3, 23, 3), nested=nested)
+    rng, runs, scale = np.random.default_rng(14), 2000, 10.0
+    clique = ("district", "edu")
+    truth = rng.integers(20, 60, (23, 3))
+    parents = nested.map("county", "district")
+    counts = np.zeros((3, 3))
+    np.add.at(counts, parents, truth)
+    off, pairs_off = np.zeros(3), np.zeros((3, 3))
+    for _ in range(runs):
+        noisy = truth + np.rint(rng.normal(0, scale, truth.shape)).astype(np.int64)
+        table = Measurement(
+            domain.project(clique), noisy, noise="gaussian", scale=scale, stage="measure", grant=0
+        )
+        told = pool(domain, [table], rows=int(truth.sum()))
+        ones, pairs = counts_of(told, "county"), observed_pair(told, ("county", "edu"))
+        assert ones is not None
+        assert pairs is not None
+        off += (ones[0] - counts.sum(axis=1)) ** 2 / runs
+        pairs_off += (pairs[0] - beyond(counts)) ** 2 / runs
+    # Districts of a county have independent noise: the variance grows with their number.
+    stated = np.ravel(pairs[1])
+    assert stated == pytest.approx(scale**2 * np.array([1, 2, 20]))
+    assert np.ravel(ones[1]) == pytest.approx(3 * scale**2 * np.array([1, 2, 20]))
+    # The draws are brought to the number of records, as the estimates are.
+    each = np.ravel(ones[1])
+    assert off == pytest.approx(each - each**2 / each.sum(), rel=6 * math.sqrt(2 / runs))
+    assert pairs_off[2].mean() > 5 * pairs_off[:2].mean()
