@@ -130,3 +130,17 @@ def test_parts_of_totals_add_up_and_have_the_sizes_of_the_pieces():
     assert [int(part.sum()) for part in parts] == sizes
     assert sum(parts).tolist() == counts
     assert min(int(part.min()) for part in parts) == 0
+
+
+@pytest.mark.parametrize("women", [12, 11])
+def test_totals_that_contradict_impossible_combinations_are_refused_before_anything_is_paid(women):
+    # The men of the file cannot live in county a, so all others of it must be women.
+    men = 42 - women
+    sex = {"sex": {"male": men, "female": women}, "source": "Register"}
+    county = {"county": {"a": 12, "b": 30}, "source": "Census"}
+    rule = [{"district": ["u", "v"], "sex": "1"}]
+    if women == 12:
+        assert len(schema_of(county, sex, impossible=rule).totals) == 2
+        return
+    with pytest.raises(BadInput, match="no records have these totals and those of 'county'"):
+        schema_of(county, sex, impossible=rule)

@@ -18,7 +18,7 @@ from dp_core.methods.replicates.posterior.nested_draws import (
     summed,
     with_pairs_above,
 )
-from dp_core.methods.replicates.posterior.pair_prior import Column, Pair
+from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, of_coordinates
 from dp_core.methods.replicates.posterior.posterior_tables import (
     PosteriorTables,
     drawn_pairs,
@@ -365,7 +365,8 @@ def test_a_larger_area_of_many_smaller_ones_has_the_variance_of_all_of_them():
     parents = nested.map("county", "district")
     counts = np.zeros((3, 3))
     np.add.at(counts, parents, truth)
-    off, pairs_off = np.zeros(3), np.zeros((3, 3))
+    off, along = np.zeros(3), np.zeros(2)
+    column, other = (Column.of(counts.sum(axis=at), np.arange(3.0)) for at in (1, 0))
     for _ in range(runs):
         noisy = truth + np.rint(rng.normal(0, scale, truth.shape)).astype(np.int64)
         table = Measurement(
@@ -376,7 +377,8 @@ def test_a_larger_area_of_many_smaller_ones_has_the_variance_of_all_of_them():
         assert ones is not None
         assert pairs is not None
         off += (ones[0] - counts.sum(axis=1)) ** 2 / runs
-        pairs_off += (pairs[0] - beyond(counts)) ** 2 / runs
+        coordinates = column.vectors.T @ (pairs[0] - beyond(counts)) @ other.vectors
+        along += (coordinates**2).mean(axis=1) / runs
     # Districts of a county have independent noise: the variance grows with their number.
     stated = np.ravel(pairs[1])
     assert stated == pytest.approx(scale**2 * np.array([1, 2, 20]))
@@ -384,4 +386,6 @@ def test_a_larger_area_of_many_smaller_ones_has_the_variance_of_all_of_them():
     # The draws are brought to the number of records, as the estimates are.
     each = np.ravel(ones[1])
     assert off == pytest.approx(each - each**2 / each.sum(), rel=6 * math.sqrt(2 / runs))
-    assert pairs_off[2].mean() > 5 * pairs_off[:2].mean()
+    found = np.ravel(of_coordinates(pairs[1], column, other))
+    assert along == pytest.approx(found, rel=6 * math.sqrt(1 / runs))
+    assert found.max() > 5 * found.min()

@@ -1,0 +1,146 @@
+"""Nothing outside the run's confidential folders depends on one record, also of files with areas.
+
+As `test_wall`, for `within`, public totals, and rules that count members: two files that differ in
+one record or household give the same bundle, ledger and messages if the noise hides the difference.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.flows.linked_project import SCHEMA as LINKED
+from tests.flows.linked_project import linked_project, write_linked_spec, write_tables
+from tests.flows.test_wall import (
+    SHARES,
+    Terms,
+    another_household,
+    curator,
+    frozen,  # noqa: F401 (a fixture)
+    inputs_of,
+    linked_tables,
+    make_project,
+    outside,
+)
+
+PLACES = dict(zip("uvwxyz", "aabbcc", strict=True))
+SCHEMA = """\
+version: 1
+title: A county
+rows_about: 400
+columns:
+  county: {type: category, levels: [a, b, c]}
+  district:
+    {type: category, levels: [u, v, w, x, y, z], within: county,
+     map: {u: a, v: a, w: b, x: b, y: c, z: c}}
+  sex: {type: category, levels: {1: male, 2: female}}
+  age: {type: integer, min: 0, max: 99, edges: [0, 18, 65, 100]}
+"""
+TOTALS = """\
+totals:
+  - {county: {a: 250, b: 160, c: 0}, source: "Census 2021, Table 3"}
+  - {sex: {male: 200, female: 210}, source: "Register, 1 January"}
+"""
+WARD = """\
+      ward:
+        {type: category, levels: [p, q, r], within: tenure, map: {p: '1', q: '1', r: '2'}}
+"""
+MORE = """\
+rules:
+  - at least one age >= 18
+totals:
+  - {tenure: {own: 170, rent: 140}, source: "Housing census"}
+"""
+
+
+def _seen(tmp_path, monkeypatch, files, make):
+    """Return what is outside after a release of each file, and the hashes of its inputs."""
+    seen = []
+    for number, file in enumerate(files):
+        place = tmp_path / "place"
+        monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
+        monkeypatch.setenv("DP_RELEASE_STATE", str(place / "state"))
+        project = make(place, file)
+        project.release(place / "bundle")
+        seen.append((outside(place), inputs_of(project.home / "ledger.db")))
+        place.rename(tmp_path / f"kept-{number}")
+    return seen
+
+
+def _alike(seen):
+    """Check that the inputs differed and that nothing outside does."""
+    (one, its_input), (other, other_input) = seen
+    assert its_input != other_input
+    assert one.keys() == other.keys()
+    assert [name for name in one if one[name] != other[name]] == []
+
+
+@pytest.mark.usefixtures("quick", "frozen")
+@pytest.mark.parametrize("totals", ["", TOTALS])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_nothing_outside_depends_on_a_record_in_an_area_of_its_own(
+    tmp_path, monkeypatch, neighbours, totals
+):
+    rng = np.random.default_rng(3)
+    district = rng.choice(list("uvwxy"), 300)
+    town = pd.DataFrame(
+        {
+            "county": [PLACES[each] for each in district],
+            "district": district,
+            "sex": rng.integers(1, 3, 300),
+            "age": rng.integers(0, 100, 300),
+        }
+    )
+    alone = pd.DataFrame([{"county": "c", "district": "z", "sex": 2, "age": 99}])
+    kept = town if neighbours == "add-remove" else town.iloc[1:]
+    privacy = f"{{epsilon: 4, delta: 1e-6, neighbours: {neighbours}}}"
+
+    def make(place, file):
+        project = make_project(place / "work", place / "home")
+        terms = Terms("basic", Fraction(4), Fraction("1e-5"))
+        project.open_account("people", neighbours=neighbours, unit="row", terms=terms)
+        file.to_csv(project.folder / "town.csv", index=False)
+        (project.folder / "town.schema.yaml").write_text(SCHEMA + totals)
+        project.write_spec(
+            "synthesize: {sets: 2}\n", privacy=privacy, account="people", method="auto"
+        )
+        return project
+
+    _alike(_seen(tmp_path, monkeypatch, (town, pd.concat([kept, alone])), make))
+
+
+@pytest.mark.usefixtures("quick", "frozen")
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_nothing_outside_depends_on_a_household_with_areas_totals_and_counted_members(
+    tmp_path, monkeypatch, neighbours
+):
+    def noisy(_exact, grant):
+        drawn = np.random.default_rng(grant.number).integers(0, 40, size=grant.step.shape)
+        return SHARES * drawn.astype(np.int64)
+
+    monkeypatch.setattr(curator.granted_noise, "add", noisy)
+    every = linked_tables()
+    adult = every["people"].age.astype(int) >= 18
+    homes_with = adult.groupby(every["people"].home_id).any()
+    kept = homes_with.index[homes_with]
+    town = {
+        "homes": every["homes"][every["homes"].home.isin(kept)],
+        "people": every["people"][every["people"].home_id.isin(kept)],
+    }
+    schema = LINKED.replace("      income:", f"{WARD}      income:") + MORE
+    privacy = f"{{epsilon: 4, delta: 1e-6, neighbours: {neighbours}}}"
+
+    def make(place, file):
+        project = linked_project(place / "work", place / "home", neighbours=neighbours)
+        homes = file["homes"].copy()
+        owned = np.where(homes.income.astype(str) == "1", "p", "q")
+        homes["ward"] = np.where(homes.tenure.astype(str) == "2", "r", owned)
+        write_tables(project.folder, {"homes": homes, "people": file["people"]})
+        (project.folder / "town.schema.yaml").write_text(schema)
+        write_linked_spec(project, privacy=privacy)
+        return project
+
+    _alike(_seen(tmp_path, monkeypatch, (town, another_household(town, neighbours)), make))
