@@ -404,6 +404,14 @@ class Schema:
         return self._of_role("cluster")
 
     @property
+    def has_drawn_tables(self) -> bool:
+        """Whether the sets of every mode are made from tables drawn given all noisy ones.
+
+        They are where columns lie within one another, or public totals must be met.
+        """
+        return self.domain.nested is not None or bool(self.totals)
+
+    @property
     def nestings(self) -> tuple[Nesting, ...]:
         """The rules that a column's level lies in the level of another column."""
         return nestings(self.domain.nested)

@@ -419,7 +419,7 @@ def fit(
         rows: Number of records if it is public, otherwise None.
     """
     spec, fitted_to = plan.spec, behind(plan, released, number)
-    if spec.schema.domain.nested is not None or spec.schema.totals:
+    if spec.schema.has_drawn_tables:
         posterior = PosteriorDraws(plan, released, selections, rows=rows)
         middle, size = posterior.tables.middle(), max(1, round(posterior.tables.total))
         return restore(plan, released, number, tables=middle, rows=size)

@@ -107,10 +107,8 @@ class AutoReconstruction:
         visits = cells * len(cliques)
         if cells <= sum(domain.size(tuple(clique)) for clique in every):
             visits = cells
-        # Members of a household, and areas within one another, are drawn from tables of pairs, not
-        # from their joint distribution.
-        apart = domain.linked is not None or domain.nested is not None
-        if not apart and cells <= self.most_cells and visits <= _MOST_VISITS:
+        # Members of a household are drawn from tables of pairs, not from their joint distribution.
+        if domain.linked is None and cells <= self.most_cells and visits <= _MOST_VISITS:
             name, own = (
                 "pgm",
                 {

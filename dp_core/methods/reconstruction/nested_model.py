@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.methods.reconstruction.reconstructor import (
     FittedTables,
     Model,
@@ -28,7 +29,7 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.household_rows import from_pair_rows
-from dp_core.tables.linked_columns import pair_rows
+from dp_core.tables.linked_columns import LinkedColumns, pair_rows
 from dp_core.tables.nested_columns import NestedColumns
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Table
@@ -71,12 +72,7 @@ class NestedModel:
         held = [table for table in self.tables if set(clique) <= set(table.clique)]
         if not held:
             raise KeyError(f"No table holds {list(clique)} together.")
-        table = min(held, key=lambda each: each.values.size)
-        others = tuple(axis for axis, name in enumerate(table.clique) if name not in clique)
-        left = [name for name in table.clique if name in clique]
-        return np.asarray(
-            table.values.sum(axis=others).transpose([left.index(name) for name in clique])
-        )
+        return margin(min(held, key=lambda table: table.values.size), clique)
 
     def series(self, number: int, pieces: int | None = None) -> Sequence[Sampler]:
         """Return `number` samplers for pieces of a large set."""
@@ -121,10 +117,9 @@ class NestedModel:
         linked = data.domain.linked
         if linked is None:
             return self._dealt(data.column(self.drawn), nested, rng=rng)
-        homes = from_pair_rows(linked, data)
-        areas = homes.households[linked.household_columns.index(self.drawn)]
-        rows = np.array([pair_rows(size) for size in linked.sizes])
-        repeats = rows[homes.sizes - linked.min_members]
+        repeats = _pair_rows_of(linked, data)
+        first = np.cumsum(repeats) - repeats
+        areas = data.column(self.drawn)[first]
         return np.repeat(self._dealt(areas, nested, rng=rng), repeats)
 
     def _dealt(
@@ -189,9 +184,8 @@ class NestedModel:
         linked = data.domain.linked
         if linked is None:
             return np.arange(data.rows)
-        sizes = from_pair_rows(linked, data).sizes
-        repeats = np.array([pair_rows(size) for size in linked.sizes])[sizes - linked.min_members]
-        return np.asarray(np.cumsum(repeats) - repeats, dtype=np.intp)
+        repeats = _pair_rows_of(linked, data)
+        return np.cumsum(repeats) - repeats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,6 +203,12 @@ class _Pieces:
     ) -> Dataset:
         piece = WithListener(self.sampler, progress).sample(rows, rng=rng)
         return self.model.placed(piece, rng=rng)
+
+
+def _pair_rows_of(linked: LinkedColumns, data: Dataset) -> NDArray[np.intp]:
+    """Return the number of pair rows of each household."""
+    rows = np.array([pair_rows(size) for size in linked.sizes], dtype=np.intp)
+    return np.asarray(rows[from_pair_rows(linked, data).sizes - linked.min_members])
 
 
 def drawn_column(domain: Domain, tables: Sequence[Table]) -> str:

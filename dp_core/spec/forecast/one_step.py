@@ -85,7 +85,7 @@ def _open(spec: ReleaseSpec) -> bool:
     # Noise-aware sets require complete tables; every other option is the user's decision.
     usual = dataclasses.replace(selector, basis="interactions") == Auto()
     known = bool(schema.rows_about) and not schema.private and spec.measurements is None
-    if schema.linked is not None or schema.nested is not None or schema.totals:
+    if schema.linked is not None or schema.has_drawn_tables:
         # The columns alone say nothing about members or smaller areas, and a joint table would hold
         # two columns of which one decides the other. Public totals need the tables of pairs.
         return False

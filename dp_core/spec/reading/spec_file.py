@@ -238,8 +238,10 @@ def read_spec(
         if earlier is None:
             selector = for_noise_aware(sections["select"], selector)
         reconstructor = for_noise_aware(sections["reconstruct"], reconstructor)
-    elif mode == "posterior" or schema.totals:
-        reconstructor = for_posterior(sections["reconstruct"], reconstructor)
+    elif mode == "posterior" or schema.has_drawn_tables:
+        reconstructor = for_posterior(
+            sections["reconstruct"], reconstructor, every_mode=schema.has_drawn_tables
+        )
         reconstructor_name = "gum"
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:

@@ -95,9 +95,9 @@ def with_pairs_above(
 def counts_of(pooled: Pooled, name: str) -> Told | None:
     """Return the noisy counts of a column and their variance, or None if they were not measured.
 
-    Counts of larger areas are pooled with the sums of smaller ones. The variance is the mean over
-    the areas, in records squared. The counts of every column of areas already contain the number of
-    all records, so only the deviations from even counts are pooled.
+    Counts of larger areas are pooled with the sums of smaller ones. Then each area has its own
+    variance, because a sum has the noise of all its areas. The counts of every column of areas
+    already contain the number of all records, so only the deviations from even counts are pooled.
     """
     nested, size = pooled.domain.nested, pooled.domain.size((name,))
     # Draws are brought to the number of records. If that is public, `variance` has left out the
@@ -126,7 +126,7 @@ def observed_pair(pooled: Pooled, clique: Clique) -> Told | None:
     """Return the noisy interaction of a pair and the variance of its coordinates, if known.
 
     The interaction of larger areas is pooled with the sums over smaller ones; see
-    `Pooled.observed`. The variance is then the mean over the areas, in records squared.
+    `Pooled.observed`. Then the variance is that of each area, of shape (areas, 1) or (1, areas).
 
     Args:
         pooled: All measurements.

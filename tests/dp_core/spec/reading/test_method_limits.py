@@ -47,6 +47,15 @@ def test_another_method_of_a_stage_is_refused(tmp_path, stage, other):
     assert "cannot release files with `within`" in message
 
 
+@pytest.mark.parametrize("mode", ["shared", "posterior"])
+@pytest.mark.parametrize("option", ["shrink: false", "together: false", "most_cells: 100"])
+def test_an_option_that_no_set_of_such_a_file_uses_is_refused(tmp_path, mode, option):
+    text = f"synthesize: {{sets: 2, mode: {mode}}}\nreconstruct: {{{option}}}\n"
+    message = refused(tmp_path, text)
+    assert f"reconstruct.{option.split(':')[0]}: has no effect on these sets" in message
+    assert "mode" not in message.split("has no effect")[1]
+
+
 @pytest.mark.parametrize("mode", ["split", "noise-aware"])
 def test_other_modes_are_refused(tmp_path, mode):
     message = refused(tmp_path, f"synthesize: {{sets: 2, mode: {mode}}}\n")
