@@ -5,7 +5,7 @@ are known when it is drawn: the counts of its smaller areas, and the larger area
 other column. So a block is drawn like any pair of columns, given its margins. Its expected counts
 are those without dependence *within* the larger area. Before that, the tables of larger areas are
 pooled with the sums of the tables of smaller ones. So tables of smaller areas add up to those of
-larger ones, and the error of a large area does not grow with the number of areas in it.
+larger ones, and the error of a large area is at most that of its own table.
 """
 
 from __future__ import annotations
