@@ -69,6 +69,9 @@ data: {homes: homes.csv, people: people.csv}
 schema: town.schema.yaml
 account: town
 privacy: {epsilon: 1, delta: 1e-6}
+tables: [[members, tenure], [tenure, age], [age, sex], [age, other.age]]
+# A private choice of more tables would meet other points in one run than in the next.
+select: {order: 1}
 synthesize: {sets: 2}
 """
 CHECKED = "checks: {share: 0.3, tables: [[age, sex], [sex, marital]], thresholds: [%s]}\n"
