@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from dp_core.analysis.query.question import Condition, Question
 from dp_core.errors import BadInput
-from dp_core.methods.reconstruction.estimates.pooled_functionals import Floats, Functionals
+from dp_core.methods.reconstruction.estimates.area_parts import Floats
+from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from dp_core.methods.replicates.kept_moments import points_of
 from dp_core.schema.decoding import legal_range, whole_bounds
 from dp_core.schema.definition import Schema
@@ -46,13 +47,10 @@ class Asked:
     Attributes:
         question: The question.
         schema: The published schema as written, not on a grid.
-        lowest: Column of areas whose counts answer for all larger areas. By default the column of
-            the smallest areas that the question names.
     """
 
     question: Question
     schema: Schema
-    lowest: str | None = None
 
     @cached_property
     def _origins(self) -> dict[str, tuple[str, NDArray[np.intp]]]:
@@ -65,22 +63,13 @@ class Asked:
         places = [] if nested is None else [c for c, _ in found.values() if c in nested.columns]
         if nested is None or not places:
             return found
-        lowest = self.lowest or max(places, key=nested.depth)
+        lowest = max(places, key=nested.depth)
         return {
             name: (lowest, codes[nested.map(place, lowest)])
             if place in places and place != lowest
             else (place, codes)
             for name, (place, codes) in found.items()
         }
-
-    @property
-    def smaller_areas(self) -> tuple[str, ...]:
-        """Columns of areas within those that answer, the largest areas first."""
-        nested = self.schema.domain.nested
-        places = [] if nested is None else [c for c in self.columns if c in nested.columns]
-        if nested is None or not places:
-            return ()
-        return nested.columns[nested.columns.index(places[0]) + 1 :]
 
     @cached_property
     def counts_persons(self) -> bool:
