@@ -121,7 +121,10 @@ def is_determined(pooled: Pooled, clique: Clique) -> bool:
     """
     if pooled.domain.nested is not None and pooled.domain.nested.together(clique):
         return False
-    return not unobserved(pooled, first_cell(pooled, clique))
+    one = first_cell(pooled, clique)
+    place, _, level = by_area(pooled, one)
+    known = (pooled.areas(part) for part, _, _ in terms(one, place))
+    return all(each is not None and each.total and level < each.levels for each in known)
 
 
 def impossible(zeros: StructuralZeros, asked: Functionals) -> NDArray[np.bool_]:

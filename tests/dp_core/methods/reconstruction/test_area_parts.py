@@ -259,6 +259,13 @@ def test_cells_of_a_table_have_the_counts_and_margins_of_questions(name, clique)
     np.testing.assert_allclose(np.broadcast_to(margins, wanted.shape), wanted, rtol=1e-6)
 
 
+def test_a_table_of_areas_needs_every_area():
+    """The only county of a region has the region's count, but the others are not determined."""
+    pooled = pool(DOMAIN, [table(("age", "region"), 9.0)])
+    assert cells(pooled, ("county",)) is None
+    assert not unobserved(pooled, Functionals(("county",), (np.array([[0.0, 0, 0, 1]]),)))
+
+
 def test_many_areas_need_no_table_of_pairs_of_areas():
     """Which would take 3 GB for 20,000 areas."""
     parents = tuple(np.repeat(np.arange(200), 100).tolist())
