@@ -16,6 +16,7 @@ from dp_core.bundle.quality.distant_totals import totals_distances
 from dp_core.bundle.quality.pooled_release import pool_release
 from dp_core.bundle.quality.relations import relations
 from dp_core.bundle.quality.table_fit import check_fit, comparable
+from dp_core.bundle.report.area_map import area_maps
 from dp_core.bundle.report.count_tables import MOST_CELLS, MOST_LISTED, count_tables, script
 from dp_core.bundle.report.example_code import example_code, size_factor
 from dp_core.bundle.report.member_maps import in_words, member_maps
@@ -177,6 +178,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         counted=counted,
         persons=sum(published.persons) / max(published.sets, 1),
         members=member_maps(pooled, schema),
+        areas=area_maps(pooled, schema),
     )
     return page if linked is None else in_words(page, linked)
 

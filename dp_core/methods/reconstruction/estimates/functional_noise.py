@@ -36,6 +36,7 @@ MOST_PATTERNS = 64
 MOST_EFFECTS = 1_000_000
 """Most pairs of a functional of areas and an area for which it is computed exactly."""
 _MOST_CONTRASTS = 1000
+"""Most areas for which a square matrix of areas is made."""
 
 
 def fourth_cumulant(pooled: Pooled, asked: Functionals) -> Floats:
@@ -158,36 +159,32 @@ def cells(pooled: Pooled, clique: Clique) -> tuple[Floats, Floats] | None:
 
     Returns:
         Counts, axes as in `clique`, in records; and the half-widths, of the same number of axes. On
-        the axis of areas each area has its own; along other axes they are equal. None if a part was
-        not observed.
+        the axis of areas each area has its own; along other axes they are equal. For more than
+        1,000 areas, Laplace noise is taken as one draw, which has the widest interval. None if a
+        part was not observed.
     """
     if not is_determined(pooled, clique):
         return None
     sizes, one = pooled.domain.project(clique).sizes, first_cell(pooled, clique)
-    place, weights, level = by_area(pooled, one)
+    place, _, level = by_area(pooled, one)
     counts = np.zeros(sizes)
     variance = np.zeros([size if axis == place else 1 for axis, size in enumerate(sizes)])
     for part, inside, outside in terms(one, place):
         areas = areas_of(pooled, part)
-        depth = level if place is not None else 0
-        values = spread(one, part, place, areas.values[depth])
+        values = spread(one, part, place, areas.values[level])
         counts += values * product_of_means(outside, one, part, place)
         squares = math.prod(float((each**2).sum()) for each in inside)
         mean = math.prod(float(each[0]) for each in outside)
-        each = areas.variance(depth) * squares * mean**2
+        each = areas.variance(level) * squares * mean**2
         variance += each.reshape(along(len(sizes), place)) if place is not None else each
     if place is None:
         return counts, half_widths(pooled, one)
-    # The distribution of the noise differs little between areas, so that of the widest stands for
-    # all.
-    widest = int(np.argmax(variance))
-    weights = np.zeros_like(weights)
-    weights[0, widest] = 1.0
-    its = Functionals(
-        clique, tuple(weights if a == place else w for a, w in enumerate(one.weights))
-    )
-    margin = float(half_widths(pooled, its).max())
-    return counts, margin * np.sqrt(variance / max(float(variance.max()), 1e-300))
+    if sizes[place] <= _MOST_CONTRASTS:
+        each = np.eye(sizes[place])
+        rows = tuple(each if axis == place else own for axis, own in enumerate(one.weights))
+        return counts, half_widths(pooled, Functionals(clique, rows))
+    quantile = central_quantile(0.95, 1.0 if pooled.noise == "laplace" else math.inf)
+    return counts, np.asarray(quantile * np.sqrt(variance))
 
 
 def _of_tables(
