@@ -128,7 +128,7 @@ class AreaPart:
         found = [mine[0] * self.own[0]]
         for depth in range(1, self.levels):
             above = self.parents[depth - 1]
-            each = (self._portions(depth) * found[-1])[:, above] * self.own[depth]
+            each = (self.portions(depth) * found[-1])[:, above] * self.own[depth]
             if depth <= level:
                 each = each + (mine[depth] - mine[depth - 1][:, above]) * self.own[depth]
             found.append(each)
@@ -139,7 +139,7 @@ class AreaPart:
         found = self.own[0]
         for depth in range(1, level + 1):
             above, own = self.parents[depth - 1], self.own[depth]
-            portions = self._portions(depth)[above] * own
+            portions = self.portions(depth)[above] * own
             found = portions**2 * found[above] + own * (1 - portions)
         return found
 
@@ -148,10 +148,10 @@ class AreaPart:
         found = [weights]
         for depth in range(level, 0, -1):
             sums = _sums(found[0] * self.own[depth], self.parents[depth - 1])
-            found.insert(0, sums * self._portions(depth))
+            found.insert(0, sums * self.portions(depth))
         return found
 
-    def _portions(self, depth: int) -> Floats:
+    def portions(self, depth: int) -> Floats:
         """Return the inverse sum of the variances in each area of the level above; 0 if exact."""
         spread = _sums(self.own[depth], self.parents[depth - 1])
         return np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
@@ -195,7 +195,7 @@ def least_squares(parents: Sequence[NDArray[np.intp]], told: Sequence[Told]) -> 
     found = AreaPart(tuple(parents), tuple(values), tuple(own), total, seen_at)
     for depth in range(1, deepest + 1):
         above = parents[depth - 1]
-        portions = found._portions(depth)[above] * own[depth]
+        portions = found.portions(depth)[above] * own[depth]
         gap = values[depth - 1] - below[depth - 1]
         values[depth] = values[depth] + _spread(portions, values[depth]) * gap[above]
     return replace(found, values=tuple(values))
