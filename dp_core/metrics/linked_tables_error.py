@@ -26,26 +26,32 @@ from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns, with_me
 PairRows: TypeAlias = Callable[[], Iterable[Dataset]]
 """Returns the pair rows of a file in pieces, as often as it is called."""
 
-KINDS = ("household", "person", "household x person", "member x member")
-"""The four kinds of pairs of columns."""
+KINDS = ("household", "person", "household x person", "member x member", "size")
+"""The four kinds of pairs of columns, and the table of the number of members."""
 
 
-def pairs_by_kind(linked: LinkedColumns) -> dict[str, tuple[Clique, ...]]:
-    """Return all pairs of columns of each kind; the number of members is no column here.
+def tables_by_kind(linked: LinkedColumns) -> dict[str, tuple[Clique, ...]]:
+    """Return the tables of each kind; the number of members is in the last one only.
 
     >>> linked = LinkedColumns(household_columns=("h",), person_columns=("p", "q"), max_members=4)
-    >>> pairs_by_kind(linked)["member x member"]
-    (('p', 'other.p'), ('p', 'other.q'), ('q', 'other.q'))
+    >>> for kind, tables in tables_by_kind(linked).items():
+    ...     print(kind, tables)
+    household ()
+    person (('p', 'q'),)
+    household x person (('h', 'p'), ('h', 'q'))
+    member x member (('p', 'other.p'), ('p', 'other.q'), ('q', 'other.q'))
+    size (('members',),)
     """
     homes, persons = linked.household_columns, linked.person_columns
     both = itertools.combinations_with_replacement(persons, 2)
-    pairs = (
+    tables: tuple[Iterable[Clique], ...] = (
         itertools.combinations(homes, 2),
         itertools.combinations(persons, 2),
         itertools.product(homes, persons),
         ((one, OTHER + two) for one, two in both),
+        ((MEMBERS,),) if len(linked.sizes) > 1 else (),
     )
-    return {kind: tuple(each) for kind, each in zip(KINDS, pairs, strict=True)}
+    return {kind: tuple(each) for kind, each in zip(KINDS, tables, strict=True)}
 
 
 def tables_in_own_units(
@@ -76,28 +82,37 @@ def countable(domain: Domain, cliques: Iterable[Clique]) -> tuple[tuple[Clique, 
     return kept, len(every) - len(kept)
 
 
-def kind_errors(domain: Domain, real: PairRows, synthetic: PairRows) -> dict[str, MarginalError]:
-    """Return the average TVD over the pairs of each kind that the real file has.
+def kind_errors(
+    domain: Domain, real: PairRows, synthetic: Sequence[PairRows]
+) -> dict[str, tuple[MarginalError, ...]]:
+    """Return the average TVD over the tables of each kind, for each synthetic file.
 
-    A kind is absent if it has no pair of columns, or if the real file has nothing to count: without
+    A kind is absent if it has no tables, or if the real file has nothing to count in them: without
     a household of two members there are no pairs of members.
 
     Args:
         domain: The domain of pair rows.
         real: Pair rows of the real file.
-        synthetic: Pair rows of the synthetic file, in the same codes.
+        synthetic: Pair rows of the synthetic files, in the same codes.
     """
     assert domain.linked is not None
     found = {}
-    for kind, pairs in pairs_by_kind(domain.linked).items():
-        kept, skipped = countable(domain, pairs)
-        distances = {
-            pair: tvd(exact, drawn)
-            for pair, (exact, drawn) in tables_in_own_units(domain, kept, (real, synthetic))
+    for kind, every in tables_by_kind(domain.linked).items():
+        cliques, skipped = countable(domain, every)
+        tables = [
+            (clique, [tvd(exact, each) for each in drawn])
+            for clique, (exact, *drawn) in tables_in_own_units(domain, cliques, (real, *synthetic))
             if exact.any()
-        }
-        if distances:
-            found[kind] = summarise(2, distances, skipped=skipped)
+        ]
+        if tables:
+            found[kind] = tuple(
+                summarise(
+                    len(tables[0][0]),
+                    {clique: distances[place] for clique, distances in tables},
+                    skipped=skipped,
+                )
+                for place in range(len(synthetic))
+            )
     return found
 
 
@@ -108,8 +123,8 @@ def _own_unit(tally: HouseholdTally, clique: Clique) -> NDArray[np.float64]:
     table = np.moveaxis(tally.count(wide), wide.index(MEMBERS), -1)
     if not {*linked.others}.isdisjoint(clique):
         # The last code of another member is for none.
-        kept = [slice(-1) if name in linked.others else slice(None) for name in clique]
-        table = table[tuple(each for each, name in zip(kept, clique) if name != MEMBERS)]
+        kept = [(slice(-1 if name in linked.others else None), name) for name in clique]
+        table = table[tuple(part for part, name in kept if name != MEMBERS)]
     elif not {*linked.person_columns}.isdisjoint(clique):
         table = table * np.array(linked.sizes)
     if MEMBERS in clique:

@@ -76,9 +76,24 @@ def write_evaluation(
         may depend on one record, so the same files are written whatever the data are, nothing is
         printed, and no error is raised because of them.
     """
+    return write_pages(
+        folder, asked.schema.title, lambda: _sections(work, source, asked), name=name
+    )
+
+
+def write_pages(
+    folder: Path, title: str, sections: Callable[[], dict[str, Any]], *, name: str
+) -> Path:
+    """Write the sections of an evaluation; see `write_evaluation`.
+
+    Args:
+        folder: Internal folder of the run.
+        title: Title of the file.
+        sections: Computes the sections.
+        name: Name of the two files, without suffix.
+    """
     from dp_core.analysis.evaluation.evaluation_page import as_html, as_json
 
-    title = asked.schema.title
     found: dict[str, Any] = {"scores": {"problem": "The evaluation stopped before its end."}}
 
     def written() -> dict[str, bytes]:
@@ -90,7 +105,7 @@ def write_evaluation(
     pages = written()  # privacy: messages and imports of the first page happen here.
     with unheard():
         try:
-            found = _sections(work, source, asked)
+            found = sections()
             pages = written()
         except FROM_OUTSIDE:
             raise

@@ -49,7 +49,11 @@ FIGURES: tuple[Figure, ...] = (
         "over all pairs of a person column and one of another member of the same household",
     ),
     Figure("tvd_size", "size", "TVD of the table of the number of members"),
-    Figure("tvd3", "3-way TVD", "the same over all triples, or 300 of them (fixed sample)"),
+    Figure(
+        "tvd3",
+        "3-way TVD",
+        "mean TVD over all triples of columns, or 300 of them (fixed sample)",
+    ),
     Figure(
         "cell", "max cell", "largest error of a cell in the tables of all pairs, as a proportion"
     ),

@@ -6,26 +6,25 @@ import itertools
 import math
 
 from dp_core.analysis.comparison.judging import SMOOTHING, mean_or_nan
+from dp_core.analysis.evaluation.linked_scores import COUNTED
 from dp_core.metrics.cell_error import max_cell_error
 from dp_core.metrics.linked_tables_error import (
     KINDS,
     countable,
-    pairs_by_kind,
+    tables_by_kind,
     tables_in_own_units,
 )
 from dp_core.metrics.marginal_error import TRIPLES, small_cliques, tvd
 from dp_core.metrics.relative_entropy import relative_entropy
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.linked_columns import MEMBERS
 
 FIGURE_OF_KIND = dict(
-    zip(KINDS, ("tvd_household", "tvd_person", "tvd_both", "tvd_members"), strict=True)
+    zip(KINDS, ("tvd_household", "tvd_person", "tvd_both", "tvd_members", "tvd_size"), strict=True)
 )
-"""Name of the figure of each kind of pairs."""
+"""Name of the figure of each kind of tables."""
 
 NOTES = (
-    "Tables of household columns count households, and tables with a person column count persons."
-    " In tables of two members, each household with at least two members counts 1.",
+    COUNTED,
     "2-way TVD, k-marginal and TVD x cells are left out, because the four kinds of pairs have a"
     " figure each, and a mean over all of them would hide the kinds with few pairs.",
     "Relative is left out, because no method for linked tables treats all columns as independent.",
@@ -46,9 +45,7 @@ def judge_linked(real: Dataset, synthetic: Dataset) -> dict[str, float | None]:
     domain, linked = real.domain, real.domain.linked
     assert linked is not None
     own = domain.project((*linked.household_columns, *linked.person_columns))
-    pairs = pairs_by_kind(linked)
-    figures = {FIGURE_OF_KIND[kind]: cliques for kind, cliques in pairs.items()}
-    figures["tvd_size"] = ((MEMBERS,),)
+    figures = {FIGURE_OF_KIND[kind]: tables for kind, tables in tables_by_kind(linked).items()}
     figures["tvd1"] = tuple((name,) for name in own.columns)
     figures["tvd3"] = small_cliques(own, 3, most=TRIPLES) if len(own) > 2 else ()
     asked, _ = countable(domain, itertools.chain.from_iterable(figures.values()))
