@@ -19,6 +19,7 @@ from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, SchemaViolation, StageFailed
 from dp_core.metrics.attacks.attack_audit import FEWEST
+from dp_core.schema.definition import Schema
 from flows.answers.comparison_answers import ComparisonAnswer
 from flows.comparison.cell_processes import Job, run_cells
 from flows.comparison.comparison_layout import Input, Prepared, prepare
@@ -207,10 +208,12 @@ def _coded(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgre
             return work / of.name
         validate(of.source, of.schema, checked)
         store = write_codes(of.source, of.schema, work / of.name)
-        _write_values(of, work / of.name, prepared.request.formulas)
+        _write_values(of.source, of.schema, work / of.name, prepared.request.formulas)
     except SchemaViolation as error:
+        checked.mkdir(parents=True, exist_ok=True)
+        write_text(checked / "refusal.txt", f"{error.internal or error.message}\n")
         raise SchemaViolation(
-            f"{of.name}: {error.message} Exact counts are in {checked}.", internal=error.internal
+            f"{of.name}: {error.message} Details are in {checked}.", internal=error.internal
         ) from None
     shutil.rmtree(prepared.out / "validation", ignore_errors=True)
     held = round(store.rows * prepared.request.hold_out)
@@ -260,7 +263,7 @@ def _task(cell: Cell, of: Input, codes: Path, prepared: Prepared) -> dict[str, A
     }
 
 
-def _write_values(of: Input, folder: Path, formulas: Sequence[str]) -> None:
+def _write_values(source: Source, schema: Schema, folder: Path, formulas: Sequence[str]) -> None:
     """Write the file's values of the columns in the formulas, in the row order of its codes."""
     if not formulas:
         return
@@ -270,5 +273,5 @@ def _write_values(of: Input, folder: Path, formulas: Sequence[str]) -> None:
     from dp_core.confidential.original_values import original_values
     from dp_core.inference.formulas.comparable_formula import mentioned
 
-    names = mentioned(of.schema, formulas)
-    pq.write_table(original_values(of.source, of.schema, names), folder / VALUES)
+    names = mentioned(schema, formulas)
+    pq.write_table(original_values(source, schema, names), folder / VALUES)
