@@ -40,7 +40,6 @@ HANDLES = (
     "tasks.run.confidential_run",
     "tasks.run.internal_evaluation",
     "tasks.run.internal_inference",
-    "tasks.run.linked_evaluation",
 )
 """Modules whose objects reach rows or exact counts, or whose functions take an opened file: a
 module that imports one may hold them."""

@@ -38,7 +38,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import ReleaseError
 from dp_core.methods.parametric.adapters import Modelling
 from dp_core.methods.reconstruction.reconstructor import Model
-from dp_core.metrics.household_tally import HouseholdTally
+from dp_core.metrics.linked.household_tally import HouseholdTally
 from dp_core.metrics.relative_error import cost_normalised_error
 from dp_core.metrics.resource_usage import Meter
 from dp_core.schema.grid import Coarsening

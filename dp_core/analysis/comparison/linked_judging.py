@@ -8,7 +8,7 @@ import math
 from dp_core.analysis.comparison.judging import SMOOTHING, mean_or_nan
 from dp_core.analysis.evaluation.linked_scores import COUNTED
 from dp_core.metrics.cell_error import max_cell_error
-from dp_core.metrics.linked_tables_error import (
+from dp_core.metrics.linked.kind_error import (
     KINDS,
     countable,
     tables_by_kind,

@@ -17,8 +17,7 @@ from dp_core.metrics.classification import MOST_CLASSES
 from dp_core.metrics.field_scores.file_scores import MOST_GROUPS, MOST_LEVELS, default_columns
 from flows.cli.actions.internal_regression import release_with_file
 from tasks.run.earlier_releases import load_release
-from tasks.run.internal_evaluation import AskedEvaluation, write_evaluation
-from tasks.run.linked_evaluation import write_linked_evaluation
+from tasks.run.internal_evaluation import AskedEvaluation, write_evaluation, write_linked_evaluation
 from tasks.run.release_cleanup import reading_folder
 
 if TYPE_CHECKING:
