@@ -24,6 +24,8 @@ from dp_core.schema.reading.nested_reader import lies_within
 from dp_core.schema.reading.private_domain_reader import is_private
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.stated_rules.member_rule_reader import counts_members, read_member_rule
+from dp_core.schema.reading.stated_rules.rule_reader import place_of
+from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.tables.linked_columns import MEMBERS, MOST_MEMBERS, OTHER
 from dp_core.tables.member_rules import MemberRule
 
@@ -126,7 +128,9 @@ class StatedTables:
             for lower in flat.nested.columns[1:]:
                 if {lower, flat.nested.above(lower)} & {*persons.columns}:
                     raise homes.columns[lower].error(_HOUSEHOLDS_ONLY)
-        self._check_rules(flat)
+        for rule in flat.rules:
+            faults.of(None, self._check_rule, rule, flat)
+        faults.stop()
         if flat.totals:
             refuse_of_persons(flat.totals, linked.person_columns, self.flat.entries()["totals"])
         document: Any = _document(flat.document, linked)
@@ -136,10 +140,14 @@ class StatedTables:
         counting = [item for item in self._rules if counts_members(item)]
         try:
             wide = widened(flat, linked, missing_values)
-        except BadInput as error:
-            if not counting:
-                raise
-            raise counting[0].error(error.message) from None
+        except BadInput:
+            # The first rule that leaves no household possible, with those before it, is at fault.
+            for number, item in enumerate(counting, start=1):
+                try:
+                    widened(flat, replace(linked, rules=linked.rules[:number]), missing_values)
+                except BadInput as error:
+                    raise item.error(error.message) from None
+            raise
         return replace(wide, document=document)
 
     def _member_rules(self, flat: Schema, faults: Faults) -> tuple[MemberRule, ...]:
@@ -160,17 +168,16 @@ class StatedTables:
         faults.stop()
         return tuple(rule for rule in found if rule is not None)
 
-    def _check_rules(self, flat: Schema) -> None:
-        for rule in flat.rules:
-            names = {*rule.columns}
-            alone = names <= {*self._households.columns} or names <= {*self._persons.columns}
-            if not alone and not decided_by_codes(rule, flat):
-                raise self.flat.entries()[rule.key].error(
-                    f"`{rule.text}` names columns of both tables, or `members`, so codes alone must"
-                    " decide it: every value that it compares must be the edge of a bin, and two"
-                    " columns that it compares must have one bin for each value; state such bins,"
-                    " or keep the rule to the columns of one table."
-                )
+    def _check_rule(self, rule: ColumnRule, flat: Schema) -> None:
+        names = {*rule.columns}
+        alone = names <= {*self._households.columns} or names <= {*self._persons.columns}
+        if not alone and not decided_by_codes(rule, flat):
+            raise place_of(rule, self.flat.entries()[rule.key]).error(
+                f"`{rule.text}` names columns of both tables, or `members`, so codes alone must"
+                " decide it: every value that it compares must be the edge of a bin, and two"
+                " columns that it compares must have one bin for each value; state such bins,"
+                " or keep the rule to the columns of one table."
+            )
 
 
 def is_linked(root: Node) -> bool:

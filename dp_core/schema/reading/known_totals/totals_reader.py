@@ -132,14 +132,14 @@ def refuse_of_persons(totals: Sequence[PublicTotals], persons: Collection[str], 
     Args:
         totals: The public totals.
         persons: Columns of the table of persons.
-        node: The totals.
+        node: The list of totals.
 
     Raises:
         BadInput: if a list names one of them.
     """
-    for each in totals:
+    for each, item in zip(totals, node.items(), strict=True):
         if each.column in persons:
-            raise node.error(
+            raise item.error(
                 f"{shown(each.column)} is a column of persons, but totals of linked tables count"
                 " households; name a column of households, or remove this list."
             )
@@ -168,13 +168,21 @@ def _read_item(
     item: Node, schema: Schema, folder: Path | None, before: Mapping[str, PublicTotals]
 ) -> PublicTotals:
     keys = item.entries(example=_EXAMPLE[2:])
-    names = [name for name in keys if name != SOURCE]
-    if len(names) != 1:
+    columns = [name for name in keys if name != SOURCE]
+    if len(columns) != 1:
         raise item.error(
             f"must name one column with its totals, and `source`, such as {_EXAMPLE[2:]}."
         )
-    name = names[0]
+    name = columns[0]
     if SOURCE not in keys:
+        inner = keys[name].content
+        names = level_names(schema.column(name)) if name in schema.domain.columns else ()
+        is_level = any(SOURCE in words for words in names)
+        if isinstance(inner, Mapping) and SOURCE in inner and not is_level:
+            raise inner[SOURCE].error(
+                f"stands among the totals of {shown(name)}; move it one level up, beside"
+                f" `{name}`, as in {_EXAMPLE[2:]}."
+            )
         raise item.error(
             "the key 'source' is missing; name the publication that states the totals. Counts of"
             " the confidential file itself are not public."

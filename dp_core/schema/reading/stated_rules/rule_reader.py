@@ -36,6 +36,8 @@ from dp_core.schema.reading.level_reader import (
     missing_code,
     read_level,
 )
+from dp_core.schema.reading.nested_reader import check_rule
+from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.stated_rules.rule_conditions import (
     Alternatives,
     checked,
@@ -75,9 +77,12 @@ def read_rules(
 
     def add(item: Node) -> None:
         if _names_private(item, schema, known, EXAMPLE):
-            between.append(_by_values(item, schema, known, EXAMPLE))
+            of_values = _by_values(item, schema, known, EXAMPLE)
+            check_rule(schema, of_values.text, of_values.columns, item)
+            between.append(of_values)
             return
         rule = _read_rule(item, schema, known, EXAMPLE)
+        check_rule(schema, rule.text, rule.columns, item)
         rules.append(rule)
         # A condition that every value meets has no effect; a rule for one column bans its codes.
         narrow = [
@@ -100,6 +105,22 @@ def read_rules(
         if not names_any(item, without):
             faults.of(None, add, item)
     return StructuralZeros(tuple(rules)), tuple(between)
+
+
+def place_of(rule: ColumnRule, node: Node) -> Node:
+    """Return the item that states a rule.
+
+    Args:
+        rule: The rule.
+        node: The list of rules from which it was read, under the rule's key.
+    """
+    texts = (
+        rule_text(item)
+        if rule.key == "rules"
+        else _rule_text(item.ordered_entries(example=EXAMPLE))
+        for item in node.items()
+    )
+    return next(item for item, text in zip(node.items(), texts, strict=True) if text == rule.text)
 
 
 def _names_private(node: Node, schema: Schema, known: Mapping[str, Column], example: str) -> bool:

@@ -184,10 +184,13 @@ def test_a_column_does_not_both_follow_and_lie_within_another(tmp_path, source):
 def test_a_rule_about_a_larger_area_is_refused(tmp_path, key, name):
     level = {"region": "north", "county": "x"}[name]
     rule = {
-        "impossible": f"impossible:\n  - {{{name}: {level}, age: '<20'}}\n",
-        "rules": f"rules:\n  - if {name} == {level} then age >= 20\n",
+        "impossible": "impossible:\n  - {district: 1, age: '<20'}\n"
+        f"  - {{{name}: {level}, age: '<20'}}\n",
+        "rules": "rules:\n  - if district == 1 then age >= 20\n"
+        f"  - if {name} == {level} then age >= 20\n",
     }[key]
     message = refused(tmp_path, COLUMNS, rule)
+    assert f"{key}[2]: " in message
     assert f"names {name!r}" in message
     assert "state it for 'district'" in message
 
