@@ -19,7 +19,7 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import NO_OTHER, Larger, LinkedTables
 from dp_core.schema.linked.wide_schema import decided_by_codes, widened
 from dp_core.schema.reading.dependency_reader import follows
-from dp_core.schema.reading.known_totals.totals_reader import refuse_of_persons
+from dp_core.schema.reading.known_totals.totals_reader import check_possible, refuse_of_persons
 from dp_core.schema.reading.nested_reader import lies_within
 from dp_core.schema.reading.private_domain_reader import is_private
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
@@ -131,8 +131,9 @@ class StatedTables:
         for rule in flat.rules:
             faults.of(None, self._check_rule, rule, flat)
         faults.stop()
-        if flat.totals:
-            refuse_of_persons(flat.totals, linked.person_columns, self.flat.entries()["totals"])
+        totals = self.flat.entries()["totals"].items() if flat.totals else ()
+        places = {each.column: item for each, item in zip(flat.totals, totals, strict=True)}
+        refuse_of_persons(places, linked.person_columns)
         document: Any = _document(flat.document, linked)
         if self._rules:
             document["rules"] = [rule_text(item) for item in self._rules]
@@ -148,6 +149,8 @@ class StatedTables:
                 except BadInput as error:
                     raise item.error(error.message) from None
             raise
+        if counting and wide.totals:
+            check_possible(wide.totals, places, wide)
         return replace(wide, document=document)
 
     def _member_rules(self, flat: Schema, faults: Faults) -> tuple[MemberRule, ...]:

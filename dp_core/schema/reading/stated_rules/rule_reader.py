@@ -31,6 +31,7 @@ from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin, scale_of
 from dp_core.schema.reading.level_reader import (
     MISSING_WORDS,
+    LevelNames,
     check_public,
     level_names,
     missing_code,
@@ -261,17 +262,20 @@ def _rule_text(entries: Mapping[str, Node]) -> str:
     return ", ".join(f"{name}: {_text(condition)}" for name, condition in entries.items())
 
 
-def _codes(node: Node, column: Column) -> set[int]:
+def _codes(node: Node, column: Column, names: LevelNames | None = None) -> set[int]:
+    """Return the codes that meet a condition; `names` are those of the column, made once."""
+    if column.levels and names is None:
+        names = level_names(column)
     if isinstance(node.content, tuple):
         if not node.content:
             raise node.error("the list is empty; give at least one value.")
-        return set().union(*(_codes(item, column) for item in node.content))
+        return set().union(*(_codes(item, column, names) for item in node.content))
     if isinstance(node.content, Mapping):
         inner = node.fields(("not",), required=("not",), example="{not: [a, b]}")["not"]
-        return set(range(column.bins)) - _codes(inner, column)
+        return set(range(column.bins)) - _codes(inner, column, names)
     text = node.text(example="a level" if column.levels else '"<15"')
-    if column.levels:
-        return {read_level(node, text, column, level_names(column))}
+    if names is not None:
+        return {read_level(node, text, column, names)}
     if text in MISSING_WORDS:
         return {missing_code(node, column)}
     return _binned(node, text, column)
