@@ -124,10 +124,6 @@ class StatedTables:
             rules=self._member_rules(flat, faults),
             **self._unit,
         )
-        if flat.nested is not None:
-            for lower in flat.nested.columns[1:]:
-                if {lower, flat.nested.above(lower)} & {*persons.columns}:
-                    raise homes.columns[lower].error(_HOUSEHOLDS_ONLY)
         for rule in flat.rules:
             faults.of(None, self._check_rule, rule, flat)
         faults.stop()
@@ -224,7 +220,10 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
     both = tuple(name for name in homes.columns if name in persons.columns)
     for name in both:
         faults.of(None, _refuse_twice, name, persons.columns[name], homes.name)
-    faulty = frozenset(both) | homes.faulty | persons.faulty
+    inside = tuple(name for name, node in homes.columns.items() if _within_any(node, persons))
+    for name in inside:
+        faults.of(None, _refuse_within, homes.columns[name])
+    faulty = frozenset((*both, *inside)) | homes.faulty | persons.faulty
     faults.of(None, _check_names, homes, persons)
     least, most = unit.get("min_members", 1), unit.get("max_members", 1)
     place = entries.get("unit", entries["tables"])
@@ -395,6 +394,15 @@ def _is_sound(name: str, node: Node, is_parent: bool) -> bool:
             " knowledge."
         )
     return True
+
+
+def _within_any(node: Node, table: _Table) -> bool:
+    """Return whether a column lies within a column of a table."""
+    return lies_within(node) and node.entries()["within"].content in table.columns
+
+
+def _refuse_within(node: Node) -> None:
+    raise node.entries()["within"].error(_HOUSEHOLDS_ONLY)
 
 
 def _refuse_twice(name: str, node: Node, homes: str) -> None:

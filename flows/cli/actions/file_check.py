@@ -115,7 +115,18 @@ def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:
         columns=homes.columns + persons.columns,
         rows_of=None if homes.rows is None or persons.rows is None else (homes.rows, persons.rows),
     )
-    return with_findings(both, [*persons.findings, *more])
+    return with_findings(
+        replace(both, findings=_of_table(linked.households, homes)),
+        [*_of_table(linked.persons, persons), *more],
+    )
+
+
+def _of_table(name: str, found: FileCheck) -> tuple[Finding, ...]:
+    """Return the findings of one table, each with its name."""
+    return tuple(
+        replace(one, message=f"{one.message.removesuffix('.')} (table {name}).")
+        for one in found.findings
+    )
 
 
 def _swapped(schema: Schema, patterns: Sequence[str]) -> bool:

@@ -131,8 +131,9 @@ def _read_item(
     keys = item.entries(example=_EXAMPLE[2:])
     columns = [name for name in keys if name != SOURCE]
     if len(columns) != 1:
+        several = " Totals of combinations of columns cannot be stated." * ("columns" in keys)
         raise item.error(
-            f"must name one column with its totals, and `source`, such as {_EXAMPLE[2:]}."
+            f"must name one column with its totals, and `source`, such as {_EXAMPLE[2:]}.{several}"
         )
     name = columns[0]
     if SOURCE not in keys:

@@ -247,3 +247,12 @@ def test_columns_of_persons_do_not_lie_within_others(tmp_path, upper):
     with pytest.raises(BadInput, match="only columns of households") as found:
         linked(tmp_path, "missing: reject", inside)
     assert "place" in str(found.value)
+
+
+def test_a_column_of_households_does_not_lie_within_one_of_persons(tmp_path):
+    # The fault is not one of the map, whose levels are those of no column of households.
+    with pytest.raises(BadInput) as found:
+        linked(tmp_path, "within: sex, map: {x: north, y: south}")
+    (fault,) = found.value.faults
+    assert fault.key == "tables.homes.columns.county.within"
+    assert "only columns of households can lie within one another" in fault.text

@@ -83,6 +83,10 @@ def test_a_file_may_hold_the_totals(tmp_path):
         ),
         ([{"source": "Census"}], "must name one column with its totals"),
         ([COUNTY | {"sex": {"male": "1", "female": "41"}}], "must name one column"),
+        (
+            [{"columns": ["county"], "totals": {"a": "1", "b": "1"}, "source": "C"}],
+            "Totals of combinations of columns cannot be stated.",
+        ),
         ([{"county": {"a": "30"}, "source": "C"}], "there is no total for 'b'"),
         ([{"county": {"a": "30", "b": "-1"}, "source": "C"}], "must be at least 0"),
         ([{"county": {"a": "30", "b": "1.5"}, "source": "C"}], "is not a whole number"),
