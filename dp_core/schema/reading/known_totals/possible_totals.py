@@ -57,6 +57,14 @@ def contradiction(totals: Sequence[PublicTotals], schema: Schema) -> tuple[str, 
     return ()
 
 
+def impossible_levels(totals: PublicTotals, schema: Schema) -> list[int]:
+    """Return the codes of a column that have records by its totals, but that no record can have."""
+    possible = _possible((totals.column,), schema)
+    if possible is None:
+        return []
+    return [int(code) for code in np.flatnonzero(~possible & (np.array(totals.counts) > 0))]
+
+
 def _own(name: str, schema: Schema) -> str:
     """Return the column by which rules name a column: the smallest areas stand for larger ones."""
     nested = schema.domain.nested
@@ -99,8 +107,8 @@ def _possible(names: Sequence[str], schema: Schema) -> Flags | None:
     if schema.domain.size(tuple(own)) > _MOST_CELLS:
         return None
     every = _with_tied(own, schema)
-    found = ~schema.zeros.mask(schema.domain.project(every))
-    found = found.any(axis=tuple(range(len(own), len(every))))
+    cells = ~schema.zeros.mask(schema.domain.project(every))
+    found: Flags = np.logical_or.reduce(cells, axis=tuple(range(len(own), len(every))))
     for axis, (name, lowest) in enumerate(zip(names, own, strict=True)):
         if name != lowest:
             # A larger area can occur with a level if one of its smallest areas can.

@@ -19,12 +19,13 @@ from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
 from dp_core.schema.definition import MISSING_LABEL, Column, Schema
 from dp_core.schema.reading.known_totals.calibration_reader import stated_cells
-from dp_core.schema.reading.known_totals.possible_totals import contradiction
+from dp_core.schema.reading.known_totals.possible_totals import contradiction, impossible_levels
 from dp_core.schema.reading.level_reader import check_public, level_names, read_level
 from dp_core.tables.nested_columns import NestedColumns
 from dp_core.tables.public_totals import MOST_RECORDS, PublicTotals
 
 SOURCE = "source"
+_SHOWN = 5  # levels that an error names
 _EXAMPLE = '- {county: {north: 12000, south: 30400}, source: "Census 2021, Table 3"}'
 
 
@@ -79,6 +80,17 @@ def check_possible(
         BadInput: if a contradiction is found; see `contradiction`.
     """
     found = contradiction(totals, schema)
+    if len(found) == 1:
+        (name,) = found
+        (stated,) = (each for each in totals if each.column == name)
+        labels = schema.column(name).code_labels()
+        levels = ", ".join(
+            shown(labels[code]) for code in impossible_levels(stated, schema)[:_SHOWN]
+        )
+        raise places[name].error(
+            f"no record can have {name} = {levels}, because of combinations that the schema calls"
+            " impossible; write 0 as the total, or correct the rules."
+        )
     if found:
         *others, last = found
         told = "".join(f" and those of {shown(name)}" for name in others)
