@@ -54,8 +54,15 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
         version=published.version,
         created=published.moment,
         sets=published.sets,
-        source=f"The confidential file behind {published.title}, which is not published"
-        " and was used only through noisy measurements",
+        source=source_of(published.title),
+    )
+
+
+def source_of(title: str) -> str:
+    """Return what a release was made from, by its title."""
+    return (
+        f"The confidential file behind {title}, which is not published and was used only through"
+        " noisy measurements"
     )
 
 

@@ -71,10 +71,12 @@ class Links:
     Attributes:
         sizes: Number of members of each household that are kept, `int64`, shape (households,).
         persons: Their rows in the table of persons, household by household, shape (persons kept,).
+        keys: Key of each household, texts without null, shape (households,).
     """
 
     sizes: NDArray[np.int64]
     persons: NDArray[np.int64]
+    keys: pa.Array
 
 
 def linked_members(
@@ -132,7 +134,7 @@ def linked_members(
         rank = np.arange(order.size) - starts[of[order]]
         order = order[rank < linked.max_members]
         sizes = np.minimum(sizes, linked.max_members)
-    return Links(sizes, order)
+    return Links(sizes, order, keys)
 
 
 def _repeated(of: NDArray[np.int64], person_keys: pa.Array) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.confidential.linked.linked_rows import household_codes, pair_row_codes
+from dp_core.confidential.linked.linked_rows import RulesBroken, household_codes, pair_row_codes
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.tables.household_rows import from_pair_rows
 from tests.schema_texts import FLATS, RAND, read
@@ -371,7 +371,7 @@ def test_a_rule_that_counts_members_is_judged_for_each_household():
             "The files have households that break `exactly one job == full` of the schema; correct"
             " the files or the rule."
         )
-        assert caught.value.internal == "1 rows of households: exactly one job == full"
+        assert caught.value.internal == "1 rows: exactly one job == full; first households: 7"
     child = persons({"age": "3", "job": "full"})
     assert "`at least one age >= 16`" in refusal(schema, homes({}), child)
     # Members of other households do not count.
@@ -406,6 +406,24 @@ def test_a_rule_that_counts_members_sees_values_that_another_rule_sets_to_missin
     assert rows.persons[1].tolist() == [2, 0]
     alone = persons({"sex": "m", "job": "full"})
     assert "`at least one sex == m`" in refusal(schema, homes({}), alone)
+
+
+def test_a_broken_rule_names_the_first_households_that_break_it():
+    schema = ruled("  - exactly one job == full\n", "  - if income < 20 then job != full\n")
+    keys = [str(number) for number in range(10, 17)]
+    given = homes(*({"hh": key, "income": "10"} for key in keys))
+    poor = [{"hh": key, "job": "full", "number": each} for key in keys for each in "12"]
+    idle = [{**person, "job": "none"} for person in poor]
+
+    for people, whose, rows, shown in (
+        (poor, "person", 14, ("10", "11", "12")),  # two persons of a household are one example
+        (idle, "household", 7, ("10", "11", "12", "13", "14")),
+    ):
+        with pytest.raises(RulesBroken) as caught:
+            household_codes(schema, given, persons(*people))
+        (broken,) = caught.value.broken
+        assert (broken.whose, broken.rows, broken.keys) == (whose, rows, shown)
+        assert not any(key in caught.value.message for key in keys)
 
 
 def test_a_structural_zero_of_persons_is_judged_in_the_table_of_persons():

@@ -273,7 +273,7 @@ REFUSED = {
     ),
     "a rule over both tables inside a bin": (
         edited(("if income < 20", "if income < 30")),
-        "`if income < 30 then job != full` names columns of both tables, or `members`",
+        "rules[2]: `if income < 30 then job != full` names columns of both tables, or `members`",
     ),
     "a comparison of both tables in wide bins": (
         edited(("children < members", "children <= age")),
