@@ -81,8 +81,7 @@ def scores_of(schema: Schema) -> Mapping[str, Floats]:
             found[column.name] = points.numbers
         elif column.kind == "ordinal":
             ranks = np.arange(column.size, dtype=np.float64)
-            if column.missing_code is not None:
-                ranks[column.missing_code] = math.nan
+            ranks[column.bins :] = math.nan
             found[column.name] = ranks
     return found
 
@@ -336,5 +335,4 @@ def _points(column: Column) -> Points:
         return Points(None)
     values = BinValues.of(column)
     means = values.mean() / values.steps
-    missing = [math.nan] if column.missing_code is not None else []
-    return Points(np.array([*means, *missing]))
+    return Points(np.array([*means, *[math.nan] * (column.size - column.bins)]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, s
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.household_rows import HouseholdRows, households_with, to_pair_rows, with_donors
+from dp_core.tables.households_with_members import codes_with_members, domain_with_members
 from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns
 from dp_core.tables.member_rules import MemberRule, broken_households
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -75,22 +76,49 @@ class HouseholdModel(FittedTables):
         """Return the pair rows of `rows` synthetic households, and report the progress.
 
         A household that has no member who obeys the rules, or finds none, is replaced by another
-        one with its members.
+        one with its members. Households that are drawn without members have none.
 
         Raises:
-            BadInput: if that is so of all households.
+            BadInput: if that is so of all households with members.
         """
         linked = self.domain.linked
         assert linked is not None
         households = self._households(rows, linked, rng=rng)
         progress(_HOUSEHOLDS)
-        sizes = households.column(MEMBERS).astype(np.int64) + 1
+        codes = households.codes.copy()
+        sizes = households.column(MEMBERS).astype(np.int64) + linked.min_members
+        lived = sizes > 0
         told = step_of(progress, _HOUSEHOLDS, 1.0)
-        persons, broken = self._persons(households, sizes, linked, rng=rng, progress=told)
-        made = HouseholdRows(households.codes[: len(linked.household_columns)], sizes, persons)
-        pairs = to_pair_rows(linked, self.domain, made)
+        made = _with_members(self)._lived(codes[:-1, lived], sizes[lived], rng=rng, progress=told)
+        codes[:-1, lived], sizes[lived] = made.households, made.sizes
+        return to_pair_rows(linked, self.domain, HouseholdRows(codes[:-1], sizes, made.persons))
+
+    def _lived(
+        self,
+        homes: NDArray[np.uint16],
+        sizes: NDArray[np.int64],
+        *,
+        rng: np.random.Generator,
+        progress: Progress,
+    ) -> HouseholdRows:
+        """Return households with members, in a domain in which no household is empty.
+
+        Args:
+            homes: Codes of the household columns, shape (columns, households).
+            sizes: Number of members of each household.
+            rng: Generator for post-processing.
+            progress: Told about the members.
+        """
+        linked = self.domain.linked
+        assert linked is not None
+        names = (*linked.household_columns, MEMBERS)
+        codes = np.vstack([homes, (sizes - 1).astype(np.uint16)])
+        households = Dataset(self.domain.project(names), codes)
+        persons, broken = self._persons(households, sizes, linked, rng=rng, progress=progress)
+        made = HouseholdRows(homes, sizes, persons)
         if not broken:
-            return pairs
+            return made
+        pairs = to_pair_rows(linked, self.domain, made)
         bad = households_with(self.zeros.violations(pairs), sizes)
         bad |= broken_households(self.rules, linked.person_columns, made)
         if bad.all():
@@ -98,7 +126,7 @@ class HouseholdModel(FittedTables):
                 "No synthetic household has members that obey every rule; relax the rules between"
                 " columns of the two tables under `impossible`, or those that count members."
             )
-        return to_pair_rows(linked, self.domain, with_donors(made, bad, rng=rng))
+        return with_donors(made, bad, rng=rng)
 
     def _households(self, rows: int, linked: LinkedColumns, *, rng: np.random.Generator) -> Dataset:
         """Return the households, in the order of the household columns and `members`."""
@@ -186,6 +214,21 @@ class HouseholdModel(FittedTables):
             values = np.searchsorted(edges, np.arange(mine.size), side="right")
             found[rng.permutation(mine)] = np.minimum(values, size - 1)
         return found
+
+
+def _with_members(model: HouseholdModel) -> HouseholdModel:
+    """Return the model of the households with members; itself if all have members."""
+    kept = codes_with_members(model.domain)
+    if not kept:
+        return model
+    domain = domain_with_members(model.domain)
+    tables = []
+    for table in model.tables:
+        every = (kept.get(name, range(domain.size((name,)))) for name in table.clique)
+        cells = tuple(slice(codes.start, codes.stop) for codes in every)
+        tables.append(Table(domain.project(table.clique), table.values[cells]))
+    zeros = model.zeros.of_codes(kept)
+    return replace(model, domain=domain, tables=tuple(tables), zeros=zeros)
 
 
 def with_agreeing_members(domain: Domain, tables: Sequence[Table]) -> tuple[Table, ...]:
