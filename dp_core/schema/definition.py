@@ -533,7 +533,7 @@ class Schema:
     @property
     def with_members(self) -> Schema:
         """The schema of the pair rows of households with members; itself if all have members."""
-        kept = {} if self.linked is None else codes_with_members(self.domain)
+        kept = codes_with_members(self.domain)
         if self.linked is None or not kept:
             return self
         columns = (column.of_member for column in self.columns)

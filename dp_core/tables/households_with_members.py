@@ -18,11 +18,10 @@ def codes_with_members(domain: Domain) -> Mapping[str, range]:
     """Return the codes that households with members have, by column; without columns that keep all.
 
     Args:
-        domain: Domain of pair rows.
+        domain: Domain of pair rows; of a single table there are no such columns.
     """
     linked = domain.linked
-    assert linked is not None
-    if linked.min_members:
+    if linked is None or linked.min_members:
         return {}
     persons = {name: range(domain.size((name,)) - 1) for name in linked.person_columns}
     return {MEMBERS: range(1, len(linked.sizes)), **persons}
