@@ -232,7 +232,8 @@ def planned(
 def schema_text(schema: SchemaName, relation: Relation) -> str:
     """Return a schema with the relation's unit; a person is one if it may have several rows."""
     if schema == "linked":
-        return SCHEMAS[schema] + f"unit: {{table: homes, max_members: {MEMBERS}, larger: clip}}\n"
+        sizes = f"min_members: 0, max_members: {MEMBERS}, larger: clip"
+        return SCHEMAS[schema] + f"unit: {{table: homes, {sizes}}}\n"
     if relation.max_rows == 1:
         return SCHEMAS[schema] + "unit: row\n"
     return SCHEMAS[schema] + f"unit: {{column: {PERSON}, max_rows: {relation.max_rows}}}\n"

@@ -232,9 +232,7 @@ def test_no_household_moves_parities_of_its_members_further_than_proven(neighbou
     asked = QueryCounts(Parities((("p",), ("p", "q"), ("h", "q"), ())))
     statistic = asked_in_shares(asked, relation)
     change, l1, l2_squared = in_shares(relation, bounds(statistic, relation))
-    values = np.array(
-        [statistic.exact(counter_of([one], least=1)) for one in households(least=1)]
-    )
+    values = np.array([statistic.exact(counter_of([one], least=1)) for one in households(least=1)])
     if neighbours == "replace-one":
         values = (values[:, None] - values).reshape(-1, statistic.length)
     assert SHARES <= np.abs(values).max() <= change
