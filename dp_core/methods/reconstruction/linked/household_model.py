@@ -35,6 +35,7 @@ _ENOUGH = 0.015  # part of the remaining error below which a sweep gains little
 _SPARE = 0.001
 _MOST_IMPLIED = 1 << 16  # cells of a table of a pair by the number of members
 _RAKING_ROUNDS = 30
+_FLOOR = 0.001  # records in an empty cell, which raking could not fill otherwise
 _HOUSEHOLDS = 0.2  # part of the drawing after the households are drawn, for the progress
 
 
@@ -132,6 +133,8 @@ class HouseholdModel(FittedTables):
         """Return the households, in the order of the household columns and `members`."""
         names = (*linked.household_columns, MEMBERS)
         within = [table for table in self.tables if set(table.clique) <= set(names)]
+        if codes_with_members(self.domain):
+            within = with_agreeing_empty(self.domain, within, self.zeros)
         # The reconstruction expects the tables of all columns first, in the domain's order.
         within.sort(key=lambda table: (len(table.clique) > 1, _places(names, table.clique)))
         zeros = StructuralZeros(
@@ -229,6 +232,40 @@ def _with_members(model: HouseholdModel) -> HouseholdModel:
         tables.append(Table(domain.project(table.clique), table.values[cells]))
     zeros = model.zeros.of_codes(kept)
     return replace(model, domain=domain, tables=tuple(tables), zeros=zeros)
+
+
+def with_agreeing_empty(
+    domain: Domain, tables: Sequence[Table], zeros: StructuralZeros
+) -> list[Table]:
+    """Return the tables after those of two household columns agree with the empty households.
+
+    Vacant dwellings often have few possible codes, such as no income. The table of region and
+    income then has to leave room for the vacant dwellings of each region, and only the tables with
+    `members` tell their number. A noisy or unmeasured table may not; so it is made to agree.
+
+    Args:
+        domain: Domain of pair rows in which households may be empty.
+        tables: Fitted tables of household columns and `members`.
+        zeros: Impossible cells.
+    """
+    fitted = {table.clique: table.values for table in tables}
+    found = []
+    for table in tables:
+        known = [(name, MEMBERS) for name in table.clique]
+        if len(known) != 2 or not all(each in fitted for each in known):
+            found.append(table)
+            continue
+        wide = domain.project((*table.clique, MEMBERS))
+        if wide.size() > _MOST_IMPLIED:
+            found.append(table)
+            continue
+        # The last axis is whether there are members: no, then yes.
+        possible = np.add.reduceat(~zeros.mask(wide), (0, 1), axis=2) > 0
+        margins = [(table.clique, np.maximum(table.values, _FLOOR))]
+        margins += [(each, np.add.reduceat(fitted[each], (0, 1), axis=1)) for each in known]
+        raked = rake(possible.astype(float), wide.columns, margins, rounds=_RAKING_ROUNDS)
+        found.append(Table(table.domain, raked.sum(axis=2)))
+    return found
 
 
 def with_agreeing_members(domain: Domain, tables: Sequence[Table]) -> tuple[Table, ...]:
