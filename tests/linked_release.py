@@ -98,9 +98,7 @@ def with_vacant(tables: Mapping[str, pd.DataFrame], vacant: int = 100) -> dict[s
     rng = np.random.default_rng(8)
     tenure = np.where(rng.random(vacant) < 0.8, 2, 1)
     income = rng.integers(1, 4, vacant)
-    homes = pd.DataFrame(
-        {"home": 1 + 10 * np.arange(vacant), "tenure": tenure, "income": income}
-    )
+    homes = pd.DataFrame({"home": 1 + 10 * np.arange(vacant), "tenure": tenure, "income": income})
     both = pd.concat([tables["homes"], homes]).sample(frac=1, random_state=3)
     return {**tables, "homes": both.reset_index(drop=True)}
 

@@ -41,7 +41,9 @@ def test_vacant_dwellings_are_released_without_persons(mode, sets):
     homes = frames["homes"]
     vacant = ~homes["home"].isin(frames["people"]["home_id"])
     homes.loc[vacant & (homes["income"] == 3), "income"] = 1
-    release = dp.release(frames, schema, epsilon=50, mode=mode, sets=sets, tables=["tenure, members"])
+    release = dp.release(
+        frames, schema, epsilon=50, mode=mode, sets=sets, tables=["tenure, members"]
+    )
     true = vacant.groupby(homes["tenure"].astype(str)).mean()
 
     for made in release.sets:
@@ -51,6 +53,20 @@ def test_vacant_dwellings_are_released_without_persons(mode, sets):
         assert not (made["homes"]["income"][empty].astype(str) == "high").any()
         assert not made["people"].isna().any().any()
         assert set(made["people"]["home_id"]) < set(made["homes"]["home"])
+
+
+def test_public_totals_count_vacant_dwellings():
+    frames = linked_release.with_vacant(linked_release.frames(300), 100)
+    known = frames["homes"]["tenure"].value_counts()
+    totals = {"tenure": {"1": str(known[1]), "2": str(known[2])}, "source": "Register"}
+    schema = {**linked_release.VACANCIES, "totals": [totals]}
+    release = dp.release(
+        frames, schema, epsilon=20, neighbours="replace-one", mode="posterior", sets=2
+    )
+    for made in release.sets:
+        assert made["homes"]["tenure"].value_counts().tolist() == [known.max(), known.min()]
+        vacant = ~made["homes"]["home"].isin(made["people"]["home_id"])
+        assert 80 < vacant.sum() < 120
 
 
 @pytest.mark.parametrize(("mode", "sets"), [("shared", 1), ("posterior", 2)])

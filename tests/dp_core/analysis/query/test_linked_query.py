@@ -119,7 +119,7 @@ def test_vacant_dwellings_are_households_and_add_no_persons(data, sources):
     assert [cell.margin for cell in found.cells] == [cell.margin for cell in plain.cells]
 
     found = ask(vacant(("members", "age")), "count by members, age")
-    assert [cell.codes for cell in found.cells][0] == (1, 0)
+    assert found.cells[0].codes == (1, 0)
     found = ask(vacant(("members",)), "count by members")
     assert estimates(found)[0] == pytest.approx(100)
     found = ask(vacant(("members",)), "mean of members")

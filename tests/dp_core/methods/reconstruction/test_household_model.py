@@ -161,7 +161,9 @@ def test_a_table_without_room_for_the_empty_households_is_made_to_agree():
 
 
 def test_a_set_may_have_no_household_with_members():
-    rows = HouseholdRows(np.zeros((2, 40), np.uint16), np.zeros(40, int), np.zeros((2, 0), np.uint16))
+    rows = HouseholdRows(
+        np.zeros((2, 40), np.uint16), np.zeros(40, int), np.zeros((2, 0), np.uint16)
+    )
     model = HouseholdModel(VACANT, tuple(vacant_tables(rows).values()), 40, VACANT_ZEROS)
     drawn = from_pair_rows(EMPTY, model.sample(40, rng=np.random.default_rng(1)))
 
