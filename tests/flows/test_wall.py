@@ -354,7 +354,8 @@ def make_linked(place, found, configuration, neighbours, monkeypatch):
 def another_household(found, neighbours, *, vacant):
     """Return files that differ in one household: with other values, and another number of members.
 
-    It has no member if it is vacant. Under replace-one the first household is replaced, otherwise one is added at the end.
+    It has no member if it is vacant. Under replace-one the first household is replaced, otherwise
+    one is added at the end.
     """
     homes, people = found["homes"], found["people"]
     key = homes["home"].iloc[0] if neighbours == "replace-one" else "zz1"

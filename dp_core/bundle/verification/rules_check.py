@@ -108,7 +108,7 @@ def _judged(folder: Path, schema: Schema, number: int) -> Iterator[tuple[Schema,
 
 
 def _batches(table: pa.Table, names: Sequence[str]) -> Iterable[pa.RecordBatch]:
-    return table.select(list(names)).unify_dictionaries().combine_chunks().to_batches()
+    yield from table.select(list(names)).unify_dictionaries().combine_chunks().to_batches()
 
 
 def _broken(schema: Schema, read: _Read) -> list[str]:
