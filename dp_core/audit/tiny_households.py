@@ -94,7 +94,10 @@ class TinyHouseholds(NeighbourFiles[Household]):
         self._linked = linked
         self._relation = relation
         self._rng = np.random.default_rng(seed)
-        self.named = dict(self._files())
+        self.named = {
+            name: tuple(each for each in households if len(each.members) >= linked.min_members)
+            for name, households in self._files()
+        }
 
     def code(self, households: Sequence[Household], *, first: int = 0) -> tuple[Codes, ...]:
         """Return the pair rows of each household, shape (pair rows, columns of the wide domain).
@@ -131,7 +134,7 @@ class TinyHouseholds(NeighbourFiles[Household]):
             # It has no neighbours where the number of households is public.
             yield "no households", ()
         yield "one household", (ALONE,)
-        yield "households without members", (VACANT,) * MANY
+        yield "vacant homes", (*(VACANT,) * MANY, ALONE)
         yield (
             "extremes",
             (
@@ -152,7 +155,8 @@ class TinyHouseholds(NeighbourFiles[Household]):
             yield f"random households {number + 1}", self._random(24)
 
     def _units(self) -> Iterator[tuple[str, Household]]:
-        yield "no member", VACANT
+        if not self._linked.min_members:
+            yield "no member", VACANT
         yield "one member", ALONE
         yield "two equal members", Household(RICH, (OLD,) * 2)
         yield "three equal members", Household(RICH, (OLD,) * 3)
@@ -166,13 +170,13 @@ class TinyHouseholds(NeighbourFiles[Household]):
             yield f"random {number + 1}", self._random(1)[0]
 
     def _random(self, households: int) -> tuple[Household, ...]:
-        rng = self._rng
+        rng, least = self._rng, self._linked.min_members
         return tuple(
             Household(
                 (str(rng.integers(1, 3)), f"{rng.integers(0, 100_001) / 100:.2f}"),
                 tuple(
                     (str(rng.integers(15, 100)), ("yes", "no")[rng.integers(2)])
-                    for _ in range(int(rng.integers(self._linked.max_members + 1)))
+                    for _ in range(int(rng.integers(least, self._linked.max_members + 1)))
                 ),
             )
             for _ in range(households)

@@ -90,11 +90,11 @@ class HouseholdModel(FittedTables):
         sizes = households.column(MEMBERS).astype(np.int64) + linked.min_members
         lived = sizes > 0
         told = step_of(progress, _HOUSEHOLDS, 1.0)
-        made = _with_members(self)._lived(codes[:-1, lived], sizes[lived], rng=rng, progress=told)
+        made = _with_members(self).lived(codes[:-1, lived], sizes[lived], rng=rng, progress=told)
         codes[:-1, lived], sizes[lived] = made.households, made.sizes
         return to_pair_rows(linked, self.domain, HouseholdRows(codes[:-1], sizes, made.persons))
 
-    def _lived(
+    def lived(
         self,
         homes: NDArray[np.uint16],
         sizes: NDArray[np.int64],
