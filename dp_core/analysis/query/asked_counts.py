@@ -30,6 +30,7 @@ from dp_core.methods.replicates.kept_moments import points_of
 from dp_core.schema.decoding import legal_range, whole_bounds
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
+from dp_core.tables.households_with_members import codes_with_members
 from dp_core.tables.linked_columns import MEMBERS
 
 Counted: TypeAlias = Literal["records", "households", "persons"]
@@ -241,11 +242,20 @@ class Asked:
 
     def _inside(self, conditions: Iterable[Condition]) -> dict[str, NDArray[np.bool_]]:
         """Return which codes of each measured column meet all conditions."""
-        found = {name: np.ones(self.schema.column(name).size, dtype=bool) for name in self.columns}
+        found = {name: self._counted_codes(name) for name in self.columns}
         for each in conditions:
             name, codes = self._origins[each.column]
             found[name] &= np.isin(codes, each.codes)
         return found
+
+    def _counted_codes(self, name: str) -> NDArray[np.bool_]:
+        """Return which codes of a measured column are counted, shape (codes,).
+
+        If persons are counted, these are the codes of households with members.
+        """
+        size = self.schema.column(name).size
+        kept = codes_with_members(self.schema.domain) if self.counts_persons else {}
+        return np.isin(np.arange(size), kept.get(name, range(size)))
 
     def _groups(
         self, columns: Sequence[str], rows: Sequence[Sequence[int]], name: str

@@ -115,8 +115,9 @@ def linked_members(
     sizes = np.bincount(of, minlength=len(keys)).astype(np.int64)
     if (few := sizes < linked.min_members).any():
         raise _violation(
-            f"Some households in {home} have no members in {person}; add their members, or leave"
-            " these households out.",
+            f"Some households in {home} have no members in {person}; add their members, leave these"
+            " households out, or write `min_members: 0` in the schema if households, such as vacant"
+            " dwellings, may be without members.",
             few,
         )
     many = sizes > linked.max_members

@@ -16,7 +16,7 @@ from dp_core.documents.node import Node, one_of
 from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, nearest
 from dp_core.schema.definition import Schema
-from dp_core.schema.linked.linked_tables import NO_OTHER, Larger, LinkedTables
+from dp_core.schema.linked.linked_tables import NO_MEMBER, NO_OTHER, Larger, LinkedTables
 from dp_core.schema.linked.wide_schema import decided_by_codes, widened
 from dp_core.schema.reading.dependency_reader import follows
 from dp_core.schema.reading.known_totals.totals_reader import check_possible, refuse_of_persons
@@ -109,8 +109,11 @@ class StatedTables:
         homes, persons = self._households, self._persons
         for name, node in persons.columns.items():
             levels = flat.column(name).levels
-            if any(NO_OTHER in (level.text, level.label) for level in levels):
-                raise node.error(f"the level {shown(NO_OTHER)} is reserved; choose another label.")
+            for reserved in (NO_MEMBER, NO_OTHER):
+                if any(reserved in (level.text, level.label) for level in levels):
+                    raise node.error(
+                        f"the level {shown(reserved)} is reserved; choose another label."
+                    )
         linked = LinkedTables(
             households=homes.name,
             persons=persons.name,
@@ -452,11 +455,6 @@ def _read_unit(root: Node, node: Node | None, homes: str, persons: str) -> dict[
         )
     most = keys["max_members"].integer(minimum=1, maximum=MOST_MEMBERS)
     least = keys["min_members"].integer(minimum=0, maximum=1) if "min_members" in keys else 1
-    if least == 0:
-        raise keys["min_members"].error(
-            "households without members are not supported yet; write 1, and leave such households"
-            " out of the file."
-        )
     larger = one_of(keys.get("larger"), _LARGER)
     return {"min_members": least, "max_members": most, "larger": larger}
 

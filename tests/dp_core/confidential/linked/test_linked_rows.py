@@ -238,6 +238,25 @@ def test_the_order_of_columns_and_the_cut_into_pieces_are_free():
     assert np.array_equal(other.codes, whole.codes)
 
 
+def test_a_vacant_dwelling_is_one_pair_row_without_a_member_if_the_schema_allows_it():
+    text = FLATS[: FLATS.index("impossible:")]
+    vacant = read(text.replace("max_members: 4", "max_members: 4, min_members: 0"))
+    households = homes({"hh": "8", "district": "2"}, {}, {"hh": "9"})
+    data = pair_row_codes(vacant, households, persons({"number": "1"}, {"number": "2"}))
+    found = from_pair_rows(vacant.linked, data)
+
+    assert found.sizes.tolist() == [0, 2, 0]
+    assert data.rows == 4  # one of each vacant dwelling, and both pairs of the two members
+    labels = [vacant.column(name).code_labels() for name in data.domain.columns]
+    first = [label[code] for label, code in zip(labels, data.codes[:, 0], strict=True)]
+    assert first[0] == "south"
+    assert first[3:] == ["0", *["(no member)"] * 3, *["(no other member)"] * 3]
+    assert not vacant.zeros.violations(data).any()
+    # The members of the others are those of a file without vacant dwellings.
+    alone = pair_row_codes(PLAIN, homes({}), persons({"number": "1"}, {"number": "2"}))
+    np.testing.assert_array_equal(data.codes[4:, 1:3], alone.codes[4:])
+
+
 REFUSED = {
     "no such household": (
         (homes({}), persons({}, {"hh": "4711"})),
@@ -253,7 +272,8 @@ REFUSED = {
     ),
     "a household without persons": (
         (homes({}, {"hh": "4711"}), persons({})),
-        "Some households in the table households have no members in the table persons",
+        "Some households in the table households have no members in the table persons; add their"
+        " members, leave these households out, or write `min_members: 0`",
     ),
     "a repeated household": (
         (homes({}, {}), persons({})),
