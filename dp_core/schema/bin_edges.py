@@ -18,7 +18,7 @@ from typing import Literal
 from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
 
-MAX_CODES = 65_535
+MAX_CODES = 1_000_000
 VALUES_WITHOUT_BINS = 100
 MAX_INTEGER = 10**18  # within 64 bits, with room for one more
 PERIODS = ("year", "quarter", "month", "week", "day")

@@ -17,6 +17,7 @@ from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.feasible_values import Bins, blocks_of
 from dp_core.schema.rules.possible_codes import possible
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.household_rows import (
     HouseholdRows,
@@ -30,7 +31,6 @@ _TRIES = 50  # rounds; each tries other records and levels where a rule forbade 
 _MOST_CELLS = 1000  # combinations of levels among which exchanges of whole records are sought
 _MOST_CHECKED = 1 << 16  # records that are checked at a time
 
-Codes = NDArray[np.uint16]
 Rows = NDArray[np.intp]
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import names, wholes
 from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
@@ -64,7 +65,7 @@ class CellCounts(Sum):
     def clique(self) -> Clique:
         return (*self.by, *self.numbers)
 
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         first = len(self.by)
         missing = cells[:, first:] >= np.array(self.positions, dtype=np.int64)
         where = cell_numbers(np.column_stack([cells[:, :first], missing]), self.shape)
@@ -132,7 +133,7 @@ class CellSums(Sum):
     def clique(self) -> Clique:
         return (*self.by, self.column)
 
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         number, there = _centred(cells[:, -1], self.positions)
         where = cell_numbers(cells[:, :-1], self.sizes)
         return cut(_add(where[there], number[there], counts[there], self.length))
@@ -230,7 +231,7 @@ class Products(Sum):
     def clique(self) -> Clique:
         return (*self.by, *dict.fromkeys(self.columns))
 
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         first, there = _centred(cells[:, len(self.by)], self.positions[0])
         second, too = _centred(cells[:, -1], self.positions[1])
         there = there & too
@@ -321,9 +322,7 @@ def _check(
         raise ValueError(f"A column has 1 to {MOST_CODES} codes.")
 
 
-def _centred(
-    codes: NDArray[np.uint16], positions: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _centred(codes: Codes, positions: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return numbers about the middle of their range, and which are not missing."""
     return 2 * codes.astype(np.int64) - (positions - 1), codes < positions
 

@@ -14,7 +14,7 @@ MOST = 2**62
 """Largest absolute value of an entry; it leaves room for noise in 64 bits."""
 
 MOST_CODES = 2**16
-"""Largest number of codes of a column, because codes have 16 bits."""
+"""Largest number of codes of a column of a sum, for which its bounds of overflow are proved."""
 
 
 def saturated(values: Iterable[int]) -> NDArray[np.int64]:

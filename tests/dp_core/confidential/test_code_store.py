@@ -13,7 +13,6 @@ from dp_core.confidential.code_store import (
     CodeStore,
     RecodedStore,
     StoreWriter,
-    code_type,
 )
 from dp_core.errors import StageFailed
 from dp_core.schema.grid import Recoding
@@ -112,11 +111,6 @@ def test_a_store_of_another_schema_is_refused(tmp_path):
     store = write(tmp_path / "s", random_columns(10))
     with pytest.raises(StageFailed, match="another schema"):
         CodeStore(store.folder, Domain(("a", "b", "c"), (2, 256, 300)))
-
-
-def test_more_than_65536_codes_do_not_fit():
-    with pytest.raises(ValueError, match="65,536"):
-        code_type(65_537)
 
 
 def test_parts_of_a_store_are_its_chunks(tmp_path):

@@ -16,6 +16,7 @@ from dp_core.methods.reconstruction.linked.counted_members import CountedMembers
 from dp_core.methods.reconstruction.linked.member_targets import Listed, ListedPairs, MemberTargets
 from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstructor
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.household_rows import HouseholdRows, households_with, to_pair_rows, with_donors
@@ -121,7 +122,7 @@ class HouseholdModel(FittedTables):
         *,
         rng: np.random.Generator,
         progress: Progress,
-    ) -> tuple[NDArray[np.uint16], bool]:
+    ) -> tuple[Codes, bool]:
         """Return the codes of all persons, and whether some member may break a rule.
 
         The codes are household by household, of shape (columns, persons).
@@ -160,7 +161,7 @@ class HouseholdModel(FittedTables):
             done = sweep + 1 >= SWEEPS or gained <= _ENOUGH * float((np.square(gap) * worth).sum())
             if done and not broken:
                 break
-        return persons.astype(np.uint16), broken
+        return persons.astype(self.domain.code_type), broken
 
     def _first_values(
         self, name: str, members: NDArray[np.int64], *, rng: np.random.Generator
