@@ -21,7 +21,13 @@ from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import names, wholes
 from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
-from dp_core.wall.statistics.whole_numbers import MOST, MOST_CODES, cell_numbers, cut
+from dp_core.wall.statistics.whole_numbers import (
+    MOST,
+    MOST_CODES,
+    MOST_POSITIONS,
+    cell_numbers,
+    cut,
+)
 
 About = Literal["middle", "cells"]
 """Centre of the factors of a product: the middles of the ranges, or the means of each cell."""
@@ -318,8 +324,10 @@ def _check(
         raise ValueError("The columns of a sum must be different.")
     if len(by) != len(sizes) or len(numbers) > len(positions):
         raise ValueError("Every column of a sum needs a size.")
-    if any(not 1 <= size <= MOST_CODES for size in (*sizes, *positions)):
+    if any(not 1 <= size <= MOST_CODES for size in sizes):
         raise ValueError(f"A column has 1 to {MOST_CODES} codes.")
+    if any(not 1 <= number <= MOST_POSITIONS for number in positions):
+        raise ValueError(f"A number has 1 to {MOST_POSITIONS} positions.")
 
 
 def _centred(codes: Codes, positions: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
