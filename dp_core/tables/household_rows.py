@@ -76,6 +76,7 @@ def to_pair_rows(linked: LinkedColumns, domain: Domain, rows: HouseholdRows) -> 
     starts = _starts(pairs)
     first = _starts(rows.sizes)
     codes = np.empty((len(domain), int(starts[-1])), dtype=domain.code_type)
+    persons = rows.persons.astype(domain.code_type, copy=False)
     middle = len(linked.household_columns)
     count = len(linked.person_columns)
     none = np.array(domain.sizes[middle + 1 :], dtype=np.int64) - 1
@@ -94,7 +95,7 @@ def to_pair_rows(linked: LinkedColumns, domain: Domain, rows: HouseholdRows) -> 
         base = first[of]
         has_one, has_two = (members >= 1).repeat(own), (members >= 2).repeat(own)
         for axis in range(count):
-            column = rows.persons[axis]
+            column = persons[axis]
             for place, index, there, code in (
                 (middle + 1 + axis, base + one, has_one, none[axis]),
                 (middle + 1 + count + axis, base + two, has_two, none[count + axis]),
