@@ -2,10 +2,13 @@
 
     python benchmarks/geography.py [--epsilon 1] [--mode shared posterior] [--repeats 3]
         [--areas 60 600] [--rows 30000] [--schemas within apart smallest largest]
+    python benchmarks/geography.py --areas 60000 100000 --regions 50 --counties 3000 --others 2
+        --rows 500000 --mode shared --repeats 1 --schemas within
     python benchmarks/geography.py --file FILE.csv --upper COLUMN --lower COLUMN --columns A,B,C
 
-By default the file is generated: 5 regions, each with so many districts as `--areas` says in all,
-and four more columns that depend on the region and, less, on the district. Each repeat makes
+By default the file is generated: 5 regions, as many districts in all as `--areas` says, and four
+more columns that depend on the region and, less, on the district. `--counties` places so many
+counties between regions and districts, for the schema `within` only. Each repeat makes
 releases of the same file in memory at (epsilon, 1e-9), add-remove, with four schemas:
 
 - `within`: both columns, and `within`;
@@ -37,27 +40,36 @@ import pandas as pd
 
 import dp_core as dp
 
-REGIONS = 5
 DELTA = "1e-9"
 SCHEMAS = ("within", "apart", "smallest", "largest")
+OTHERS = (("a", 4), ("b", 3), ("c", 6), ("d", 2))
+"""Names and numbers of levels of the other columns."""
 
 
-def generated(rows: int, areas: int, seed: int) -> pd.DataFrame:
-    """Return a generated file with the columns region, district and four more.
+def generated(
+    rows: int, areas: int, seed: int, *, regions: int = 5, counties: int = 0, others: int = 4
+) -> pd.DataFrame:
+    """Return a generated file with the columns region, district and some more.
 
     Args:
         rows: Number of records.
         areas: Number of districts.
         seed: Seed of the generator.
+        regions: Number of regions; 5 by default.
+        counties: Number of counties between the two; 0 (the default) for no such column.
+        others: Number of other columns, at most 4, which is the default.
     """
     rng = np.random.default_rng(seed)
     weights = rng.gamma(1.0, 1.0, areas)
     district = rng.choice(areas, rows, p=weights / weights.sum())
-    region = district * REGIONS // areas
-    columns = {"region": region, "district": district}
+    if counties:
+        district[:areas] = np.arange(areas)  # so that the schema has all of them
+    county = district * counties // areas
+    region = county * regions // counties if counties else district * regions // areas
+    columns = {"region": region} | ({"county": county} if counties else {}) | {"district": district}
     before = region
-    for name, levels in (("a", 4), ("b", 3), ("c", 6), ("d", 2)):
-        of_region = rng.dirichlet(np.full(levels, 2.0), REGIONS)
+    for name, levels in OTHERS[:others]:
+        of_region = rng.dirichlet(np.full(levels, 2.0), regions)
         of_district = rng.dirichlet(np.full(levels, 4.0), areas)
         shares = 0.6 * of_region[region] + 0.4 * of_district[district]
         drawn = (rng.random((rows, 1)) > np.cumsum(shares, axis=1)).sum(axis=1)
@@ -75,7 +87,9 @@ def schema_of(file: pd.DataFrame, upper: str, lower: str, kind: str) -> dict[str
         if name != left_out
     }
     if kind == "within":
-        columns[lower] |= {"within": upper, "map": place_of(file, upper, lower)}
+        areas = [upper, *(["county"] if "county" in file else []), lower]
+        for above, name in itertools.pairwise(areas):
+            columns[name] |= {"within": above, "map": place_of(file, above, name)}
     return {
         "version": 1,
         "title": "areas",
@@ -98,7 +112,7 @@ def distance(file: pd.DataFrame, made: pd.DataFrame, names: list[str]) -> float:
 
 def errors(file: pd.DataFrame, made: pd.DataFrame, upper: str, lower: str) -> list[float]:
     """Return the mean distances by region, by district and of other pairs, and the misplaced."""
-    rest = [name for name in file.columns if name not in (upper, lower)]
+    rest = [name for name in file.columns if name not in (upper, "county", lower)]
 
     def mean(pairs: list[tuple[str, str]]) -> float:
         if not {name for pair in pairs for name in pair} <= {*made.columns}:
@@ -158,6 +172,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--areas", type=int, nargs="+", default=[60, 600])
     parser.add_argument("--rows", type=int, default=30_000)
+    parser.add_argument("--regions", type=int, default=5)
+    parser.add_argument("--counties", type=int, default=0)
+    parser.add_argument("--others", type=int, default=4)
     parser.add_argument("--schemas", nargs="+", choices=SCHEMAS, default=SCHEMAS)
     parser.add_argument("--file")
     parser.add_argument("--upper", default="region")
@@ -171,7 +188,9 @@ def main() -> None:
         names = [args.upper, args.lower, *args.columns.split(",")]
         files[args.file] = pd.read_csv(args.file, dtype=str)[names]
     else:
-        files |= {f"{areas} areas": generated(args.rows, areas, seed=1) for areas in args.areas}
+        sizes = {"regions": args.regions, "counties": args.counties, "others": args.others}
+        for areas in args.areas:
+            files[f"{areas} areas"] = generated(args.rows, areas, 1, **sizes)
     for name, file in files.items():
         print(f"{name}: {len(file):,} records")
         for mode in args.mode:

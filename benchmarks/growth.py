@@ -40,7 +40,8 @@ def sizes_of(question: str, value: int) -> tuple[int, ...]:
 
 def make_store(folder: Path, sizes: Sequence[int], rows: int) -> None:
     """Write a store of random codes, three quarters of them in the first few of each column."""
-    from dp_core.confidential.code_store import StoreWriter, code_type
+    from dp_core.confidential.code_store import StoreWriter
+    from dp_core.tables.codes import stored_type
     from dp_core.tables.domain import Domain
 
     rng = np.random.default_rng(2026)
@@ -48,7 +49,7 @@ def make_store(folder: Path, sizes: Sequence[int], rows: int) -> None:
     with StoreWriter(folder, domain) as writer:
         for start in range(0, rows, WRITTEN_ROWS):
             shape = min(WRITTEN_ROWS, rows - start)
-            writer.append([(rng.random(shape) ** 2 * k).astype(code_type(k)) for k in sizes])
+            writer.append([(rng.random(shape) ** 2 * k).astype(stored_type(k)) for k in sizes])
 
 
 def work(folder: Path, sizes: Sequence[int]) -> None:

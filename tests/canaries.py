@@ -47,7 +47,7 @@ PERSON = "person"
 """Column whose levels belong to one canary each."""
 
 MOST_LEVELS = 2**16
-"""Most codes of a column."""
+"""Most levels of a column, so that tables of it stay small."""
 
 Claim = Literal["release", "charges"]
 

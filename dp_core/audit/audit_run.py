@@ -12,7 +12,7 @@ import numpy as np
 from dp_core.audit.audited_session import AuditedCounter, AuditedSession, BestPairs
 from dp_core.audit.configurations import Configuration, configurations, plan_of
 from dp_core.audit.frozen_noise import FrozenNoise
-from dp_core.audit.neighbour_files import BrokenCoding, Codes, Pair
+from dp_core.audit.neighbour_files import BrokenCoding, Pair
 from dp_core.audit.report import HOUSEHOLDS, UNITS, Findings, unit_name
 from dp_core.audit.tiny_files import TinyFiles
 from dp_core.audit.tiny_households import TinyHouseholds
@@ -24,6 +24,7 @@ from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.spec.plan import Plan
 from dp_core.spec.procedure import ask_all
+from dp_core.tables.codes import Codes
 from dp_core.tables.marginal import Counter
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.coarse_counter import CoarseCounter

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from dp_core.audit.changes import Mismatch, reached
 from dp_core.audit.frozen_noise import Exact, FrozenNoise, Values
-from dp_core.audit.neighbour_files import Codes, Pair
+from dp_core.audit.neighbour_files import Pair
 from dp_core.audit.report import CLOSE, Findings, question_of, unit_name
 from dp_core.audit.tiny_households import household_like
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.privacy import Relation
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Counter, Marginal
@@ -82,7 +83,7 @@ class AuditedCounter:
         self._note(cliques)
         return self._shown.count(cliques)
 
-    def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    def observed(self, clique: Clique) -> tuple[Codes, NDArray[np.int64]]:
         """Return the cells of a clique that hold a record, and how many each holds."""
         self._note([clique])
         return self._shown.observed(clique)
@@ -96,7 +97,8 @@ class AuditedCounter:
         key = tuple(unit.tobytes() for unit in units)
         found = self._cached.get(key)
         if found is None:
-            rows = np.concatenate([np.zeros((0, len(self._domain)), np.uint16), *units])
+            none = np.zeros((0, len(self._domain)), self._domain.code_type)
+            rows = np.concatenate([none, *units])
             data = Dataset(self._domain, np.ascontiguousarray(rows.T))
             found = MemoryCounter(data)
             if self._linked is not None:
@@ -254,7 +256,8 @@ class AuditedSession(MemorySession):
         elif found and what < 0.7:
             del found[int(self._rng.integers(len(found)))]
         elif not fixed and len(found) < MOST_UNITS:
-            new = self._unit_like(found[0] if found else np.zeros((1, 0), np.uint16))
+            none = np.zeros((1, 0), self.schema.domain.code_type)
+            new = self._unit_like(found[0] if found else none)
             found += [new] * int(self._rng.choice([1, 1, 2, 8, 32]))
         return found
 
@@ -275,8 +278,8 @@ class AuditedSession(MemorySession):
                 fresh = np.where(kept, unit[np.arange(rows) % len(unit)], fresh)
             if rng.random() < 0.5:
                 fresh = np.repeat(fresh[:1], rows, axis=0)
-            codes = fresh.astype(np.uint16)
+            codes = fresh.astype(domain.code_type)
             data = Dataset(domain, np.ascontiguousarray(codes.T))
             if not self.schema.zeros.violations(data).any():
                 return codes
-        return unit if unit.shape[1] else np.zeros((rows, len(sizes)), np.uint16)
+        return unit if unit.shape[1] else np.zeros((rows, len(sizes)), domain.code_type)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Relation
-
-Codes: TypeAlias = NDArray[np.uint16]
-"""Rows of one unit of privacy as codes, shape (rows, columns)."""
+from dp_core.tables.codes import Codes
 
 UnitT = TypeVar("UnitT")
 

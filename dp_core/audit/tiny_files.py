@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.audit.configurations import COLUMNS, PERSON
-from dp_core.audit.neighbour_files import BrokenCoding, Codes, NeighbourFiles, Pair
+from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair
 from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import hashes, kept_rows, orders
 from dp_core.schema.definition import Column, Schema, Unit
 from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
+from dp_core.tables.codes import Codes
 from dp_core.tables.structural_zeros import StructuralZeros
 
 Row = tuple[str, ...]
@@ -98,7 +99,7 @@ class TinyFiles(NeighbourFiles[Texts]):
                 PERSON, pa.array([f"p{first + each}" for each in owner], pa.string()), ()
             )
             kept = kept_rows(persons, orders(persons, columns), self._relation.max_rows)
-        codes = np.stack(columns, axis=1) if rows else np.zeros((0, len(columns)), np.uint16)
+        codes = np.stack(columns, axis=1)
         return tuple(codes[kept & (owner == number)] for number in range(len(units)))
 
     def _files(self) -> Iterator[tuple[str, tuple[Texts, ...]]]:

@@ -9,13 +9,14 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from dp_core.audit.neighbour_files import BrokenCoding, Codes, NeighbourFiles, Pair
+from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair
 from dp_core.audit.tiny_files import MANY, RANDOM_FILES
 from dp_core.confidential.linked.linked_rows import household_codes
 from dp_core.schema.definition import Column, Schema, Unit
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
@@ -207,6 +208,7 @@ def household_like(schema: Schema, unit: Codes, rng: np.random.Generator) -> Cod
     linked, domain = schema.linked, schema.domain
     assert linked is not None
     home_sizes, person_sizes = _sizes(domain)
+    kind = domain.code_type
     known = None
     if unit.shape[1] and len(unit):
         known = from_pair_rows(linked, Dataset(domain, np.ascontiguousarray(unit.T)))
@@ -221,9 +223,7 @@ def household_like(schema: Schema, unit: Codes, rng: np.random.Generator) -> Cod
             home = np.where(rng.random(home.shape) < 0.6, known.households, home)
         if size and rng.random() < 0.5:
             persons = np.repeat(persons[:, :1], size, axis=1)
-        rows = HouseholdRows(
-            home.astype(np.uint16), np.array([size], np.int64), persons.astype(np.uint16)
-        )
+        rows = HouseholdRows(home.astype(kind), np.array([size], np.int64), persons.astype(kind))
         data = to_pair_rows(linked, domain, rows)
         if not schema.zeros.violations(data).any():
             return np.ascontiguousarray(data.codes.T)

@@ -1,9 +1,9 @@
 """The code store: the confidential file as memory-mapped columns of small integers.
 
 The store has one uncompressed Arrow IPC file of one record batch for each half million rows;
-reading maps the file. A column is `uint8` if its size allows, otherwise `uint16`. Files are written
-under a temporary name, synced and renamed. The manifest is written last, so a store without one is
-incomplete. The folder has mode 0700, the files 0600.
+reading maps the file. A column has the smallest type for its size (`stored_type`), which the file
+states. Files are written under a temporary name, synced and renamed. The manifest is written last,
+so a store without one is incomplete. The folder has mode 0700, the files 0600.
 
 A store is read by chunks: ranges of rows of one file. A small store has several chunks as well, so
 that every count can be divided.
@@ -28,6 +28,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.errors import StageFailed
+from dp_core.tables.codes import Codes, stored_type
 from dp_core.tables.domain import Domain
 
 if TYPE_CHECKING:
@@ -67,13 +68,6 @@ class Chunk:
     first: int
     rows: int
     file_rows: int
-
-
-def code_type(size: int) -> type[np.uint8] | type[np.uint16]:
-    """Return the smallest type for codes below `size`."""
-    if size > 2**16:
-        raise ValueError(f"A column has at most 65,536 codes, not {size}.")
-    return np.uint8 if size <= 2**8 else np.uint16
 
 
 class CodeStore:
@@ -185,14 +179,14 @@ class CodeStore:
             columns = tuple(rows.column(i).to_numpy() for i in range(rows.num_columns))
         except (OSError, pa.ArrowException) as error:
             raise _unusable("is damaged", error) from None
-        expected = [code_type(size) for size in self.domain.sizes]
+        expected = [stored_type(size) for size in self.domain.sizes]
         if batch.num_rows != wanted.file_rows or [c.dtype for c in columns] != expected:
             raise _unusable("is damaged")
         return columns
 
-    def codes(self, chunk: int) -> NDArray[np.uint16]:
-        """Return a copy of one chunk as in a `Dataset`: shape (columns, rows), `uint16`."""
-        codes = np.empty((len(self.domain), self.ranges[chunk].rows), np.uint16)
+    def codes(self, chunk: int) -> Codes:
+        """Return a copy of one chunk as in a `Dataset`, shape (columns, rows)."""
+        codes = np.empty((len(self.domain), self.ranges[chunk].rows), self.domain.code_type)
         for row, column in zip(codes, self.read(chunk), strict=True):
             row[:] = column
         return codes
@@ -214,7 +208,7 @@ class StoreWriter:
         self._files: list[StoredFile] = []
         self._buffered = 0
         self._finished = False
-        self._columns = [np.empty(chunk_rows, code_type(size)) for size in domain.sizes]
+        self._columns = [np.empty(chunk_rows, stored_type(size)) for size in domain.sizes]
 
     def __enter__(self) -> StoreWriter:
         self.begin()
@@ -358,7 +352,7 @@ class RecodedStore(CodeStore):
         """Return the columns of one chunk."""
         columns = zip(self.domain.columns, self.domain.sizes, self._store.read(chunk), strict=True)
         return tuple(
-            self._recoding.codes(name, codes).astype(code_type(size), copy=False)
+            self._recoding.codes(name, codes).astype(stored_type(size), copy=False)
             for name, size, codes in columns
         )
 

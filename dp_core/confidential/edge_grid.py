@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.tables.codes import Codes, code_type
+
 MOST_CELLS = 1 << 14
 """Most cells of a grid, so that its tables stay in the fastest caches."""
 
@@ -34,6 +36,7 @@ class EdgeGrid:
             high: Greatest value there will be.
         """
         self._edges, self._low = edges, low
+        self._type = code_type(edges.size + 1)
         self._whole = edges.dtype.kind == "i"
         self._step: Any = None
         """Width of a cell as a power of two (whole numbers), or cells for each unit (others)."""
@@ -55,19 +58,19 @@ class EdgeGrid:
             return
         counts = np.bincount(places, minlength=int(self._cells(np.array([high]))[0]) + 1)
         below = int((edges <= low).sum()) + np.cumsum(counts) - counts
-        self._below = below.astype(np.uint16)
+        self._below = below.astype(self._type)
         self._edge = np.full(counts.size, never, dtype=edges.dtype)
         self._edge[places] = inner
 
-    def place(self, values: NDArray[Any]) -> NDArray[np.uint16]:
+    def place(self, values: NDArray[Any]) -> Codes:
         """Return how many edges are at or below each value.
 
         Args:
             values: Within the range.
         """
-        codes: NDArray[np.uint16]
+        codes: Codes
         if self._step is None:
-            codes = np.searchsorted(self._edges, values, side="right").astype(np.uint16)
+            codes = np.searchsorted(self._edges, values, side="right").astype(self._type)
             return codes
         cells = self._cells(values)
         codes = self._below.take(cells, mode="clip")

@@ -34,6 +34,7 @@ from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.problems import Problem, refused
 from dp_core.schema.rules.column_rules import ColumnRule, RuleRows, rows_that_break
+from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.nested_columns import Nesting
 from dp_core.tables.structural_zeros import Rule
 
@@ -48,12 +49,12 @@ class Encoded:
     """Codes of one column of one batch. Confidential.
 
     Attributes:
-        codes: Shape (rows,), `uint16`; 0 where `bad`.
+        codes: Shape (rows,); 0 where `bad`.
         bad: Which rows are refused, shape (rows,); None if no row is.
         problems: Number of rows with each problem that occurs, refused or settled.
     """
 
-    codes: NDArray[np.uint16]
+    codes: Codes
     bad: NDArray[np.bool_] | None
     problems: Mapping[Problem, int]
 
@@ -63,6 +64,7 @@ class Encoder:
 
     def __init__(self, column: Column) -> None:
         self.column = column
+        self._type = code_type(column.size)
         self.refused = refused(column)
         self.reader = Reader(column)
         if not column.levels:
@@ -75,13 +77,13 @@ class Encoder:
                 self.low, self.high = _fit(int(low)), _fit(int(high))
                 whole = [_fit(math.ceil(edge)) for edge in column.edges[1:-1]]
                 self._edges = np.array(whole, dtype=np.int64)
-        self._table: NDArray[np.uint16] | None = None
+        self._table: Codes | None = None
         self._grids: dict[np.dtype[Any], EdgeGrid] = {}
         if column.kind in ("integer", "date") and 0 <= self.high - self.low < LOOKUP:
             legal = np.arange(int(self.low), int(self.high) + 1, dtype=np.int64)
             # `right`: a value equal to an edge belongs to the bin above it.
             table = np.searchsorted(self._edges, legal, side="right")
-            self._table = table.astype(np.uint16)
+            self._table = table.astype(self._type)
 
     def encode(self, values: pa.Array) -> Encoded:
         """Return the codes of a batch of raw values, and the rows that do not fit the schema.
@@ -140,7 +142,7 @@ class Encoder:
         found = {name: int(np.count_nonzero(state == kind)) for name, kind in kinds.items()}
         return {name: rows for name, rows in found.items() if rows}
 
-    def _legal_codes(self, values: Values) -> NDArray[np.uint16]:
+    def _legal_codes(self, values: Values) -> Codes:
         """Return the codes if no problem is refused and no value is out of range."""
         if values.state is None:
             return self._place(values.data)
@@ -166,16 +168,16 @@ class Encoder:
                 problem[outside & (problem == 0)] = PROBLEMS.index(Problem.RANGE)
         return problem
 
-    def _codes(self, values: Values) -> tuple[NDArray[np.uint16], NDArray[np.uint8] | None]:
+    def _codes(self, values: Values) -> tuple[Codes, NDArray[np.uint8] | None]:
         problem = self.problem(values)
         if self.column.levels:
-            codes = values.data.astype(np.uint16)
+            codes = values.data.astype(self._type)
         elif problem is None:
             codes = self._place(values.data)
         else:
             codes = self._place(np.clip(values.data, *self._bounds(values.data)))
         if problem is not None:
-            new = np.zeros(len(PROBLEMS), np.uint16)
+            new = np.zeros(len(PROBLEMS), self._type)
             override = np.array([name is not None for name in PROBLEMS])
             if self.column.missing_code is not None:
                 for name in set(PROBLEMS) - {None} - self.refused:
@@ -189,10 +191,10 @@ class Encoder:
         """Return the least and greatest legal value in the precision of the file."""
         return data.dtype.type(self.low), data.dtype.type(self.high)
 
-    def _place(self, data: Array) -> NDArray[np.uint16]:
+    def _place(self, data: Array) -> Codes:
         """Return the bins of values within the bounds."""
         if self._table is not None:
-            looked_up: NDArray[np.uint16] = self._table.take(data - int(self.low), mode="clip")
+            looked_up: Codes = self._table.take(data - int(self.low), mode="clip")
             return looked_up
         return self._grid(data.dtype).place(data)
 
@@ -299,7 +301,7 @@ def _breaks(
         return rule.breaks(*(codes[axis] for axis in schema.domain.axes(rule.columns)))
     broken: NDArray[np.bool_] | None = None
     for axis, impossible in zip(schema.domain.axes(rule.columns), rule.codes, strict=True):
-        among = np.zeros(np.iinfo(codes[axis].dtype).max + 1, dtype=bool)
+        among = np.zeros(schema.domain.sizes[axis], dtype=bool)
         among[list(impossible)] = True
         these = among[codes[axis]]
         broken = these if broken is None else broken & these

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.tables.codes import Codes
 from dp_core.tables.counting import count_codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
@@ -42,6 +43,6 @@ class MemoryCounter:
         known = {**self._cached, **found}
         return {clique: Marginal(domain.project(clique), known[clique]) for clique in cliques}
 
-    def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    def observed(self, clique: Clique) -> tuple[Codes, NDArray[np.int64]]:
         codes = self._data.codes[list(self._data.domain.axes(clique))]
         return observed_cells(codes, self._data.domain.project(clique).sizes)

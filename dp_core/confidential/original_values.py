@@ -85,7 +85,7 @@ def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> p
             ]
             order.append(orders(persons[-1], stored))
     if not pieces:
-        empty = Dataset(schema.domain, np.zeros((len(schema.columns), 0), np.uint16))
+        empty = Dataset(schema.domain, np.zeros((len(schema.columns), 0), schema.domain.code_type))
         return decode(schema, empty, rng=np.random.default_rng(0)).select(list(columns))
     table = pa.concat_tables(pieces)
     if unit.column is None:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 
@@ -32,7 +33,7 @@ _CELLS_PER_RECORD = 8
 """Cells for each record above which a table is mostly empty; its occupied cells are sorted."""
 _SAMPLE_SEED = 20_261_101
 
-Cells: TypeAlias = tuple[NDArray[np.uint16], NDArray[np.int64]]
+Cells: TypeAlias = tuple[Codes, NDArray[np.int64]]
 """Codes of some cells, shape (cells, columns), and their counts, shape (cells,)."""
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 
@@ -34,8 +35,8 @@ class RangeQueries:
 
     domain: Domain
     axes: NDArray[np.int64]
-    low: NDArray[np.uint16]
-    high: NDArray[np.uint16]
+    low: Codes
+    high: Codes
 
     def count(self, data: Dataset) -> NDArray[np.int64]:
         """Return the number of records in each range, shape (queries,).
@@ -75,7 +76,7 @@ def random_range_queries(
         dtype=np.int64,
     ).reshape(number, ways)
     sizes = np.array(domain.sizes, dtype=np.int64)[axes]
-    ends = np.sort(rng.integers(0, sizes, size=(2, number, ways)), axis=0).astype(np.uint16)
+    ends = np.sort(rng.integers(0, sizes, size=(2, number, ways)), axis=0).astype(domain.code_type)
     return RangeQueries(domain, axes, ends[0], ends[1])
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.encoding import Encoder, settle_zeros
@@ -26,6 +25,7 @@ from dp_core.inspection.file_check import check_frame
 from dp_core.inspection.findings import Finding
 from dp_core.public_data.frame_columns import frame_columns
 from dp_core.schema.definition import Schema
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -134,10 +134,10 @@ def _of_frame(finding: Finding, table: pa.Table) -> Finding:
     return replace(finding, message=message, fix=fix)
 
 
-def _codes(table: pa.Table, schema: Schema) -> NDArray[np.uint16] | None:
+def _codes(table: pa.Table, schema: Schema) -> Codes | None:
     """Return the codes of the rows that count, shape (columns, rows); None if a row is refused."""
     (records,) = table.combine_chunks().to_batches()
-    codes: list[NDArray[np.uint16]] = []
+    codes: list[Codes] = []
     for column in schema.columns:
         encoded = Encoder(column).encode(records.column(column.name))
         if encoded.bad is not None:

@@ -18,7 +18,7 @@ from typing import Literal
 from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
 
-MAX_CODES = 65_535
+MAX_CODES = 1_000_000  # of a column; a release of so many areas has been made
 VALUES_WITHOUT_BINS = 100
 MAX_INTEGER = 10**18  # within 64 bits, with room for one more
 PERIODS = ("year", "quarter", "month", "week", "day")
@@ -131,7 +131,7 @@ def _from_edges(
     if len(items) < 2:
         raise node.error(f"needs at least two edges, for one bin; there are {len(items)}.")
     if len(items) - 1 > MAX_CODES:
-        raise node.error(f"makes {len(items) - 1} bins; use at most {MAX_CODES}.")
+        raise node.error(f"makes {len(items) - 1:,} bins; use at most {MAX_CODES:,}.")
     edges = tuple(read_value(item, scale) for item in items)
     for item, (low, high) in zip(items[1:], pairwise(edges), strict=True):
         if high <= low:
@@ -213,7 +213,7 @@ def _calendar(
     while edges[-1] <= maximum:
         if len(edges) > MAX_CODES:
             raise keys["bins"].error(
-                f"{period} makes more than {MAX_CODES} bins from min to max; use a longer period."
+                f"{period} makes more than {MAX_CODES:,} bins from min to max; use a longer period."
             )
         edges.append(min(_next_boundary(edges[-1], period), int(maximum) + 1))
     return tuple(Fraction(edge) for edge in edges)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dp_core.schema.bin_pieces import BinPieces, drawn_places, spread, weights_of
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, parts, value_sources
+from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.dataset import Dataset
 
 EPOCH = datetime.date(1970, 1, 1).toordinal()
@@ -58,7 +59,7 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
 
 
 def assembled(
-    schema: Schema, codes: Mapping[str, NDArray[np.uint16]], arrays: Mapping[str, pa.Array]
+    schema: Schema, codes: Mapping[str, Codes], arrays: Mapping[str, pa.Array]
 ) -> pa.Table:
     """Return decoded columns with the dependent columns, in the schema's order.
 
@@ -85,7 +86,7 @@ def values_in(array: pa.Array) -> NDArray[Any]:
     return filled
 
 
-def drawn(column: Column, codes: NDArray[np.uint16], *, rng: np.random.Generator) -> pa.Array:
+def drawn(column: Column, codes: Codes, *, rng: np.random.Generator) -> pa.Array:
     """Return the codes of one column as drawn values or labels; see `decode`."""
     _check_chosen(column)
     missing = None if column.missing_code is None else codes == column.missing_code
@@ -117,9 +118,7 @@ def stored_values(
     return pa.array((values - EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
 
 
-def _levels_in_sets(
-    column: Column, codes: NDArray[np.uint16], rng: np.random.Generator
-) -> NDArray[np.uint16]:
+def _levels_in_sets(column: Column, codes: Codes, rng: np.random.Generator) -> Codes:
     """Return codes of the column's levels as codes of `Column.in_sets`."""
     choice = column.choice
     if choice is None or not choice.drawn:
@@ -130,7 +129,7 @@ def _levels_in_sets(
     weights = weights_of(range(of.size + 1), choice.pieces)
     # The weight of a level that is kept is that of the run it lies in, which may be 0.
     weights[list(choice.codes or ())] = 1.0
-    found = np.full(codes.size, choice.among.missing_code or 0, dtype=np.uint16)
+    found = np.full(codes.size, choice.among.missing_code or 0, dtype=code_type(choice.among.size))
     present = codes < column.bins
     found[present] = order[drawn_places(codes[present], first, weights[order], rng=rng)]
     return found
@@ -144,7 +143,7 @@ def _by_piece(
     return dataclasses.replace(column, edges=within.edges, choice=None, pieces=None), pieces
 
 
-def labels(column: Column, codes: NDArray[np.uint16]) -> pa.Array:
+def labels(column: Column, codes: Codes) -> pa.Array:
     """Return the labels of a category's or ordinal's codes, as `decode` does; missing is null."""
     missing = None if column.missing_code is None else codes == column.missing_code
     names = list(dict.fromkeys(level.label for level in column.levels))
@@ -160,7 +159,7 @@ def labels(column: Column, codes: NDArray[np.uint16]) -> pa.Array:
     )
 
 
-def codes_of(column: Column, values: pa.Array) -> NDArray[np.uint16]:
+def codes_of(column: Column, values: pa.Array) -> Codes:
     """Return the codes of a column of a synthetic set; the inverse of `decode`.
 
     Args:
@@ -190,15 +189,13 @@ def codes_of(column: Column, values: pa.Array) -> NDArray[np.uint16]:
     # A NaN fails both comparisons, so it is refused too.
     if not (((found >= low) & (found <= high)) | missing).all():
         raise ValueError(f"Column {column.name!r} of a synthetic set has a value out of range.")
-    codes = parts(column, column.edges[1:-1], found).astype(np.uint16)
+    codes = parts(column, column.edges[1:-1], found).astype(code_type(column.size))
     if column.missing_code is not None:
         codes[missing] = column.missing_code
     return codes
 
 
-def stored_codes(
-    column: Column, codes: NDArray[np.uint16], *, rng: np.random.Generator
-) -> NDArray[np.uint16]:
+def stored_codes(column: Column, codes: Codes, *, rng: np.random.Generator) -> Codes:
     """Return codes in which the file is stored (`Column.stored`) for codes of the schema.
 
     A code that stands for several stored ones becomes one of them, drawn as `decode` draws values.
@@ -217,15 +214,15 @@ def stored_codes(
     return codes_of(column.stored, drawn(column, codes, rng=rng))
 
 
-def _codes_of_labels(column: Column, values: pa.Array) -> NDArray[np.uint16]:
+def _codes_of_labels(column: Column, values: pa.Array) -> Codes:
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode()
     code_of = column.label_codes()
     places = [code_of[label] for label in values.dictionary.to_pylist()]
     # The last entry is for null.
-    table = np.array([*places, column.missing_code or 0], dtype=np.uint16)
+    table = np.array([*places, column.missing_code or 0], dtype=code_type(column.size))
     indices = values.indices.cast(pa.int64()).fill_null(len(places))
-    found: NDArray[np.uint16] = table[indices.to_numpy(zero_copy_only=False)]
+    found: Codes = table[indices.to_numpy(zero_copy_only=False)]
     return found
 
 

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from dp_core.schema.bin_edges import Scale, value_text
 from dp_core.schema.definition import MISSING_LABEL, Column, DependentColumn, Schema
+from dp_core.tables.codes import Codes, code_type
 
 Array: TypeAlias = NDArray[Any]
 
 
 def derive(
     schema: Schema, codes: Mapping[str, Array], values: Mapping[str, Array]
-) -> dict[str, NDArray[np.uint16]]:
+) -> dict[str, Codes]:
     """Return the codes of every dependent column.
 
     Args:
@@ -34,7 +35,7 @@ def derive(
         values: Values of every column that `value_sources` names (dates: day ordinals), each of
             shape (rows,); arbitrary where missing.
     """
-    found: dict[str, NDArray[np.uint16]] = {}
+    found: dict[str, Codes] = {}
     for dependent in schema.dependents:
         place: Array
         if dependent.cuts:
@@ -47,7 +48,9 @@ def derive(
             place = (
                 found[dependent.source] if dependent.source in found else codes[dependent.source]
             )
-        found[dependent.column.name] = np.array(dependent.codes, dtype=np.uint16)[place]
+        found[dependent.column.name] = np.array(
+            dependent.codes, dtype=code_type(dependent.column.size)
+        )[place]
     return found
 
 

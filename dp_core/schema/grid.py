@@ -18,17 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.schema.bin_edges import MAX_CODES
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 POSITIONS = 4096
 """Default number of positions of a numeric column."""
-MOST_POSITIONS = MAX_CODES - 1
-"""Largest number of positions; one code remains for missing."""
+MOST_POSITIONS = 2**16 - 2
+"""Largest number of positions, so that their codes and one for missing have 16 bits."""
 
 
 def on_grid(schema: Schema, positions: int) -> Schema:
@@ -94,7 +94,7 @@ class Recoding:
         domain: Domain of the coarser codes.
     """
 
-    def __init__(self, domain: Domain, tables: Mapping[str, NDArray[np.uint16]]) -> None:
+    def __init__(self, domain: Domain, tables: Mapping[str, Codes]) -> None:
         """Prepare the recoding.
 
         Args:
@@ -111,7 +111,7 @@ class Recoding:
     def dataset(self, data: Dataset) -> Dataset:
         """Return records in the coarse codes."""
         columns = [self.codes(name, data.column(name)) for name in self.domain.columns]
-        return Dataset(self.domain, np.stack(columns))
+        return Dataset(self.domain, np.stack(columns, dtype=self.domain.code_type))
 
 
 class Coarsening(Recoding):
@@ -120,13 +120,13 @@ class Coarsening(Recoding):
     def __init__(self, schema: Schema) -> None:
         """Prepare the bin of every position of a schema on a grid."""
         assert schema.coarse is not None
-        tables: dict[str, NDArray[np.uint16]] = {}
+        tables: dict[str, Codes] = {}
         for variable in variables(schema).numeric:
             positions = np.arange(variable.positions)
             bins = np.searchsorted(np.array(variable.bins[1:-1]), positions, side="right")
             # Missing is the last code of both.
             own = [*bins, len(variable.bins) - 1] if variable.missing else bins
-            tables[variable.name] = np.array(own, dtype=np.uint16)
+            tables[variable.name] = np.array(own, dtype=code_type(len(variable.bins)))
         super().__init__(schema.coarse.domain, tables)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.bin_pieces import Pieces, spread
+from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.domain import Domain
 
 
@@ -59,7 +60,7 @@ class Variable:
 
     def within(
         self, bins: NDArray[Any], edges: Sequence[int], *, rng: np.random.Generator
-    ) -> NDArray[np.uint16]:
+    ) -> Codes:
         """Return a position drawn within the bin of each code.
 
         Args:
@@ -73,12 +74,12 @@ class Variable:
             bins, edges = spread(bins, edges, (*self.pieces, *missing), rng=rng)
         ends = np.asarray(edges)
         drawn: NDArray[np.int64] = rng.integers(ends[bins], ends[bins + 1])
-        return drawn.astype(np.uint16)
+        return drawn.astype(code_type(self.size))
 
-    def position(self, value: NDArray[np.float64]) -> NDArray[np.uint16]:
+    def position(self, value: NDArray[np.float64]) -> Codes:
         """Return the nearest position of each value; values are in the unit of the column."""
         nearest = np.rint((value - self.low) / self.step - 0.5)
-        return np.clip(nearest, 0, self.positions - 1).astype(np.uint16)
+        return np.clip(nearest, 0, self.positions - 1).astype(code_type(self.size))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.methods.parametric.adapters import Measuring, Modelling
 from dp_core.methods.private_domain.bin_weights import pieces_of
@@ -22,6 +21,7 @@ from dp_core.schema.definition import Choice, Column, Schema
 from dp_core.schema.grid import Recoding, variables, zeros_on_grid
 from dp_core.schema.reading.private_domain_reader import bins_of, levels_of
 from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
+from dp_core.tables.codes import Codes, code_type
 from dp_core.wall.released import Released, Totals
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _over_bins(chosen: Chosen, positions: int) -> bool:
     )
 
 
-def _codes(column: Column) -> NDArray[np.uint16]:
+def _codes(column: Column) -> Codes:
     """Return the code for each code in which the column is stored."""
     among, choice = column.stored, column.choice
     if choice is None:
@@ -246,4 +246,4 @@ def _codes(column: Column) -> NDArray[np.uint16]:
         codes = list(np.searchsorted(choice.codes, np.arange(among.bins), side="right"))
     if among.missing_code is not None:
         codes.append(column.bins)
-    return np.array(codes, dtype=np.uint16)
+    return np.array(codes, dtype=code_type(column.size))

@@ -281,7 +281,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         memory = spec.reconstructor.memory(domain, cliques, rows)
         if spec.mode == "noise-aware" or drawn_at_once(spec.schema):
             # The records are drawn all at once, and their values are stored twice.
-            memory += (4 * len(domain) + 40) * max(rows - piece_rows(domain), 0)
+            memory += (2 * domain.row_bytes + 40) * max(rows - piece_rows(domain), 0)
     return Plan(
         spec,
         currency,
@@ -330,7 +330,7 @@ def _check_rules(spec: ReleaseSpec) -> None:
         possible_record(schema, rng=np.random.default_rng(0))
         return
     domain = schema.domain
-    first = np.zeros(len(domain), dtype=np.uint16)
+    first = np.zeros(len(domain), dtype=domain.code_type)
     schema.zeros.possible_record(domain, first, rng=np.random.default_rng(0))
 
 

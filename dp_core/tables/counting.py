@@ -158,7 +158,7 @@ def count_tables(columns: Sequence[NDArray[Any]], plan: TablePlan) -> list[NDArr
     """Return the counts of each table of the plan, flat, in C order of its columns.
 
     Args:
-        columns: Codes of every column of `plan.sizes`, `uint8` or `uint16`, shape (rows,).
+        columns: Codes of every column of `plan.sizes`, of any unsigned types, shape (rows,).
         plan: Result of `plan_tables`.
 
     Raises:
@@ -181,7 +181,7 @@ def count_codes(
     """Return the exact marginal of each clique, shape: the sizes of its columns in its order.
 
     Args:
-        columns: Codes of every column, `uint8` or `uint16`, shape (rows,).
+        columns: Codes of every column, of any unsigned types, shape (rows,).
         sizes: Codes of column `i` are below `sizes[i]`.
         cliques: Column numbers of each clique; `()` is the number of rows.
 
@@ -219,18 +219,18 @@ def _count_pass(
 ) -> list[NDArray[np.int64]]:
     used = sorted({axis for table in tables for axis in table})
     place = {axis: row for row, axis in enumerate(used)}
-    dtype = np.uint8 if all(columns[axis].dtype == np.uint8 for axis in used) else np.uint16
+    dtype = np.result_type(np.uint8, *[columns[axis].dtype for axis in used])
     cells = np.array([_cells(sizes, table) for table in tables], dtype=np.int64)
     offsets = np.concatenate(([0], np.cumsum(cells)))
     starts = np.concatenate(([0], np.cumsum([len(table) for table in tables])))
     flat = [(place[axis], sizes[axis]) for table in tables for axis in table]
     axes = np.array(flat, dtype=np.int64).reshape(-1, 2)
     counters = np.zeros(offsets[-1], dtype=np.uint32)
-    length = BLOCK_BYTES // (max(len(used), 1) * np.dtype(dtype).itemsize)
+    length = BLOCK_BYTES // (max(len(used), 1) * dtype.itemsize)
     length = min(max(length, INDEX_ROWS), BLOCK_ROWS)
     part = length
     if cells.max(initial=0) > TWOFOLD_CELLS:
-        length = max(length, LONG_BYTES // (len(used) * np.dtype(dtype).itemsize))
+        length = max(length, LONG_BYTES // (len(used) * dtype.itemsize))
     block = np.empty((len(used), min(length, max(rows, 1))), dtype=dtype)
     scratch = np.zeros(2 * TWOFOLD_CELLS, dtype=np.uint16)
     small, large = np.empty(INDEX_ROWS, np.uint16), np.empty(INDEX_ROWS, np.uint32)

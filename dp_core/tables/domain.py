@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from dp_core.tables.codes import CodeType, code_type
 from dp_core.tables.linked_columns import LinkedColumns
 from dp_core.tables.nested_columns import NestedColumns
 
@@ -46,6 +47,16 @@ class Domain:
         """Return the domain of `clique`, its columns in the clique's own order."""
         clique = tuple(clique)
         return Domain(clique, tuple(self.sizes[axis] for axis in self.axes(clique)))
+
+    @cached_property
+    def code_type(self) -> CodeType:
+        """Type in memory of the codes of records; see `dp_core.tables.codes`."""
+        return code_type(*self.sizes)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of the codes of one record in memory."""
+        return len(self) * self.code_type.itemsize
 
     @property
     def shares(self) -> int:
@@ -93,7 +104,7 @@ class Domain:
         axis = self._axis
         return tuple([axis[column] for column in clique])
 
-    @cached_property  # the reason why this class has no slots
+    @cached_property  # this and `code_type` are the reason why this class has no slots
     def _axis(self) -> dict[str, int]:
         return {column: axis for axis, column in enumerate(self.columns)}
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.linked_columns import MEMBERS, LinkedColumns, pair_rows
@@ -26,15 +27,15 @@ class HouseholdRows:
     """Codes of a table of households and of the persons in them, confidential or synthetic.
 
     Attributes:
-        households: Codes of the household columns, `uint16`, shape (household columns, households).
+        households: Codes of the household columns, shape (household columns, households).
         sizes: Number of members of each household, `int64`, shape (households,).
-        persons: Codes of the person columns, `uint16`, shape (person columns, persons), household
+        persons: Codes of the person columns, shape (person columns, persons), household
             by household in the order of `households`.
     """
 
-    households: NDArray[np.uint16]
+    households: Codes
     sizes: NDArray[np.int64]
-    persons: NDArray[np.uint16]
+    persons: Codes
 
     def __post_init__(self) -> None:
         if self.sizes.shape != self.households.shape[1:]:
@@ -84,7 +85,8 @@ def to_pair_rows(linked: LinkedColumns, domain: Domain, rows: HouseholdRows) -> 
     pairs = _pair_counts(linked)[rows.sizes - least]
     starts = _starts(pairs)
     first = _starts(rows.sizes)
-    codes = np.empty((len(domain), int(starts[-1])), dtype=np.uint16)
+    codes = np.empty((len(domain), int(starts[-1])), dtype=domain.code_type)
+    persons = rows.persons.astype(domain.code_type, copy=False)
     middle = len(linked.household_columns)
     count = len(linked.person_columns)
     none = np.array(domain.sizes[middle + 1 :], dtype=np.int64) - 1
@@ -94,7 +96,7 @@ def to_pair_rows(linked: LinkedColumns, domain: Domain, rows: HouseholdRows) -> 
         of = np.repeat(np.arange(block.start, block.stop), own)
         for axis in range(middle):
             part[axis] = rows.households[axis].take(of)
-        part[middle] = (members - least).astype(np.uint16).repeat(own)
+        part[middle] = (members - least).repeat(own)
         # The pair of number p is that of member p // (s - 1) with the p % (s - 1)-th of the others.
         number, others = _within(own), np.maximum(members - 1, 1).repeat(own)
         one = number // others
@@ -103,7 +105,7 @@ def to_pair_rows(linked: LinkedColumns, domain: Domain, rows: HouseholdRows) -> 
         base = first[of]
         has_one, has_two = (members >= 1).repeat(own), (members >= 2).repeat(own)
         for axis in range(count):
-            column = rows.persons[axis]
+            column = persons[axis]
             for place, index, there, code in (
                 (middle + 1 + axis, base + one, has_one, none[axis]),
                 (middle + 1 + count + axis, base + two, has_two, none[count + axis]),

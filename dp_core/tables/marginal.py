@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique, Domain
 
 
@@ -46,7 +47,7 @@ class Counter(Protocol):
     def count(self, cliques: Sequence[Clique]) -> Mapping[Clique, Marginal]:
         """Return the exact marginal of each clique."""
 
-    def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    def observed(self, clique: Clique) -> tuple[Codes, NDArray[np.int64]]:
         """Return the non-empty cells of a clique, and their counts.
 
         The clique may have any number of cells, because only records are visited.

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.tables.codes import Codes, code_type
+
 WORD_CELLS = 2**62
 """Number of cells that one packed word can distinguish."""
 
@@ -32,7 +34,7 @@ def words(sizes: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 
 def pack(
-    codes: Sequence[NDArray[Any]] | NDArray[np.uint16],
+    codes: Sequence[NDArray[Any]] | Codes,
     sizes: Sequence[int],
     cells: int | None = None,
 ) -> NDArray[np.int64]:
@@ -54,9 +56,9 @@ def pack(
     return keys
 
 
-def unpack(keys: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np.uint16]:
+def unpack(keys: NDArray[np.int64], sizes: Sequence[int]) -> Codes:
     """Return the codes of packed keys, shape (cells, columns)."""
-    codes = np.empty((len(keys), len(sizes)), dtype=np.uint16)
+    codes = np.empty((len(keys), len(sizes)), dtype=code_type(*sizes))
     for word, (first, last) in enumerate(words(sizes)):
         rest = keys[:, word]
         for column in range(last - 1, first - 1, -1):
@@ -64,9 +66,7 @@ def unpack(keys: NDArray[np.int64], sizes: Sequence[int]) -> NDArray[np.uint16]:
     return codes
 
 
-def observed_cells(
-    codes: NDArray[np.uint16], sizes: Sequence[int]
-) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+def observed_cells(codes: Codes, sizes: Sequence[int]) -> tuple[Codes, NDArray[np.int64]]:
     """Return the non-empty cells, ascending, shape (cells, columns), and their counts.
 
     Args:
@@ -115,7 +115,7 @@ def count_keys(
 
 
 def sparse_result(
-    cells: NDArray[np.uint16], values: NDArray[np.int64], sizes: Sequence[int], capacity: int
+    cells: Codes, values: NDArray[np.int64], sizes: Sequence[int], capacity: int
 ) -> NDArray[np.int64]:
     """Return kept cells and their noisy counts as an array to store.
 
@@ -139,7 +139,7 @@ def sparse_result(
 
 def read_sparse_result(
     result: NDArray[np.int64], sizes: Sequence[int]
-) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+) -> tuple[Codes, NDArray[np.int64]]:
     """Return the cells, shape (cells, columns), and noisy counts that `sparse_result` stored.
 
     >>> cells = np.array([[0, 2], [1, 0]], np.uint16)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 
@@ -308,9 +309,7 @@ class StructuralZeros:
             codes[:, left] = codes[:, rng.choice(donors, size=left.size)]
         return mended
 
-    def possible_record(
-        self, domain: Domain, codes: NDArray[np.uint16], *, rng: np.random.Generator
-    ) -> NDArray[np.uint16]:
+    def possible_record(self, domain: Domain, codes: Codes, *, rng: np.random.Generator) -> Codes:
         """Return a record that breaks no rule and shares most values with a given one.
 
         A rule that is broken loses its codes in one of its columns, whose value then is random
@@ -318,7 +317,7 @@ class StructuralZeros:
 
         Args:
             domain: All columns.
-            codes: The record to change, `uint16`, shape (columns,).
+            codes: The record to change, shape (columns,).
             rng: Generator for post-processing.
 
         Raises:

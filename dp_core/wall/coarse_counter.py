@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.grid import Recoding
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.tables.marginal import Counter, Marginal
 from dp_core.tables.sparse_cells import count_keys, pack, unpack
@@ -42,7 +43,7 @@ class CoarseCounter:
         table[flat] = counts
         return Marginal(domain, table.reshape(domain.sizes))
 
-    def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    def observed(self, clique: Clique) -> tuple[Codes, NDArray[np.int64]]:
         """Return the cells of a clique that hold a record, and the number of records in each."""
         sizes = self._coarsening.domain.project(clique).sizes
         cells, counts = self._counter.observed(clique)

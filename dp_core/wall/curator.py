@@ -458,7 +458,7 @@ class Curator:
 
         batch = f"{batch_name(stage, replicate, 0)}-{step}"
         ((_, drawn),) = self._session.perform(batch, [planned], draw)
-        return Dataset(self._domain, np.ascontiguousarray(drawn.T.astype(np.uint16)))
+        return Dataset(self._domain, np.ascontiguousarray(drawn.T.astype(self._domain.code_type)))
 
     def draw_cells(
         self,
@@ -534,7 +534,7 @@ class Curator:
 
         batch = f"{batch_name(stage, replicate, 0)}-{step}"
         ((_, drawn),) = self._session.perform(batch, [planned], draw)
-        return Dataset(binned, np.ascontiguousarray(drawn.T.astype(np.uint16)))
+        return Dataset(binned, np.ascontiguousarray(drawn.T.astype(binned.code_type)))
 
     def perturb(
         self, stage: Stage, step: str, statistic: Statistic, cost: Fraction, *, replicate: int = 0

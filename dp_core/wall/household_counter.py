@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.tables.linked_columns import MEMBERS, pair_rows, with_members
 from dp_core.tables.marginal import Counter, Marginal
@@ -91,7 +92,7 @@ class HouseholdCounter:
             table = (last * self._weights).sum(axis=-1, dtype=np.int64)
         return Marginal(pairs.domain.project(clique), np.asarray(table))
 
-    def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    def observed(self, clique: Clique) -> tuple[Codes, NDArray[np.int64]]:
         """Return the cells of a clique that hold a share, and the number of shares in each."""
         wide = with_members(clique)
         cells, counts = self._counter.observed(wide)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Noise
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.statistics import Sum
@@ -94,7 +95,7 @@ class SparseTable(Paid):
     """
 
     domain: Domain
-    cells: NDArray[np.uint16]
+    cells: Codes
     values: NDArray[np.int64]
     threshold: int
     capacity: int

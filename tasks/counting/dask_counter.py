@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.code_store import CodeStore
 from dp_core.errors import ReleaseError
+from dp_core.tables.codes import Codes
 from dp_core.tables.counting import MOST_CELLS, Axes, TablePlan, count_tables, plan_tables
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Marginal
@@ -147,7 +148,7 @@ class DaskCounter:
             for clique, axes in asked.items()
         }
 
-    def observed(self, clique: Clique) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+    def observed(self, clique: Clique) -> tuple[Codes, NDArray[np.int64]]:
         """Return the non-empty cells of a clique, shape (cells, columns), and their counts.
 
         The clique may have any number of cells, because only records are visited, chunk by chunk.

@@ -9,9 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.code_store import CodeStore, StoreWriter
@@ -20,6 +18,7 @@ from dp_core.confidential.person_rows import RowLimit, hashes, without_identifie
 from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation, StageFailed
 from dp_core.schema.definition import Schema
+from dp_core.tables.codes import Codes
 from tasks.support.processors import threads
 
 SHOWN_RULES = 5
@@ -144,7 +143,7 @@ class Coding:
             self._writer.append(codes)
             self._limit_persons(records, codes)
 
-    def _limit_persons(self, records: pa.RecordBatch, codes: Sequence[NDArray[np.uint16]]) -> None:
+    def _limit_persons(self, records: pa.RecordBatch, codes: Sequence[Codes]) -> None:
         unit = self._schema.unit
         if self._limit is None or unit.column is None:
             return

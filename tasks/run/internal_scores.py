@@ -90,7 +90,8 @@ def read_sample(
         rows = len(columns[0]) if columns else 0
         inside = places[(places >= start) & (places < start + rows)] - start
         # Only the pages that hold these records are read.
-        pieces.append(np.stack([column[inside].astype(np.uint16) for column in columns]))
+        own = [column[inside] for column in columns]
+        pieces.append(np.stack(own, dtype=store.domain.code_type))
         start += rows
     codes = np.ascontiguousarray(np.concatenate(pieces, axis=1))
     data = Dataset(schema.domain, codes)

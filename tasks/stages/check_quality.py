@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.schema.grid import Coarsening
 from dp_core.spec.quality_checks import countable, public_figures, reference_counts
@@ -194,8 +192,7 @@ def tally_sets(run: Run, progress: Callable[[float], None] = lambda _: None) -> 
     for number in range(1, run.spec.sets + 1):
         tally, store = tally_of(domain, cliques), synthetic_codes(run, number)
         for chunk in range(store.chunks):
-            codes = np.stack([column.astype(np.uint16) for column in store.read(chunk)])
-            piece = Dataset(schema.domain, codes)
+            piece = Dataset(schema.domain, store.codes(chunk))
             tally.add(piece if coarsening is None else coarsening.dataset(piece))
             progress((number - 1 + (chunk + 1) / store.chunks) / run.spec.sets)
         tallies.append(tally)

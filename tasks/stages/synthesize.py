@@ -141,7 +141,7 @@ def _write_linked_set(run: Run, number: int, pieces: Iterable[Drawn]) -> int:
 def _drawn_before(run: Run, number: int, size: int) -> Iterator[Dataset]:
     """Yield the rows of a stored set in the same pieces in which they were drawn."""
     store = synthetic_codes(run, number)
-    held = np.zeros((len(store.domain), 0), dtype=np.uint16)
+    held = np.zeros((len(store.domain), 0), dtype=store.domain.code_type)
     for chunk in range(store.chunks):
         held = np.concatenate([held, store.codes(chunk)], axis=1)
         while size and held.shape[1] >= size:

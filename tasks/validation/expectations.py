@@ -29,6 +29,7 @@ from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Schema
 from dp_core.schema.expectations.suite import Rule, rules_of, suite_document
+from dp_core.tables.codes import code_type
 from tasks.inputs.coding import Coding, between_message
 from tasks.support.processors import threads
 from tasks.support.run_folder import INTERNAL_NOTICE
@@ -48,7 +49,7 @@ SUITE, RESULTS = "expectations/suite.json", "expectations/results.json"
 TABLES = "tables"
 """Folder of the internal folder with the files of each linked table, in a folder of its name."""
 
-UNCODED = Encoded(np.empty(0, np.uint16), None, {})
+UNCODED = Encoded(np.empty(0, code_type()), None, {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from dp_core.confidential.encoding import settle_zeros
 from dp_core.schema.decoding import codes_of, values_in
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule, rules_of
+from dp_core.tables.codes import code_type
 from tasks.support.processors import threads
 from tasks.validation.profile_frame import FileProfile
 from tasks.validation.row_frame import Frame, RowPieces
@@ -156,7 +157,7 @@ class _Set:
         codes = [
             codes_of(column, batch.column(column.name))
             if column.name in self._coded
-            else np.zeros(batch.num_rows, np.uint16)
+            else np.zeros(batch.num_rows, code_type(column.size))
             for column in self._schema.columns
         ]
         counts = dict(self._dependencies.refused(texts, codes))

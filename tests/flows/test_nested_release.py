@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -191,3 +192,41 @@ def test_a_release_answers_questions_about_every_level(project, command):
     fitted = command("infer", project.out, "age ~ region")
     assert fitted.code == 0
     assert "No measured table holds" not in fitted.out
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick")
+def test_a_release_of_70000_areas_verifies_and_its_rows_lie_in_their_place(project):
+    # In each pair of tracts, both have the same last 16 bits; they lie in different counties.
+    tracts = [f"t{number}" for number in range(70_000)]
+    seen = [4463, 69_999, 0, 65_536]
+    county = {tract: f"c{at * 7 // 70_000}" for at, tract in enumerate(tracts)}
+    lines = ["code,label,parent", *(f"c{at},c{at}," for at in range(7))]
+    lines += [f"{tract},{tract},{county[tract]}" for tract in tracts]
+    (project.folder / "areas.csv").write_text("\n".join(lines) + "\n")
+    (project.folder / "town.schema.yaml").write_text(
+        """\
+version: 1
+title: Tracts
+rows_about: 2000
+columns:
+  county: {type: category, codes: areas.csv, group: 1}
+  tract:  {type: category, codes: areas.csv, group: 2, within: county}
+  sex:    {type: category, levels: [f, m]}
+"""
+    )
+    rng = random.Random(5)
+    rows = ["county,tract,sex"]
+    for _ in range(2000):
+        tract = tracts[rng.choice(seen)]
+        rows.append(f"{county[tract]},{tract},{rng.choice('fm')}")
+    (project.folder / "town.csv").write_text("\n".join(rows) + "\n")
+    project.write_spec("synthesize: {sets: 1}\n", method="auto", privacy="{epsilon: 2}")
+    project.release()
+    found = released(project)
+    assert all(row["county"] == county[row["tract"]] for row in found)
+    often = Counter(row["tract"] for row in found).most_common(4)
+    assert {tract for tract, _ in often} == {tracts[code] for code in seen}
+    assert min(number for _, number in often) > 400
+    checked = verify(project.out)
+    assert checked.passed, [check.sentence for check in checked.failures]

@@ -17,6 +17,7 @@ from dp_core.errors import BadInput
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_columns import MEMBERS
@@ -115,8 +116,9 @@ def codes_of_set(schema: Schema, data: LinkedSet) -> HouseholdRows:
     """
     linked = _linked(schema)
 
-    def codes(table: pa.Table, names: tuple[str, ...]) -> NDArray[np.uint16]:
-        found = np.empty((len(names), table.num_rows), dtype=np.uint16)
+    def codes(table: pa.Table, names: tuple[str, ...]) -> Codes:
+        kind = schema.domain.project(names).code_type
+        found = np.empty((len(names), table.num_rows), dtype=kind)
         for row, name in zip(found, names, strict=True):
             column = table.column(name)
             chunk = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -39,6 +39,7 @@ from dp_core.documents.canonical import canonical_json
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import PAYING_STAGES
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Domain
 from dp_core.tables.sparse_cells import pack
 from dp_core.wall.released import Answers, Measurement, Records, Released, SparseTable, Totals
@@ -67,7 +68,7 @@ COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {
     "columns": (pa.list_(_TEXT), "Columns of the table, as a list."),
     "sizes": (pa.list_(pa.int32()), "Number of codes of each of them, as a list."),
     "cell": (
-        pa.list_(pa.uint16()),
+        pa.list_(pa.uint32()),
         "Code of each column, as a list; `bins` and `levels` define the codes.",
     ),
     "labels": (pa.list_(_TEXT), "Labels of the codes, as a list."),
@@ -171,11 +172,11 @@ def _pieces(measured: Sequence[Measured], labels: _Labels) -> Iterator[pa.Table]
                 domain = labels.domain.project(clique)
                 yield _piece(number, item, labels, kind, domain, codes, row)
         elif isinstance(item, Totals):
-            domain, none = labels.domain.project(item.of.clique), np.empty((1, 0), dtype=np.uint16)
+            domain, none = labels.domain.project(item.of.clique), np.empty((1, 0), dtype=np.uint32)
             yield _piece(number, item, labels, "totals", domain, none, values)
         elif isinstance(item, SparseTable):
             # A row without a cell represents a table of which no cell was kept.
-            cells = item.cells if values.size else np.empty((1, 0), dtype=np.uint16)
+            cells = item.cells if values.size else np.empty((1, 0), dtype=np.uint32)
             values = values if values.size else np.zeros(1, dtype=np.int64)
             for start in range(0, values.size, _PIECE):
                 some = slice(start, start + _PIECE)
@@ -187,20 +188,20 @@ def _pieces(measured: Sequence[Measured], labels: _Labels) -> Iterator[pa.Table]
                 yield _piece(number, item, labels, "table", item.domain, cells, values[some])
 
 
-def _asked(queries: Queries) -> tuple[str, list[tuple[tuple[str, ...], NDArray[np.uint16]]]]:
+def _asked(queries: Queries) -> tuple[str, list[tuple[tuple[str, ...], Codes]]]:
     """Return the kind of queries, and the columns and the cell of each."""
     if isinstance(queries, Parities):
-        none = np.empty((1, 0), dtype=np.uint16)
+        none = np.empty((1, 0), dtype=np.uint32)
         return "parities", [(clique, none) for clique in queries.cliques]
     assert isinstance(queries, Cells)
     asked = zip(queries.of, queries.codes, strict=True)
-    return "cells", [(clique, np.array([codes], dtype=np.uint16)) for clique, codes in asked]
+    return "cells", [(clique, np.array([codes], dtype=np.uint32)) for clique, codes in asked]
 
 
-def _cells_of(domain: Domain, start: int, stop: int) -> NDArray[np.uint16]:
+def _cells_of(domain: Domain, start: int, stop: int) -> Codes:
     """Return the codes of some cells of a complete table, shape (cells, columns)."""
     flat = np.arange(start, stop, dtype=np.int64)
-    codes = np.empty((stop - start, len(domain)), dtype=np.uint16)
+    codes = np.empty((stop - start, len(domain)), dtype=np.uint32)
     for axis in range(len(domain) - 1, -1, -1):
         flat, codes[:, axis] = np.divmod(flat, domain.sizes[axis])
     return codes
@@ -212,7 +213,7 @@ def _piece(
     labels: _Labels,
     kind: str,
     domain: Domain,
-    codes: NDArray[np.uint16],
+    codes: Codes,
     values: NDArray[Any],
 ) -> pa.Table:
     """Return some rows of one measurement.
@@ -257,7 +258,7 @@ def _piece(
             whole(item.round, np.int32),
             lists(texts(np.tile(names, rows), labels.names), width),
             lists(pa.array(np.tile(np.array(domain.sizes, dtype=np.int32), rows)), width),
-            lists(pa.array(codes.ravel()), codes.shape[1]),
+            lists(pa.array(codes.ravel(), pa.uint32()), codes.shape[1]),
             lists(texts(entries.ravel(), labels.labels), codes.shape[1]),
             pa.array(values).cast(labels.arrow.field("count").type),
             word(item.noise, _NOISES),
@@ -429,18 +430,19 @@ def _restored(path: Path, pieces: list[pa.Table]) -> Measured:
     codes = _flat(table.column("cell")).to_numpy(zero_copy_only=False)
     if fixed["kind"] == "sparse":
         if rows == 1 and width and not codes.size:
-            codes, counts = np.empty((0, width), dtype=np.uint16), counts[:0]
+            codes, counts = codes[:0], counts[:0]
         if codes.size != width * counts.size or counts.size > fixed["capacity"]:
             raise wrong
-        cells = codes.reshape(counts.size, width).astype(np.uint16)
-        keys = pack(np.ascontiguousarray(cells.T), domain.sizes)
-        if (cells >= np.array(domain.sizes)).any() or (
-            np.lexsort(keys.T[::-1]) != np.arange(counts.size)
-        ).any():
+        cells = codes.reshape(counts.size, width)
+        # Before the type becomes narrower, in which a larger code would be another one.
+        if ((cells < 0) | (cells >= np.array(domain.sizes))).any():
+            raise wrong
+        keys = pack(cells.T, domain.sizes)
+        if (np.lexsort(keys.T[::-1]) != np.arange(counts.size)).any():
             raise wrong
         return SparseTable(
             domain=domain,
-            cells=cells,
+            cells=cells.astype(domain.code_type),
             values=counts,
             threshold=fixed["threshold"],
             capacity=fixed["capacity"],

@@ -32,6 +32,7 @@ from dp_core.confidential.raw_values import Array, Reader
 from dp_core.errors import BadInput, SchemaViolation, nearest
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
 from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
@@ -116,8 +117,8 @@ def household_codes(schema: Schema, households: pa.Table, persons: pa.Table) -> 
 def linked_codes(
     schema: Schema,
     links: Links,
-    homes: Mapping[str, NDArray[np.uint16]],
-    persons: Mapping[str, NDArray[np.uint16]],
+    homes: Mapping[str, Codes],
+    persons: Mapping[str, Codes],
     home_units: Mapping[str, NDArray[np.int64]],
     person_units: Mapping[str, NDArray[np.int64]],
 ) -> HouseholdRows:
@@ -138,7 +139,7 @@ def linked_codes(
     each = {name: codes[links.persons] for name, codes in persons.items()}
     settle_rules(
         schema,
-        {**homes, MEMBERS: (links.sizes - linked.min_members).astype(np.uint16)},
+        {**homes, MEMBERS: (links.sizes - linked.min_members).astype(code_type(len(linked.sizes)))},
         each,
         {**home_units, MEMBERS: links.sizes},
         {name: units[links.persons] for name, units in person_units.items()},
@@ -172,7 +173,7 @@ def _keys(links: Links, households: NDArray[np.intp]) -> tuple[str, ...]:
 
 def encoded_columns(
     schema: Schema, table: str, names: Sequence[str], rows: pa.Table
-) -> dict[str, NDArray[np.uint16]]:
+) -> dict[str, Codes]:
     """Return the codes of some columns of one table, each of shape (rows,).
 
     Args:
@@ -220,8 +221,8 @@ def compared_units(
 
 def settle_rules(
     schema: Schema,
-    homes: Mapping[str, NDArray[np.uint16]],
-    persons: Mapping[str, NDArray[np.uint16]],
+    homes: Mapping[str, Codes],
+    persons: Mapping[str, Codes],
     home_units: Mapping[str, NDArray[np.int64]],
     person_units: Mapping[str, NDArray[np.int64]],
     links: Links,

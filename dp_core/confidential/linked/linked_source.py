@@ -24,6 +24,7 @@ from dp_core.confidential.linked.linked_rows import (
 from dp_core.confidential.source import Source
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 
@@ -129,7 +130,7 @@ class _Columns:
     ) -> None:
         self._schema, self._table, self._names = schema, table, names
         self._keys: dict[str, list[pa.Array]] = {key: [] for key in keys}
-        self._codes: dict[str, list[NDArray[np.uint16]]] = {name: [] for name in names}
+        self._codes: dict[str, list[Codes]] = {name: [] for name in names}
         self._units: dict[str, list[NDArray[np.int64]]] = {}
 
     def read(self, source: Source, progress: Callable[[float], None] | None) -> None:
@@ -151,7 +152,7 @@ class _Columns:
         """Return a column of keys, which is no longer kept afterwards."""
         return pa.concat_arrays(self._keys.pop(name))
 
-    def codes(self) -> Mapping[str, NDArray[np.uint16]]:
+    def codes(self) -> Mapping[str, Codes]:
         """Return the codes of each column."""
         return {name: np.concatenate(self._codes.pop(name)) for name in self._names}
 

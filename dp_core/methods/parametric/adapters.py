@@ -161,7 +161,7 @@ class Modelling:
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # The codes, and a few numbers per value while a set is drawn.
-        return 24 * len(domain) * rows + (64 << 20)
+        return 12 * domain.row_bytes * rows + (64 << 20)
 
     def fit(
         self,

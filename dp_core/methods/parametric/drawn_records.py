@@ -83,7 +83,7 @@ def in_place(
 ) -> Dataset:
     """Return drawn records with each bin number replaced by the bin's first position."""
     codes = [
-        column if each is None else np.array(each[:-1], dtype=np.uint16)[column]
+        column if each is None else np.array(each[:-1], dtype=variables.domain.code_type)[column]
         for column, each in zip(drawn.codes, edges, strict=True)
     ]
     return Dataset(variables.domain, np.ascontiguousarray(np.stack(codes)))

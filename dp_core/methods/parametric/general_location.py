@@ -213,7 +213,7 @@ class GeneralLocation(ParametricModel):
         entry = rng.permutation(np.repeat(np.arange(drawn.size, dtype=np.int32), drawn))
         cell, pattern = np.divmod(entry, self.counts.shape[1])
         axes = self.domain.axes
-        codes = np.empty((len(self.variables), rows), dtype=np.uint16)
+        codes = np.empty((len(self.variables), rows), dtype=self.domain.code_type)
         if layout.by:
             levels = np.unravel_index(cell, layout.sizes)
             for axis, level in zip(axes(layout.by), levels, strict=True):

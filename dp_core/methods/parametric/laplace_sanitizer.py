@@ -235,7 +235,7 @@ class CellsToRecords(ParametricModel):
             shares = shares if shares.any() else np.ones_like(shares)
             cells = np.repeat(np.arange(shares.size), rng.multinomial(rows, shares / shares.sum()))
             parts = np.unravel_index(rng.permutation(cells), self.table.domain.sizes)
-            codes = np.array(parts, dtype=np.uint16)
+            codes = np.array(parts, dtype=self.domain.code_type)
         for axis, each in enumerate(self.edges):
             if each is not None:
                 codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)

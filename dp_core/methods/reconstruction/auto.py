@@ -66,7 +66,8 @@ class AutoReconstruction:
         # The method is known only once tables are selected, so this is the larger of the two needs.
         # For the graphical model: cell numbers in each table, the cells, and a fixed minimum.
         most = min(rows, piece_rows(domain))
-        pgm = (4 * len(domain) + 40) * most + 4 * _MOST_VISITS + 60 * self.most_cells + (64 << 20)
+        fixed = 4 * _MOST_VISITS + 60 * self.most_cells + (64 << 20)
+        pgm = (2 * domain.row_bytes + 40) * most + fixed
         gum: Reconstructor = registry.find("reconstruction", "gum")()
         return max(pgm, gum.memory(domain, cliques, rows))
 

@@ -161,7 +161,7 @@ class Average:
         if self.by == "record":
             return needed
         # With `by: set` a model draws a whole set at once.
-        return needed + (4 * len(domain) + 40) * max(rows - piece_rows(domain), 0)
+        return needed + (2 * domain.row_bytes + 40) * max(rows - piece_rows(domain), 0)
 
     def fit(
         self,

@@ -179,7 +179,7 @@ class BayesNetwork:
         cells = sum(domain.size(clique) for clique in cliques)
         # Records, their copy while impossible ones are repaired, and each one's state and cell; the
         # tables, the mixture of the largest ones, and their conditionals.
-        return (4 * len(domain) + 40) * rows + 250 * cells + (32 << 20)
+        return (2 * domain.row_bytes + 40) * rows + 250 * cells + (32 << 20)
 
     def fit(
         self,

@@ -109,7 +109,7 @@ class Cipher(JointTable):
         wide = unknowns([size for size in domain.sizes if size > 1])
         tables = math.prod(size + 1 for size in domain.sizes if size > 1)
         systems = 32 * wide**2 + 24 * len(domain) * wide
-        records = (4 * len(domain) + 24) * rows
+        records = (2 * domain.row_bytes + 24) * rows
         return 16 * tables + systems + 72 * domain.size() + records + (48 << 20)
 
     def fit(

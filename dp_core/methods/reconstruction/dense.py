@@ -47,7 +47,7 @@ class Dense(JointTable):
             )
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
-        return 72 * domain.size() + (4 * len(domain) + 24) * rows + (16 << 20)
+        return 72 * domain.size() + (2 * domain.row_bytes + 24) * rows + (16 << 20)
 
     def fit(
         self,

@@ -28,6 +28,7 @@ from dp_core.methods.reconstruction.sampling.kept_cells import (
     sums,
 )
 from dp_core.methods.reconstruction.sampling.start_states import Cells, start_states
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -52,7 +53,7 @@ class GibbsModel(FittedTables):
     kept: tuple[Cells, ...]
     conditionals: tuple[KeptConditional, ...]
     asked_by: tuple[tuple[int, ...], ...]
-    states: NDArray[np.uint16]
+    states: Codes
     chances: NDArray[np.float64]
     sweeps: int
 
@@ -124,7 +125,7 @@ class GibbsModel(FittedTables):
 
     def _step(
         self,
-        codes: NDArray[np.uint16],
+        codes: Codes,
         column: int,
         conditional: KeptConditional,
         rng: np.random.Generator,
@@ -159,7 +160,7 @@ class Gibbs(MadeAnew[GibbsModel]):
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # Kept cells of each column's table, fewer than rows; the set, its copy and the drawn
         # values.
-        return (24 * len(domain) + 64) * rows + (64 << 20)
+        return (12 * domain.row_bytes + 64) * rows + (64 << 20)
 
     def make(
         self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros

@@ -283,7 +283,7 @@ class Gum:
         # the mixture of the largest ones; a table of a rule's columns.
         rule = 72 * min(domain.size(), MOST_CELLS)
         rows = min(rows, piece_rows(domain))
-        return (4 * len(domain) + 24) * rows + 250 * cells + rule + (32 << 20)
+        return (2 * domain.row_bytes + 24) * rows + 250 * cells + rule + (32 << 20)
 
     def fit(
         self,

@@ -85,7 +85,7 @@ class Independent:
         tables = sum(domain.size(clique) for clique in cliques)
         # Records, their copy while impossible ones are repaired, and the cells of a block.
         blocks = 72 * min(domain.size(), MOST_CELLS)
-        return (4 * len(domain) + 24) * rows + 24 * tables + blocks + (16 << 20)
+        return (2 * domain.row_bytes + 24) * rows + 24 * tables + blocks + (16 << 20)
 
     def fit(
         self,

@@ -58,7 +58,7 @@ class LinearProgram(JointTable):
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         asked = sum(domain.size(clique) for clique in cliques)
         entries = min(max(asked, len(cliques)) * domain.size(), _MOST_ENTRIES)
-        return 64 * entries + (4 * len(domain) + 24) * rows + (64 << 20)
+        return 64 * entries + (2 * domain.row_bytes + 24) * rows + (64 << 20)
 
     def fit(
         self,

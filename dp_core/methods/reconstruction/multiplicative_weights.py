@@ -52,7 +52,7 @@ class MultiplicativeWeights(Weighting, JointTable):
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         # The joint table, its logarithms, gradients and copies, and the memory of L-BFGS.
         asked = sum(domain.size(clique) for clique in cliques)
-        return 96 * domain.size() + 256 * asked + (4 * len(domain) + 24) * rows + (64 << 20)
+        return 96 * domain.size() + 256 * asked + (2 * domain.row_bytes + 24) * rows + (64 << 20)
 
     def fit(
         self,

@@ -26,6 +26,7 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
     WithListener,
     silent,
 )
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.household_rows import from_pair_rows
@@ -106,13 +107,11 @@ class NestedModel:
             codes[nested.lowest] = self._lowest(data, nested, rng=rng)
         lowest = codes[nested.lowest]
         for name in nested.upper:
-            codes[name] = nested.map(name, nested.lowest).astype(np.uint16)[lowest]
+            codes[name] = nested.map(name, nested.lowest).astype(self.domain.code_type)[lowest]
         whole = Dataset(self.domain, np.stack([codes[name] for name in self.domain.columns]))
         return whole if place + 1 == len(nested.columns) else self._obeying(whole, rng=rng)
 
-    def _lowest(
-        self, data: Dataset, nested: NestedColumns, *, rng: np.random.Generator
-    ) -> NDArray[np.uint16]:
+    def _lowest(self, data: Dataset, nested: NestedColumns, *, rng: np.random.Generator) -> Codes:
         """Return an area of the lowest column for each record, the same for a whole household."""
         linked = data.domain.linked
         if linked is None:
@@ -122,16 +121,14 @@ class NestedModel:
         areas = data.column(self.drawn)[first]
         return np.repeat(self._dealt(areas, nested, rng=rng), repeats)
 
-    def _dealt(
-        self, areas: NDArray[np.uint16], nested: NestedColumns, *, rng: np.random.Generator
-    ) -> NDArray[np.uint16]:
+    def _dealt(self, areas: Codes, nested: NestedColumns, *, rng: np.random.Generator) -> Codes:
         """Return an area of the lowest column for each record, in proportion to their counts."""
         weights = self.project((nested.lowest,))
         above = nested.map(self.drawn, nested.lowest)
         order, held = np.argsort(above, kind="stable"), np.argsort(areas, kind="stable")
         ends = np.searchsorted(above[order], np.arange(self.domain.size((self.drawn,)) + 1))
         limits = np.searchsorted(areas[held], np.arange(self.domain.size((self.drawn,)) + 1))
-        found = np.empty(areas.size, dtype=np.uint16)
+        found = np.empty(areas.size, dtype=self.domain.code_type)
         for area in range(len(ends) - 1):
             records = held[limits[area] : limits[area + 1]]
             if not records.size:

@@ -249,7 +249,7 @@ class Pgm:
         # Per cell: its number in each table that its clique contains, the tables, and working
         # copies.
         rows = min(rows, piece_rows(domain))
-        return (4 * len(domain) + 40) * rows + (4 * len(cliques) + 60) * cells + (64 << 20)
+        return (2 * domain.row_bytes + 40) * rows + (4 * len(cliques) + 60) * cells + (64 << 20)
 
     def fit(
         self,

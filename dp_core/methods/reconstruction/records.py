@@ -63,7 +63,7 @@ class RecordsAgain(MadeAnew[RecordsModel]):
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # The set, its copy while impossible records are repaired, and the index drawn for each row.
-        return (4 * len(domain) + 16) * rows + (64 << 20)
+        return (2 * domain.row_bytes + 16) * rows + (64 << 20)
 
     def make(
         self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros

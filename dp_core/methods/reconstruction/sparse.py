@@ -17,6 +17,7 @@ from dp_core.methods.reconstruction.sampling.kept_cells import (
     possible_cells,
     sums,
 )
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -34,7 +35,7 @@ class SparseModel(FittedTables):
         weights: Their noisy counts, all positive, shape (cells,).
     """
 
-    cells: NDArray[np.uint16]
+    cells: Codes
     weights: NDArray[np.int64]
 
     @classmethod
@@ -84,7 +85,7 @@ class Sparse(MadeAnew[SparseModel]):
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # Codes, weights and alias table of the kept cells, fewer than rows; the set and its copy.
-        return (8 * len(domain) + 64) * rows + (32 << 20)
+        return (4 * domain.row_bytes + 64) * rows + (32 << 20)
 
     def make(
         self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros

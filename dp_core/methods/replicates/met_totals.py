@@ -19,6 +19,7 @@ from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.feasible_values import Bins, blocks_of
 from dp_core.schema.rules.possible_codes import possible
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.household_rows import (
     HouseholdRows,
@@ -33,7 +34,6 @@ _MOST_CELLS = 1000  # combinations of levels among which exchanges of whole reco
 _MOST_NODES = 10_000  # of the search for exchanges that together meet all totals
 _MOST_CHECKED = 1 << 16  # records that are checked at a time
 
-Codes = NDArray[np.uint16]
 Rows = NDArray[np.intp]
 
 

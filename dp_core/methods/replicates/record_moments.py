@@ -32,6 +32,7 @@ from dp_core.methods.replicates.kept_moments import (
     moments_of,
     moments_of_column,
 )
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.wall.released import Measurement, Table
@@ -231,7 +232,7 @@ def _weights(values: Floats, sums: Floats, variances: Floats) -> Floats:
     return weights
 
 
-def _drawn(data: Dataset, weights: Floats, *, rng: np.random.Generator) -> NDArray[np.uint16]:
+def _drawn(data: Dataset, weights: Floats, *, rng: np.random.Generator) -> Codes:
     """Return equally many records, each in proportion to its weight, rounded up or down.
 
     Systematic sampling along the records in the order of their values, so that every group of equal

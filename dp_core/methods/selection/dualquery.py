@@ -26,6 +26,7 @@ from dp_core.methods.selection.candidates.known_rows import (
     require_rows,
 )
 from dp_core.methods.selection.selector import Selection, Selector
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -122,7 +123,7 @@ class DualQuery(Selector):
         power = 1 if curator.currency.kind == "pure" else 2
         records = self.records or self._most_records(rows, float(cost + measure_cost), power)
         parts = sum(done**power for done in range(1, records))
-        codes = np.empty((len(domain), records), dtype=np.uint16)
+        codes = np.empty((len(domain), records), dtype=domain.code_type)
         answers = np.zeros(cells.length, dtype=np.int64)  # records in each cell, of those made
         scale = 0.0
         for done in range(records):
@@ -225,7 +226,7 @@ class DualQuery(Selector):
         return Cells(tuple(clique for clique, _ in found), tuple(cell for _, cell in found))
 
 
-def _inside(domain: Domain, cells: Cells, record: NDArray[np.uint16]) -> NDArray[np.int64]:
+def _inside(domain: Domain, cells: Cells, record: Codes) -> NDArray[np.int64]:
     """Return 1 for each cell that contains the record, 0 for the others."""
     code = dict(zip(domain.columns, record.tolist(), strict=True))
     return np.array(

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 
 DEPTH = 6
@@ -62,7 +63,7 @@ def propensity_ratio(
     return (_mse(codes, labels, starts, DEPTH) if mse is None else mse) / float(null)
 
 
-def _together(real: Dataset, synthetic: Dataset) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
+def _together(real: Dataset, synthetic: Dataset) -> tuple[Codes, NDArray[np.uint8]]:
     """Return the codes of both files, shape (records, columns), and 1 for a synthetic record."""
     if real.domain != synthetic.domain:
         raise ValueError("Datasets of different domains cannot be compared.")
@@ -78,9 +79,7 @@ def _starts(data: Dataset) -> NDArray[np.int64]:
     return np.cumsum([0, *data.domain.sizes], dtype=np.int64)
 
 
-def _mse(
-    codes: NDArray[np.uint16], labels: NDArray[np.uint8], starts: NDArray[np.int64], depth: int
-) -> float:
+def _mse(codes: Codes, labels: NDArray[np.uint8], starts: NDArray[np.int64], depth: int) -> float:
     from dp_core.metrics.field_scores.label_counts import best_split, count_labels
 
     def counted(records: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -133,7 +133,7 @@ def possible_household(schema: Schema, *, rng: np.random.Generator) -> Household
                 for rule in (*zeros, *type_zeros(linked.rules, one, sizes)):
                     own_columns = tuple(own.get(name, name) for name in rule.columns)
                     rules.append(replace(rule, columns=own_columns))
-            start = np.array([rng.integers(size) for size in record.sizes], dtype=np.uint16)
+            start = np.array([rng.integers(size) for size in record.sizes], dtype=record.code_type)
             try:
                 found = StructuralZeros(tuple(dict.fromkeys(rules))).possible_record(
                     record, start, rng=rng

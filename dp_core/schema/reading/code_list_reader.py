@@ -100,8 +100,8 @@ def levels_of_codes(
             members.setdefault(group, []).append(text)
     if len(members) > MAX_CODES:
         raise node.error(
-            f"the code list has {len(members)} levels, and a column has at most {MAX_CODES}; merge"
-            " them with `group`."
+            f"the code list has {len(members):,} levels, and a column has at most {MAX_CODES:,};"
+            " merge them with `group`."
         )
     order = [code for code in codes.codes if code.text in members]
     labels = unique_labels(order)

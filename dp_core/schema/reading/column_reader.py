@@ -156,7 +156,7 @@ def read_column(
         column = _with_role(column, keys["role"])
     if max(column.size, column.stored.size) > MAX_CODES:
         size = max(column.size, column.stored.size)
-        raise node.error(f"has {size} codes; a column has at most {MAX_CODES}.")
+        raise node.error(f"has {size:,} codes; a column has at most {MAX_CODES:,}.")
     return column
 
 

@@ -120,11 +120,11 @@ def possible_record(schema: Schema, *, rng: np.random.Generator) -> Array:
 
 def _starts(domain: Domain, rng: np.random.Generator) -> Iterator[Array]:
     sizes = np.array(domain.sizes)
-    yield np.zeros(len(domain), dtype=np.uint16)
-    yield (sizes // 2).astype(np.uint16)
-    yield (sizes - 1).astype(np.uint16)
+    yield np.zeros(len(domain), dtype=domain.code_type)
+    yield (sizes // 2).astype(domain.code_type)
+    yield (sizes - 1).astype(domain.code_type)
     for _ in range(_STARTS):
-        yield rng.integers(sizes).astype(np.uint16)
+        yield rng.integers(sizes).astype(domain.code_type)
 
 
 def _impossible(schema: Schema, blocks: Sequence[Bins], data: Dataset) -> Flags:
@@ -153,7 +153,7 @@ def _with_one_code_changed(
         for number, name in enumerate(block.names):
             axis = data.domain.axes((name,))[0]
             ends = bins.bounds[name].high[: bins.sizes[name]]
-            codes = np.searchsorted(ends, units[number]).astype(np.uint16)
+            codes = np.searchsorted(ends, units[number])
             present = own[name] != bins.missing_codes.get(name, -1)
             moves = found & present & (name in widened.names)
             changed.codes[axis] = np.where(moves, codes, changed.codes[axis])

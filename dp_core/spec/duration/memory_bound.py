@@ -38,6 +38,8 @@ A_CELL = 110.0
 """Bytes for each cell of the tables of pairs that records are made to match."""
 A_COMPARED = 65.0
 """Bytes for each cell of the tables that the stage `check` compares at a time."""
+A_LEVEL = 1_200.0
+"""Bytes for each level or listed code of each column, in the schema and what is written of it."""
 EQUATIONS_MB = 400.0
 """Memory for the equations of noise-aware sets."""
 
@@ -52,6 +54,7 @@ class Held:
         pairs: Pairs of columns.
         cells: Cells of the tables of pairs that may be measured.
         compared: Cells of the tables that `check` compares at a time.
+        levels: Levels of all columns; of a column with a code list, all codes of the list.
     """
 
     values: int
@@ -59,6 +62,7 @@ class Held:
     pairs: int
     cells: int
     compared: int
+    levels: int
 
 
 def held_by(plan: Plan, processors: int) -> Held:
@@ -84,6 +88,10 @@ def held_by(plan: Plan, processors: int) -> Held:
         pairs=size.pairs,
         cells=size.cells,
         compared=_compared(domain, [cells for cells in pairs if cells <= CELL_LIMIT]),
+        levels=sum(
+            len(column.levels if column.codes is None else column.codes.codes)
+            for column in plan.spec.schema.columns
+        ),
     )
 
 
@@ -109,7 +117,7 @@ def memory_bound(plan: Plan, processors: int) -> float | None:
     held = held_by(plan, processors)
     # Larger tables than pairs, and sets that are not drawn in pieces, are in the plan's own number.
     drawn = max(A_VALUE * held.values + A_CELL * held.cells, plan.memory or 0)
-    needed = drawn + A_CODE * held.codes + A_PAIR * held.pairs
+    needed = drawn + A_CODE * held.codes + A_PAIR * held.pairs + A_LEVEL * held.levels
     if plan.spec.sets:
         needed += A_COMPARED * held.compared
     fitted = BASE_MB + needed / 1e6

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.methods.declared.declared_questions import MODEL_RECORDS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
@@ -18,6 +17,7 @@ from dp_core.methods.selection.selector import Selection
 from dp_core.schema.decoding import stored_codes
 from dp_core.spec.plan import Plan
 from dp_core.spec.steps.seeded import generator
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.tables.public_totals import known_counts, records_of
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -72,7 +72,7 @@ class PosteriorDraws:
 
     def model_records(
         self, regression: DeclaredRegression, rng: np.random.Generator
-    ) -> tuple[NDArray[np.uint16], float]:
+    ) -> tuple[Codes, float]:
         """Return records of a regression's columns, drawn as for the first two sets.
 
         Args:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.tables.codes import Codes
 from dp_core.tables.sparse_cells import sparse_result
 from dp_core.wall.accounting.events import StabilityEvent
 from dp_core.wall.ledger.session import Grant
@@ -14,7 +15,7 @@ from dp_core.wall.noise.exact_samplers import add_noise
 
 
 def release(
-    cells: NDArray[np.uint16], counts: NDArray[np.int64], sizes: Sequence[int], grant: Grant
+    cells: Codes, counts: NDArray[np.int64], sizes: Sequence[int], grant: Grant
 ) -> NDArray[np.int64]:
     """Return the cells whose noisy counts reach the threshold, in the stored form.
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import names, wholes
 from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
@@ -76,7 +77,7 @@ class BinnedCounts(Sum):
     def clique(self) -> Clique:
         return self.columns
 
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         codes = cells.astype(np.int64)
         for axis, each in enumerate(self.edges):
             if each is not None:

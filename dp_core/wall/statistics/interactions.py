@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.schema.privacy import Neighbours
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import names, wholes
 from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
@@ -109,7 +110,7 @@ class Interaction(Sum):
     def clique(self) -> Clique:
         return self.columns
 
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         table = np.zeros(prod(self.sizes), dtype=np.int64)
         np.add.at(table, cell_numbers(cells, self.sizes), counts)
         return self.of_table(table.reshape(self.sizes))

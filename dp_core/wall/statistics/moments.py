@@ -17,10 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import names, wholes
 from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
-from dp_core.wall.statistics.whole_numbers import MOST, MOST_CODES, cell_numbers, cut
+from dp_core.wall.statistics.whole_numbers import (
+    MOST,
+    MOST_CODES,
+    MOST_POSITIONS,
+    cell_numbers,
+    cut,
+)
 
 About = Literal["middle", "cells"]
 """Centre of the factors of a product: the middles of the ranges, or the means of each cell."""
@@ -64,7 +71,7 @@ class CellCounts(Sum):
     def clique(self) -> Clique:
         return (*self.by, *self.numbers)
 
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         first = len(self.by)
         missing = cells[:, first:] >= np.array(self.positions, dtype=np.int64)
         where = cell_numbers(np.column_stack([cells[:, :first], missing]), self.shape)
@@ -132,7 +139,7 @@ class CellSums(Sum):
     def clique(self) -> Clique:
         return (*self.by, self.column)
 
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         number, there = _centred(cells[:, -1], self.positions)
         where = cell_numbers(cells[:, :-1], self.sizes)
         return cut(_add(where[there], number[there], counts[there], self.length))
@@ -230,7 +237,7 @@ class Products(Sum):
     def clique(self) -> Clique:
         return (*self.by, *dict.fromkeys(self.columns))
 
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         first, there = _centred(cells[:, len(self.by)], self.positions[0])
         second, too = _centred(cells[:, -1], self.positions[1])
         there = there & too
@@ -317,13 +324,13 @@ def _check(
         raise ValueError("The columns of a sum must be different.")
     if len(by) != len(sizes) or len(numbers) > len(positions):
         raise ValueError("Every column of a sum needs a size.")
-    if any(not 1 <= size <= MOST_CODES for size in (*sizes, *positions)):
+    if any(not 1 <= size <= MOST_CODES for size in sizes):
         raise ValueError(f"A column has 1 to {MOST_CODES} codes.")
+    if any(not 1 <= number <= MOST_POSITIONS for number in positions):
+        raise ValueError(f"A number has 1 to {MOST_POSITIONS} positions.")
 
 
-def _centred(
-    codes: NDArray[np.uint16], positions: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _centred(codes: Codes, positions: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return numbers about the middle of their range, and which are not missing."""
     return 2 * codes.astype(np.int64) - (positions - 1), codes < positions
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.marginal import Counter, Marginal
 from dp_core.wall.accounting.sensitivity import Bounds
@@ -151,7 +152,7 @@ class Sum(Statistic):
         """Columns that it is computed from."""
 
     @abstractmethod
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the exact values, shape (length,). Confidential.
 
         Args:

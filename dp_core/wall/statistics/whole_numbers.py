@@ -13,8 +13,11 @@ from dp_core.errors import BadInput
 MOST = 2**62
 """Largest absolute value of an entry; it leaves room for noise in 64 bits."""
 
-MOST_CODES = 2**16
-"""Largest number of codes of a column, because codes have 16 bits."""
+MOST_CODES = 2**32
+"""Largest number of codes of a column, because codes have 32 bits."""
+
+MOST_POSITIONS = 2**16
+"""Largest number of positions of a number, so that products of two numbers fit in 64 bits."""
 
 
 def saturated(values: Iterable[int]) -> NDArray[np.int64]:

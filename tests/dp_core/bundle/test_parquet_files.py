@@ -19,7 +19,7 @@ from dp_core.errors import BadInput, StageFailed
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement
+from dp_core.wall.released import Measurement, SparseTable
 from tests.full import examples
 
 
@@ -260,3 +260,47 @@ def test_a_set_is_counted_to_its_last_row_group(tmp_path, monkeypatch):
 
     (tally,) = counts_of_sets(tmp_path, schema({"a": 3}), 1, [("a",)])
     assert tally.count(("a",)).tolist() == [4, 4, 2]
+
+
+def kept(domain: Domain, cells: list[list[int]]) -> SparseTable:
+    return SparseTable(
+        domain=domain,
+        cells=np.array(cells, domain.code_type),
+        values=np.arange(1, len(cells) + 1),
+        threshold=1,
+        capacity=9,
+        noise="gaussian",
+        scale=2.0,
+        stage="measure",
+        replicate=0,
+        grant=1,
+    )
+
+
+def test_cells_of_codes_beyond_16_bits_survive(tmp_path):
+    public = schema({"area": 70_000, "a": 2})
+    dense = measured(public.domain, ("area",), 3)
+    sparse = kept(public.domain, [[4463, 1], [65_536, 0], [69_999, 1]])
+    write_marginals(tmp_path / "m.parquet", [dense, sparse], public)
+
+    for found in (
+        read_marginals(tmp_path / "m.parquet"),
+        read_marginals(tmp_path / "m.parquet", public),
+    ):
+        assert same(found[0], dense)
+        assert np.array_equal(found[1].cells, sparse.cells)
+        assert found[1].cells.dtype == np.uint32
+        assert np.array_equal(found[1].values, sparse.values)
+
+
+def test_a_code_that_16_bits_would_cut_to_another_one_is_refused(tmp_path):
+    wide, narrow = schema({"area": 70_000, "a": 2}), schema({"area": 5000, "a": 2})
+    write_marginals(tmp_path / "m.parquet", [kept(wide.domain, [[69_999, 1]])], wide)
+    table = pq.read_table(tmp_path / "m.parquet")
+    sizes = pa.array([[5000, 2]] * table.num_rows, table.schema.field("sizes").type)
+    place = table.schema.get_field_index("sizes")
+    pq.write_table(table.set_column(place, "sizes", sizes), tmp_path / "m.parquet")
+
+    assert narrow.domain.code_type == np.uint16
+    with pytest.raises(BadInput, match="not a complete noisy table"):
+        read_marginals(tmp_path / "m.parquet")

@@ -13,25 +13,25 @@ from dp_core.confidential.code_store import (
     CodeStore,
     RecodedStore,
     StoreWriter,
-    code_type,
 )
 from dp_core.errors import StageFailed
 from dp_core.schema.grid import Recoding
 from dp_core.tables.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c"), (2, 256, 257))
+WIDE = Domain(("a", "b", "c"), (257, 2, 70_000))
 
 
-def random_columns(rows, seed=0):
+def random_columns(rows, seed=0, domain=DOMAIN):
     rng = np.random.default_rng(seed)
-    return [rng.integers(0, size, rows).astype(np.uint16) for size in DOMAIN.sizes]
+    return [rng.integers(0, size, rows).astype(domain.code_type) for size in domain.sizes]
 
 
-def write(folder, columns, cuts=(), chunk_rows=100):
-    with StoreWriter(folder, DOMAIN, chunk_rows=chunk_rows) as writer:
+def write(folder, columns, cuts=(), chunk_rows=100, domain=DOMAIN):
+    with StoreWriter(folder, domain, chunk_rows=chunk_rows) as writer:
         for start, stop in zip((0, *cuts), (*cuts, len(columns[0])), strict=True):
             writer.append([column[start:stop] for column in columns])
-    return CodeStore(folder, DOMAIN)
+    return CodeStore(folder, domain)
 
 
 def write_and_be_interrupted(folder):
@@ -40,12 +40,16 @@ def write_and_be_interrupted(folder):
         raise KeyboardInterrupt
 
 
-@given(rows=st.integers(0, 350), cuts=st.lists(st.integers(0, 350), max_size=4))
-@settings(deadline=None, max_examples=15)
-def test_what_is_written_is_read_however_it_was_cut(tmp_path_factory, rows, cuts):
-    columns = random_columns(rows)
+@given(
+    rows=st.integers(0, 350),
+    cuts=st.lists(st.integers(0, 350), max_size=4),
+    domain=st.sampled_from([DOMAIN, WIDE]),
+)
+@settings(deadline=None, max_examples=25)
+def test_what_is_written_is_read_however_it_was_cut(tmp_path_factory, rows, cuts, domain):
+    columns = random_columns(rows, domain=domain)
     cuts = sorted(min(cut, rows) for cut in cuts)
-    store = write(tmp_path_factory.mktemp("s") / "codes", columns, cuts)
+    store = write(tmp_path_factory.mktemp("s") / "codes", columns, cuts, domain=domain)
     assert store.rows == rows
     assert [chunk.rows for chunk in store.ranges[:-1]] == [100] * ((rows - 1) // 100)
     for number, column in enumerate(columns):
@@ -53,11 +57,20 @@ def test_what_is_written_is_read_however_it_was_cut(tmp_path_factory, rows, cuts
         assert np.array_equal(np.concatenate([*parts, []]), column)
 
 
-def test_columns_are_as_narrow_as_their_size_allows_and_are_not_copied(tmp_path):
-    store = write(tmp_path / "s", random_columns(150))
+@pytest.mark.parametrize(
+    ("domain", "types", "kept"),
+    [
+        (DOMAIN, [np.uint8, np.uint8, np.uint16], np.uint16),
+        (WIDE, [np.uint16, np.uint8, np.uint32], np.uint32),
+    ],
+)
+def test_columns_are_as_narrow_as_their_size_allows_and_are_not_copied(
+    tmp_path, domain, types, kept
+):
+    store = write(tmp_path / "s", random_columns(150, domain=domain), domain=domain)
     columns = store.read(0)
-    assert [column.dtype for column in columns] == [np.uint8, np.uint8, np.uint16]
-    assert store.codes(0).dtype == np.uint16
+    assert [column.dtype for column in columns] == types
+    assert store.codes(0).dtype == kept
     assert np.array_equal(store.codes(0), np.array(columns))
     assert not any(column.flags.owndata or column.flags.writeable for column in columns)
 
@@ -112,11 +125,6 @@ def test_a_store_of_another_schema_is_refused(tmp_path):
     store = write(tmp_path / "s", random_columns(10))
     with pytest.raises(StageFailed, match="another schema"):
         CodeStore(store.folder, Domain(("a", "b", "c"), (2, 256, 300)))
-
-
-def test_more_than_65536_codes_do_not_fit():
-    with pytest.raises(ValueError, match="65,536"):
-        code_type(65_537)
 
 
 def test_parts_of_a_store_are_its_chunks(tmp_path):
@@ -202,3 +210,12 @@ def test_a_store_knows_whether_it_is_in_its_folder(tmp_path):
     assert not store.is_here()
     shutil.rmtree(tmp_path / "s")
     assert not store.is_here()
+
+
+def test_a_file_whose_codes_have_a_narrower_type_than_the_schema_needs_is_damaged(tmp_path):
+    narrow = Domain(WIDE.columns, (257, 2, 300))
+    store = write(tmp_path / "s", random_columns(150, domain=narrow), domain=narrow)
+    manifest = store.folder / MANIFEST
+    manifest.write_text(manifest.read_text().replace("300", "70000"))
+    with pytest.raises(StageFailed, match="damaged"):
+        CodeStore(store.folder, WIDE).read(0)

@@ -365,3 +365,23 @@ def test_the_same_generator_gives_the_same_table():
     data = Dataset(schema.domain, np.zeros((len(COLUMNS), 50), np.uint16))
     first, second = (decode(schema, data, rng=np.random.default_rng(5)) for _ in range(2))
     assert first.equals(second)
+
+
+def test_levels_beyond_16_bits_are_coded_as_themselves_and_obey_rules():
+    levels = tuple(Level(f"v{number}", f"v{number}") for number in range(70_000))
+    area = category("area", levels=levels, missing="level", out_of_range="missing")
+    rule = Rule(("c", "area"), ((0,), (69_999,)), "c: 1, area: v69999")
+    schema = schema_of(category(), area, zeros=[rule])
+    found = [
+        Encoder(column).encode(pa.array(values)).codes
+        for column, values in zip(
+            schema.columns,
+            (["1", "2", "1", "1"], ["v69999", "v69999", "v4463", "elsewhere"]),
+            strict=True,
+        )
+    ]
+    assert [each.dtype for each in found] == [np.uint16, np.uint32]
+    assert found[1].tolist() == [69_999, 69_999, 4463, 70_000]  # 69,999 has the 16 bits of 4463
+    (broken,) = settle_zeros(schema, found)
+    assert broken.settled == 1
+    assert found[1].tolist() == [70_000, 69_999, 4463, 70_000]

@@ -247,3 +247,21 @@ def test_a_column_that_is_not_chosen_yet_is_neither_decoded_nor_read():
 def test_two_levels_of_one_label_are_the_first():
     column = Column(name="c", kind="category", levels=(Level("1", "a"), Level("2", "a")))
     assert codes_of(column, pa.array(["a"])).tolist() == [0]
+
+
+@pytest.mark.parametrize("missing", ["level", "reject"])
+def test_levels_beyond_16_bits_survive_the_parquet_file(tmp_path, missing):
+    levels = [f"area {number}" for number in range(70_000)]
+    keys = {"type": "category", "levels": levels} | (
+        {"missing": "level"} if missing == "level" else {}
+    )
+    schema = schema_of({"area": keys})
+    column, size = schema.columns[0], schema.domain.sizes[0]
+    codes = np.array([[0, 4463, 65_535, 65_536, 69_999, size - 1]], schema.domain.code_type)
+    table = decode(schema, Dataset(schema.domain, codes), rng=np.random.default_rng(1))
+    pq.write_table(table, tmp_path / "set.parquet")
+    read = pq.read_table(tmp_path / "set.parquet")
+
+    assert read["area"].to_pylist()[:5] == [levels[code] for code in codes[0, :5]]
+    found = codes_of(column, column_of(read, "area"))
+    assert (found.dtype, found.tolist()) == (np.uint32, codes[0].tolist())

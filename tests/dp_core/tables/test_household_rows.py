@@ -9,7 +9,9 @@ from hypothesis import given
 from dp_core.tables import household_rows
 from dp_core.tables.counting import count_codes
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 from dp_core.tables.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
+from dp_core.tables.linked_columns import LinkedColumns
 from tests.dp_core.schema.linked.households import PEOPLE, files, tables, wide
 
 
@@ -148,3 +150,20 @@ def test_households_and_persons_that_do_not_belong_together_are_refused():
         HouseholdRows(homes, np.array([3]), people)
     with pytest.raises(ValueError, match="do not add up"):
         HouseholdRows(homes, np.array([1, 1]), people)
+
+
+def test_households_in_areas_beyond_16_bits_come_back():
+    linked = LinkedColumns(household_columns=("area",), person_columns=("b",), max_members=3)
+    domain = Domain(linked.columns, (70_000, 3, 2, 3), linked)
+    rows = HouseholdRows(
+        np.array([[69_999, 4463, 65_536]], np.uint32),  # 69,999 has the 16 bits of 4463
+        np.array([3, 1, 2]),
+        np.array([[0, 1, 1, 0, 1, 0]], np.uint16),
+    )
+    data = to_pair_rows(linked, domain, rows)
+    found = from_pair_rows(linked, data)
+
+    assert data.codes.dtype == np.uint32
+    assert data.column("area").tolist() == [69_999] * 6 + [4463] + [65_536] * 2
+    assert np.array_equal(found.households, rows.households)
+    assert np.array_equal(found.persons, rows.persons)

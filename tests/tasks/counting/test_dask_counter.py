@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.confidential.code_store import CodeStore, RecodedStore, StoreWriter
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput, StageFailed
 from dp_core.schema.grid import Recoding
+from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from tasks.counting import dask_counter
 from tasks.counting.dask_counter import DaskCounter
@@ -20,21 +22,22 @@ from tasks.support.worker_program import PACKAGES
 from tests.workers import a_task_for_each_chunk
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 5, 300, 40))
+AREAS = Domain(("a", "b", "c", "d"), (2, 5, 70_000, 3))
 CLIQUES = [(), ("c",), ("b", "a"), ("d", "a", "b"), ("a", "b"), ("c", "d")]
 
 
-def make_store(folder, rows, chunk_rows, seed=0):
+def make_store(folder, rows, chunk_rows, seed=0, domain=DOMAIN):
     rng = np.random.default_rng(seed)
-    columns = [rng.integers(0, size, rows).astype(np.uint16) for size in DOMAIN.sizes]
-    with StoreWriter(folder, DOMAIN, chunk_rows=chunk_rows) as writer:
+    columns = [rng.integers(0, size, rows).astype(domain.code_type) for size in domain.sizes]
+    with StoreWriter(folder, domain, chunk_rows=chunk_rows) as writer:
         writer.append(columns)
-    return columns, CodeStore(folder, DOMAIN)
+    return columns, CodeStore(folder, domain)
 
 
-def expected(columns, clique):
-    sizes = DOMAIN.project(clique).sizes
+def expected(columns, clique, domain=DOMAIN):
+    sizes = domain.project(clique).sizes
     counts = np.zeros(sizes, np.int64)
-    axes = DOMAIN.axes(clique)
+    axes = domain.axes(clique)
     np.add.at(counts, tuple(columns[axis] for axis in axes), 1) if axes else counts.fill(
         len(columns[0])
     )
@@ -103,7 +106,8 @@ def test_little_memory_gives_the_same_counts_in_more_passes(tmp_path, monkeypatc
     assert sum(counts.nbytes for counts in counter._cached.values()) <= 1000
 
 
-def test_a_running_cluster_gives_the_same_counts(tmp_path):
+@pytest.mark.parametrize("domain", [DOMAIN, AREAS])
+def test_a_running_cluster_gives_the_same_counts(tmp_path, domain):
     class Cluster:
         """Stands for a distributed client: the graph survives pickling, as on the wire."""
 
@@ -127,11 +131,11 @@ def test_a_running_cluster_gives_the_same_counts(tmp_path):
         def result(self):
             return self.value
 
-    columns, store = make_store(tmp_path / "s", 500, 100)
-    counter = DaskCounter(store, DOMAIN, Cluster())
+    columns, store = make_store(tmp_path / "s", 500, 100, domain=domain)
+    counter = DaskCounter(store, domain, Cluster())
     assert workers(Cluster()) == 3
     for clique, marginal in counter.count(CLIQUES).items():
-        assert np.array_equal(marginal.counts, expected(columns, clique))
+        assert np.array_equal(marginal.counts, expected(columns, clique, domain))
 
 
 @pytest.mark.runbook("dask-worker-differs")
@@ -328,3 +332,21 @@ def test_cells_are_looked_for_in_this_process_even_with_a_cluster(tmp_path):
     cells, _ = counter.observed(DOMAIN.columns)
     expected, _ = _seen(columns, DOMAIN, DOMAIN.columns)
     np.testing.assert_array_equal(cells, expected)
+
+
+def test_the_last_of_70000_areas_is_counted_as_itself_by_every_counter(tmp_path):
+    columns, _ = make_store(tmp_path / "s", 500, 100, domain=AREAS)
+    areas = columns[2]
+    areas[:] = np.where(areas % 2, 69_999, areas % 5 + 4463)  # 69,999 has the 16 bits of 4463
+    data = Dataset(AREAS, np.array(columns))
+    with StoreWriter(tmp_path / "s", AREAS, chunk_rows=100) as writer:
+        writer.append(columns)
+    stored = CodeStore(tmp_path / "s", AREAS)
+    for counter in (DaskCounter(stored, AREAS), MemoryCounter(data)):
+        found = counter.count([("c",)])["c",].counts
+        assert found[69_999] == (areas == 69_999).sum() > 0
+        assert found[4463] == (areas == 4463).sum() > 0
+        assert found[4463:4468].sum() + found[69_999] == 500
+        cells, counts = counter.observed(("c", "a"))
+        assert cells.max() == 69_999
+        assert counts[cells[:, 0] == 69_999].sum() == found[69_999]

@@ -38,6 +38,7 @@ from dp_core.methods.parametric.regressions.regression_questions import (
 )
 from dp_core.methods.parametric.synthesizer import ParametricModel
 from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Totals
@@ -72,7 +73,7 @@ class Chain:
         self.order, self.options, self.rows = tuple(order), options, max(1.0, rows)
         self.fits: dict[tuple[int, Part], ClassFit | NumberFit] = {}
         self.proportions: NDArray[np.float64] | None = None
-        self._codes = np.empty((MODEL_RECORDS, 0), dtype=np.uint16)
+        self._codes = np.empty((MODEL_RECORDS, 0), dtype=code_type())
         self._there = np.ones(MODEL_RECORDS)
         self._predictors: tuple[Number | Levels, ...] = ()
         axes = 2 * len(self.order)
@@ -134,9 +135,9 @@ class Chain:
         matrix = Features(self._predictors).matrix(self._codes) / ONE
         self._there = chances(matrix, fit.coefficients)[:, 0]
 
-    def sample(self, rows: int, rng: np.random.Generator) -> list[NDArray[np.uint16]]:
+    def sample(self, rows: int, rng: np.random.Generator) -> list[Codes]:
         """Return codes of records drawn with new parameters, columns in the chain's order."""
-        codes = np.empty((rows, 0), dtype=np.uint16)
+        codes = np.empty((rows, 0), dtype=code_type())
         for column in range(len(self.order)):
             features = Features(self._predictors[:column])
             uniform = rng.random((rows, 2))
@@ -150,7 +151,7 @@ class Chain:
         matrix: NDArray[np.float64],
         uniform: NDArray[np.float64],
         rng: np.random.Generator | None,
-    ) -> NDArray[np.uint16]:
+    ) -> Codes:
         """Return codes of a column given its features; parameters are drawn if `rng` is given."""
         variable = self.order[column]
         if not variable.numeric:
@@ -158,7 +159,7 @@ class Chain:
                 return _inverse(self._first(rng)[None, :], uniform[:, 0])
             fit = self.fits.get((column, "levels"))
             if fit is None:
-                return np.zeros(len(matrix), dtype=np.uint16)
+                return np.zeros(len(matrix), dtype=code_type(variable.size))
             return _inverse(chances(matrix, _classes(fit, rng)), uniform[:, 0])
         fit = self.fits[column, "number"]
         assert isinstance(fit, NumberFit)
@@ -168,7 +169,9 @@ class Chain:
         )
         reach = max(1, variable.positions - 1)
         position = np.rint((value * reach + variable.positions - 1) / 2)
-        codes = np.asarray(np.clip(position, 0, variable.positions - 1), dtype=np.uint16)
+        codes = np.asarray(
+            np.clip(position, 0, variable.positions - 1), dtype=code_type(variable.size)
+        )
         if variable.missing:
             missing = chances(matrix, _classes(self.fits[column, "missing"], rng))[:, 1]
             codes[uniform[:, 1] < missing] = variable.positions
@@ -296,7 +299,7 @@ def _classes(fit: ClassFit | NumberFit, rng: np.random.Generator | None) -> NDAr
     return fit.coefficients if rng is None else fit.drawn(rng)
 
 
-def _inverse(chance: NDArray[np.float64], uniform: NDArray[np.float64]) -> NDArray[np.uint16]:
+def _inverse(chance: NDArray[np.float64], uniform: NDArray[np.float64]) -> Codes:
     """Return the class of each record by inversion of the distribution function."""
     passed = np.cumsum(chance, axis=1)[:, :-1] <= uniform[:, None]
-    return np.asarray(passed.sum(axis=1), dtype=np.uint16)
+    return np.asarray(passed.sum(axis=1), dtype=code_type(chance.shape[1]))

@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics import Sum
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
@@ -159,9 +159,7 @@ def step_name(piece: Piece, step: int) -> str:
     return f"column-{piece.column + 1}-{piece.part}-{step + 1}"
 
 
-def predictor(
-    variable: Variable, codes: NDArray[np.uint16] | None, reach: float
-) -> Number | Levels:
+def predictor(variable: Variable, codes: Codes | None, reach: float) -> Number | Levels:
     """Return a column's features, scaled by the model records' codes if given, else its range."""
     if not variable.numeric:
         return Levels(name=variable.name, size=variable.size)

@@ -8,6 +8,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.tables.codes import Codes
+
 _PIECE = 1 << 18  # number of draws at a time, so that their random words stay in cache
 
 
@@ -32,9 +34,7 @@ class AliasTable:
             weights, total = np.ones_like(weights), float(weights.size)
         return cls(*_build(weights * (weights.size / total)))
 
-    def draw(
-        self, out: NDArray[np.uint16] | NDArray[np.int64], *, rng: np.random.Generator
-    ) -> None:
+    def draw(self, out: Codes | NDArray[np.int64], *, rng: np.random.Generator) -> None:
         """Fill `out`, shape (rows,), with independent draws."""
         for start in range(0, out.size, _PIECE):
             piece = out[start : start + _PIECE]

@@ -9,8 +9,8 @@ _RARE = 0.03  # expected records of a cell below which it gets a record at rando
 
 
 @numba.njit(nogil=True, cache=True)
-def deal(order, group, share, claim, owed):  # type: ignore[no-untyped-def]
-    """Return a value for each record, so that values have nearly the given shares in each group.
+def deal(order, group, share, claim, owed, dealt):  # type: ignore[no-untyped-def]
+    """Deal a value to each record, so that values have nearly the given shares in each group.
 
     Records are processed in order. For each record, the claim of every value grows by its share;
     the value with the largest claim is assigned, and its claim decreases by 1. So in any run of
@@ -23,9 +23,9 @@ def deal(order, group, share, claim, owed):  # type: ignore[no-untyped-def]
             zeros means uniform.
         claim: Start claim of each value, shape (values,), random and around 0; changed.
         owed: Random fractions of a record, same shape; changed.
+        dealt: The value of each record, shape (records,); filled.
     """
     values = share.shape[1]
-    dealt = np.zeros(order.size, dtype=np.uint16)
     possible = np.empty(values, dtype=np.int64)
     part = np.empty(values)
     turn = 0
@@ -68,4 +68,3 @@ def deal(order, group, share, claim, owed):  # type: ignore[no-untyped-def]
             dealt[record] = possible[best]
             claim[possible[best]] -= 1.0
         turn = end
-    return dealt

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.metrics.marginal_error import Tally
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.wall.released import Table
 
@@ -190,7 +191,7 @@ def _threads() -> int:
 
 
 def _visit(
-    codes: NDArray[np.uint16],
+    codes: Codes,
     gaps: Gaps,
     column: int,
     size: int,
@@ -343,7 +344,7 @@ def _with_missing(base, width, size, most, cost):  # type: ignore[no-untyped-def
         The values, shape (runs, most), and their number in each run.
     """
     runs = (base[base.size - 1] - base[0]) // np.uint64(width)
-    listed = np.empty((runs, most), dtype=np.uint16)
+    listed = np.empty((runs, most), dtype=np.uint32)
     lengths = np.zeros(runs, dtype=np.int64)
     for run in range(runs):
         own = cost[base[0] + np.uint64(run * width) :][:size]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.tables.codes import Codes
 
 DENSE_KEYS = 1 << 20
 """Largest number of combinations of the other columns for a dense look-up array."""
@@ -36,7 +37,7 @@ class KeptConditional:
     sizes: tuple[int, ...]
     keys: NDArray[np.int64]
     dense: NDArray[np.int32]
-    codes: NDArray[np.uint16]
+    codes: Codes
     ends: NDArray[np.float64]
     first: NDArray[np.float64]
     last: NDArray[np.int64]
@@ -44,7 +45,7 @@ class KeptConditional:
     @classmethod
     def build(
         cls,
-        cells: NDArray[np.uint16],
+        cells: Codes,
         weights: NDArray[np.int64],
         others: tuple[int, ...],
         sizes: Sequence[int],
@@ -83,7 +84,7 @@ class KeptConditional:
             last=last,
         )
 
-    def group(self, records: NDArray[np.uint16]) -> NDArray[np.int64]:
+    def group(self, records: Codes) -> NDArray[np.int64]:
         """Return the group of each record's other columns, -1 if no cell was kept for them.
 
         Args:
@@ -95,7 +96,7 @@ class KeptConditional:
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[places] == keys, places, -1)
 
-    def draw(self, groups: NDArray[np.int64], *, rng: np.random.Generator) -> NDArray[np.uint16]:
+    def draw(self, groups: NDArray[np.int64], *, rng: np.random.Generator) -> Codes:
         """Return a code for each record, drawn by the weights of its group, which must exist."""
         low, high = self.first[groups], self.first[groups + 1]
         aim = low + rng.random(len(groups)) * (high - low)
@@ -104,9 +105,7 @@ class KeptConditional:
         return self.codes[places]
 
 
-def _keys(
-    columns: Sequence[NDArray[np.uint16]], sizes: Sequence[int], rows: int
-) -> NDArray[np.int64]:
+def _keys(columns: Sequence[Codes], sizes: Sequence[int], rows: int) -> NDArray[np.int64]:
     keys = np.zeros(rows, dtype=np.int64)
     for codes, size in zip(columns, sizes, strict=True):
         keys *= size

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent
+from dp_core.tables.codes import Codes, code_type
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Table
 
@@ -71,7 +72,7 @@ def _without_impossible(counts: NDArray[np.int64], share: NDArray[np.float64]) -
     return counts
 
 
-def start(columns: Sequence[Table], rows: int, *, rng: np.random.Generator) -> NDArray[np.uint16]:
+def start(columns: Sequence[Table], rows: int, *, rng: np.random.Generator) -> Codes:
     """Return records with independent columns that match their one-way tables.
 
     Args:
@@ -82,16 +83,17 @@ def start(columns: Sequence[Table], rows: int, *, rng: np.random.Generator) -> N
     Returns:
         Codes, shape (columns, rows).
     """
-    codes = np.empty((len(columns), rows), dtype=np.uint16)
+    kind = code_type(*(table.values.size for table in columns))
+    codes = np.empty((len(columns), rows), dtype=kind)
     for column, table in zip(codes, columns, strict=True):
         counts = whole(table.values, rows, rng=rng)
-        column[:] = np.repeat(np.arange(counts.size, dtype=np.uint16), counts)
+        column[:] = np.repeat(np.arange(counts.size, dtype=kind), counts)
         rng.shuffle(column)
     return codes
 
 
 def update(
-    codes: NDArray[np.uint16],
+    codes: Codes,
     targets: Targets,
     *,
     rounds: int,

@@ -16,6 +16,7 @@ from dp_core.methods.reconstruction.linked.counted_members import CountedMembers
 from dp_core.methods.reconstruction.linked.member_targets import Listed, ListedPairs, MemberTargets
 from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstructor
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.household_rows import HouseholdRows, households_with, to_pair_rows, with_donors
@@ -96,7 +97,7 @@ class HouseholdModel(FittedTables):
 
     def lived(
         self,
-        homes: NDArray[np.uint16],
+        homes: Codes,
         sizes: NDArray[np.int64],
         *,
         rng: np.random.Generator,
@@ -113,7 +114,7 @@ class HouseholdModel(FittedTables):
         linked = self.domain.linked
         assert linked is not None
         names = (*linked.household_columns, MEMBERS)
-        codes = np.vstack([homes, (sizes - 1).astype(np.uint16)])
+        codes = np.vstack([homes, (sizes - 1).astype(homes.dtype)])
         households = Dataset(self.domain.project(names), codes)
         persons, broken = self._persons(households, sizes, linked, rng=rng, progress=progress)
         made = HouseholdRows(homes, sizes, persons)
@@ -152,7 +153,7 @@ class HouseholdModel(FittedTables):
         *,
         rng: np.random.Generator,
         progress: Progress,
-    ) -> tuple[NDArray[np.uint16], bool]:
+    ) -> tuple[Codes, bool]:
         """Return the codes of all persons, and whether some member may break a rule.
 
         The codes are household by household, of shape (columns, persons).
@@ -191,7 +192,7 @@ class HouseholdModel(FittedTables):
             done = sweep + 1 >= SWEEPS or gained <= _ENOUGH * float((np.square(gap) * worth).sum())
             if done and not broken:
                 break
-        return persons.astype(np.uint16), broken
+        return persons.astype(self.domain.code_type), broken
 
     def _first_values(
         self, name: str, members: NDArray[np.int64], *, rng: np.random.Generator

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.methods.reconstruction.estimates.raking import margin
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.wall.released import Table
@@ -39,7 +40,7 @@ def records(
         rows: Number of records.
         rng: Generator; same state, same records.
     """
-    codes = np.zeros((len(domain), rows), dtype=np.uint16)
+    codes = np.zeros((len(domain), rows), dtype=domain.code_type)
     order = rng.permutation(rows)
     drawn: set[str] = set()
     for table in tables:
@@ -53,7 +54,7 @@ def records(
 
 def _deal_column(
     domain: Domain,
-    codes: NDArray[np.uint16],
+    codes: Codes,
     order: NDArray[np.int64],
     given: Sequence[str],
     name: str,
@@ -88,6 +89,6 @@ def _deal_column(
         codes[axis, rng.permutation(order)] = np.repeat(np.arange(counts.size), counts)
         return order
     claim, owed = rng.random((2, share.shape[1]))
-    codes[axis] = deal(order, group, np.ascontiguousarray(share), claim - 0.5, owed)
+    deal(order, group, np.ascontiguousarray(share), claim - 0.5, owed, codes[axis])
     found: NDArray[np.int64] = order[np.argsort(codes[axis, order], kind="stable")]
     return found

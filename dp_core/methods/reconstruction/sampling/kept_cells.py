@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import StageFailed
+from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -24,9 +25,7 @@ def sparse_tables(released: Sequence[Released]) -> tuple[SparseTable, ...]:
     return tuple(item for item in released if isinstance(item, SparseTable))
 
 
-def possible_cells(
-    table: SparseTable, zeros: StructuralZeros
-) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+def possible_cells(table: SparseTable, zeros: StructuralZeros) -> tuple[Codes, NDArray[np.int64]]:
     """Return the possible kept cells, shape (cells, columns), and their noisy counts."""
     rules = tuple(rule for rule in zeros.rules if set(rule.columns) <= set(table.clique))
     data = Dataset(table.domain, np.ascontiguousarray(table.cells.T))
@@ -40,7 +39,7 @@ def kept_rows(released: Sequence[Released]) -> int:
 
 
 def sums(
-    domain: Domain, cells: NDArray[np.uint16], weights: NDArray[np.int64], clique: Clique
+    domain: Domain, cells: Codes, weights: NDArray[np.int64], clique: Clique
 ) -> NDArray[np.float64]:
     """Return the weights of cells summed over a clique, its axes in the clique's order.
 

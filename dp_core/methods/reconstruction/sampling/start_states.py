@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 
 MOST_STATES = 1 << 13
@@ -34,13 +35,11 @@ class Cells:
 
     clique: Clique
     axes: tuple[int, ...]
-    codes: NDArray[np.uint16]
+    codes: Codes
     weights: NDArray[np.int64]
 
 
-def start_states(
-    tables: Sequence[Cells], columns: int
-) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
+def start_states(tables: Sequence[Cells], columns: int) -> tuple[Codes, NDArray[np.float64]]:
     """Return records that lie in a kept cell of every table, and a probability for each.
 
     Args:
@@ -53,7 +52,8 @@ def start_states(
         no state because none exists, or because the most likely partial records have no
         continuation.
     """
-    states = np.zeros((1, columns), dtype=np.uint16)
+    kind = np.result_type(*(table.codes.dtype for table in tables))
+    states = np.zeros((1, columns), dtype=kind)
     logs = np.zeros(1)
     known: set[int] = set()
     left = list(tables)
@@ -72,8 +72,8 @@ def start_states(
 
 
 def _joined(
-    states: NDArray[np.uint16], logs: NDArray[np.float64], table: Cells, known: set[int]
-) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
+    states: Codes, logs: NDArray[np.float64], table: Cells, known: set[int]
+) -> tuple[Codes, NDArray[np.float64]]:
     """Return the partial records joined with the matching cells of one more table."""
     shared = [place for place, axis in enumerate(table.axes) if axis in known]
     axes = [table.axes[place] for place in shared]

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 
@@ -131,7 +132,7 @@ def best_record(
     weights: Mapping[str, NDArray[np.float64]],
     solver: Solver,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.uint16], int]:
+) -> tuple[Codes, int]:
     """Return a record that satisfies as many queries as possible, and their number.
 
     Args:
@@ -154,7 +155,7 @@ def best_record(
         state = _milp(problem, rng)
     else:
         state = _search(problem, rng)
-    record = np.empty(len(domain), dtype=np.uint16)
+    record = np.empty(len(domain), dtype=domain.code_type)
     for axis, name in enumerate(domain.columns):
         codes = np.arange(domain.sizes[axis])
         if name in problem.columns:

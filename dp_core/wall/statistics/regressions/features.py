@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dp_core.wall.statistics.descriptions import typed
 from dp_core.wall.statistics.statistic import ClaimedCodes
-from dp_core.wall.statistics.whole_numbers import MOST_CODES
+from dp_core.wall.statistics.whole_numbers import MOST_CODES, MOST_POSITIONS
 
 ONE = 1 << 12
 """The number 1 in the unit of features."""
@@ -43,10 +43,12 @@ class Number:
     missing: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.positions <= MOST_CODES:
-            raise ValueError(f"A column has 1 to {MOST_CODES} positions.")
-        if not 1 <= self.reach <= MOST_CODES or abs(self.centre) >= MOST_CODES:
-            raise ValueError(f"Centre and reach must be below {MOST_CODES}, and reach at least 1.")
+        if not 1 <= self.positions <= MOST_POSITIONS:
+            raise ValueError(f"A column has 1 to {MOST_POSITIONS} positions.")
+        if not 1 <= self.reach <= MOST_POSITIONS or abs(self.centre) >= MOST_POSITIONS:
+            raise ValueError(
+                f"Centre and reach must be below {MOST_POSITIONS}, and reach at least 1."
+            )
 
     @property
     def width(self) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import typed, wholes
 from dp_core.wall.statistics.regressions.features import ONE, Features, Number, number
@@ -79,7 +80,7 @@ class ClassGradient(Sum):
     def clique(self) -> Clique:
         return (*self.features.names, self.column)
 
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         matrix = self.features.matrix(cells[:, :-1])
         residual = probabilities(matrix, self.at, self.classes)[:, 1:]
         residual -= PROBABILITY * (self.codes(cells[:, -1])[:, None] == np.arange(1, self.classes))
@@ -196,7 +197,7 @@ class NumberGradient(Sum):
     def clique(self) -> Clique:
         return (*self.features.names, self.target.name)
 
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         there = cells[:, -1] < self.target.positions
         cells, counts = cells[there], counts[there]
         matrix = self.features.matrix(cells[:, :-1])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import typed
 from dp_core.wall.statistics.regressions.exact_minimum import minimise
@@ -84,7 +85,7 @@ class ClassMinimiser(Sum):
         """The square of the Lipschitz constant L of one record's loss."""
         return (1 if self.classes == 2 else 2) * self.features.norm
 
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         codes = cells[:, -1]
         classes = (codes >= self.missing_from).astype(np.int64) if self.missing_from else codes
         found = minimise(

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.privacy import Neighbours
+from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import typed, wholes
 from dp_core.wall.statistics.regressions.features import LEVELS, ONE, Features, Levels, Number
@@ -87,7 +88,7 @@ class SecondMoments(Sum):
     def clique(self) -> Clique:
         return self.features.names
 
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return _summed(self.vectors, cells, counts, self.length, self.length_limit)
 
     def vectors(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -208,7 +209,7 @@ class Scores(Sum):
     def clique(self) -> Clique:
         return (*self.features.names, self.outcome.name)
 
-    def total(self, cells: NDArray[np.uint16], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         return _summed(self.vectors, cells, counts, self.length, self.length_limit)
 
     def vectors(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -352,8 +353,8 @@ def _root_above(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _summed(
-    vectors: Callable[[NDArray[np.uint16]], NDArray[np.int64]],
-    cells: NDArray[np.uint16],
+    vectors: Callable[[Codes], NDArray[np.int64]],
+    cells: Codes,
     counts: NDArray[np.int64],
     length: int,
     limit: int,

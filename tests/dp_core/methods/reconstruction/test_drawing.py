@@ -164,3 +164,20 @@ def test_pieces_have_the_rules_as_the_whole_has(name):
     rng = np.random.default_rng(1)
     for _ in range(20):
         assert not zeros.violations(model.sample(25, rng=rng)).any()
+
+
+@pytest.mark.parametrize("given", [("a",), ()])
+def test_values_beyond_16_bits_are_dealt_as_themselves(given):
+    domain = Domain(("a", "area"), (2, 70_000))
+    joint = np.zeros(domain.sizes)
+    # 69,999 has the 16 bits of 4463.
+    joint[0, [4463, 69_999]] = 100, 300
+    joint[1, [0, 69_999]] = 200, 400
+    first = Table(domain.project(("a",)), joint.sum(axis=1))
+    second = Table(domain.project((*given, "area")), joint if given else joint.sum(axis=0))
+    data = records(domain, [first, second], 1000, rng=np.random.default_rng(1))
+    assert data.codes.dtype == np.uint32
+    cells = np.flatnonzero(second.values.ravel())
+    found = counts(data, second.clique)
+    assert np.abs(found - second.values).max() <= 1
+    assert found.ravel()[cells].sum() == 1000

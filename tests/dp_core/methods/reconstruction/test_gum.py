@@ -315,3 +315,15 @@ def test_unmeasured_pairs_are_adjusted_only_if_the_sweeps_end(monkeypatch, ends)
     model.sample(rows, rng=np.random.default_rng(1))
 
     assert len(asked) == ends
+
+
+def test_records_get_a_table_of_more_codes_than_16_bits_number():
+    domain = Domain(("area", "a"), (70_000, 3))
+    values = np.zeros(domain.sizes, dtype=np.int64)
+    values[[0, 4463, 69_998, 69_999]] = [[5, 0, 9], [40, 2, 0], [0, 7, 0], [1, 60, 30]]
+    fields = {"noise": "gaussian", "scale": 1e-3, "stage": "measure", "replicate": 0, "grant": 1}
+    pair = Measurement(domain, values, **fields)
+    model = Gum().fit(domain, [pair], rows=None, zeros=NONE, rng=np.random.default_rng(0))
+    data = model.sample(model.rows, rng=np.random.default_rng(1))
+    assert data.codes.dtype == np.uint32
+    assert np.abs(counts(data, ("area", "a")) - values).sum() <= 4

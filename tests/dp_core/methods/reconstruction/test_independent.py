@@ -180,3 +180,14 @@ def test_one_level_is_always_drawn():
     out = np.ones(10, dtype=np.uint16)
     AliasTable.build(np.array([7.0])).draw(out, rng=np.random.default_rng(3))
     assert not out.any()
+
+
+@pytest.mark.parametrize("kind", [np.uint32, np.int64])
+def test_cells_beyond_16_bits_are_drawn_as_themselves(kind):
+    weights = np.zeros(70_000)
+    weights[[4463, 69_999]] = 1.0, 3.0  # 69,999 has the 16 bits of 4463
+    out = np.empty(40_000, dtype=kind)
+    AliasTable.build(weights).draw(out, rng=np.random.default_rng(3))
+    cells, numbers = np.unique(out, return_counts=True)
+    assert cells.tolist() == [4463, 69_999]
+    assert stats.chisquare(numbers, [10_000, 30_000]).pvalue > FALSE_ALARM

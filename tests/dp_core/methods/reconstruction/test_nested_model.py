@@ -44,7 +44,7 @@ class Even:
 
     def sample(self, rows, *, rng):
         codes = [rng.integers(0, size, rows) for size in self.domain.sizes]
-        return Dataset(self.domain, np.stack(codes).astype(np.uint16))
+        return Dataset(self.domain, np.stack(codes).astype(self.domain.code_type))
 
 
 def table(clique, values=None):
@@ -228,3 +228,32 @@ def test_a_projection_is_the_sum_of_the_smallest_table_that_holds_it():
     assert found.project(("district",)) == pytest.approx(SHARES)
     with pytest.raises(KeyError, match="No table holds"):
         found.project(("sex", "age"))
+
+
+@pytest.mark.parametrize("drawn", ["county", "district"])
+def test_areas_beyond_16_bits_lie_in_their_place_and_get_their_share(drawn):
+    counties, districts = 7, 70_000
+    county_of = np.arange(districts) * counties // districts
+    domain = Domain(
+        ("county", "district", "a"),
+        (counties, districts, 3),
+        nested=NestedColumns(("county", "district"), (tuple(county_of.tolist()),)),
+    )
+    weights = np.zeros(districts)
+    weights[[0, 4463, 69_998, 69_999]] = 1.0, 2.0, 1.0, 3.0  # 69,999 has the 16 bits of 4463
+    tables = (
+        *(
+            Table(domain.project((name,)), np.ones(domain.size((name,))))
+            for name in ("county", "a")
+        ),
+        Table(domain.project(("district",)), weights),
+    )
+    whole = NestedModel(domain, tables, Even(without_others(domain, drawn)), drawn, NOTHING)
+    found = whole.sample(4000, rng=np.random.default_rng(1))
+    areas = found.column("district")
+    assert found.codes.dtype == np.uint32
+    assert areas.max() > 2**16
+    assert np.array_equal(found.column("county"), county_of[areas])
+    if drawn == "county":
+        last = np.bincount(areas, minlength=districts)[[69_998, 69_999]]
+        assert abs(last[1] - 3 * last[0]) <= 4

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Level
+from dp_core.schema.reading import column_reader
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.schema_texts import column, read, refusal
 
@@ -118,8 +119,11 @@ def test_the_last_day_of_the_calendar_can_be_a_maximum():
         ("{type: integer, min: 0, max: 9, bins: 2, edges: [0, 10]}", ["not both"]),
         ("{type: integer, min: 0, max: 9, bins: 0}", ["age.bins", "at least 1"]),
         ("{type: integer, min: 0, max: 9, bins: year}", ["age.bins", "for dates"]),
-        ("{type: integer, min: 0, max: 99999, bins: 65536}", ["age.bins", "at most 65535"]),
-        ("{type: integer, min: 1, max: 65535, bins: 65535, missing: level}", ["65536 codes"]),
+        ("{type: integer, min: 0, max: 9999999, bins: 1000001}", ["age.bins", "at most 1000000"]),
+        (
+            "{type: integer, min: 1, max: 1000000, bins: 1000000, missing: level}",
+            ["1,000,001 codes"],
+        ),
         ("{type: integer, min: 0, max: 1e3, bins: 2}", ["age.max", "write 1000."]),
         ("{type: integer, min: 0, max: 9999999999999999999, bins: 2}", ["age.max", "at most 1000"]),
         ("{type: number, min: 1, max: 1.000000000000001, bins: 9}", ["age.bins", "wider bins"]),
@@ -142,7 +146,10 @@ def test_the_last_day_of_the_calendar_can_be_a_maximum():
             "{type: date, min: 1900-01-01, max: 2000-01-01, edges: [1900-01-01, 2000-01-01]}",
             ["the day after max, 2000-01-02"],
         ),
-        ("{type: date, min: 1000-01-01, max: 2000-01-01, bins: day}", ["65535", "longer period"]),
+        (
+            "{type: date, min: 0001-01-01, max: 9999-12-31, bins: day}",
+            ["1,000,000", "longer period"],
+        ),
     ],
 )
 def test_bins_that_do_not_fit_are_refused_with_what_is_expected(text, parts):
@@ -196,11 +203,13 @@ def test_mistakes_in_a_column_name_file_line_and_key(text, parts):
     assert all(part in message for part in parts), message
 
 
-def test_65535_levels_are_the_limit():
+def test_a_column_has_a_largest_number_of_levels(monkeypatch):
     def levels(count: int) -> dict[str, object]:
         names = [f"v{k}" for k in range(count)]
         return {"version": 1, "title": "t", "columns": {"a": {"type": "category", "levels": names}}}
 
-    assert parse_schema(levels(65_535)).domain.sizes == (65_535,)
-    with pytest.raises(BadInput, match="has 65536 codes; a column has at most 65535"):
-        parse_schema(levels(65_536))
+    assert column_reader.MAX_CODES == 1_000_000
+    monkeypatch.setattr(column_reader, "MAX_CODES", 70_000)
+    assert parse_schema(levels(70_000)).domain.sizes == (70_000,)
+    with pytest.raises(BadInput, match="has 70,001 codes; a column has at most 70,000"):
+        parse_schema(levels(70_001))
