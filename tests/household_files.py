@@ -18,7 +18,7 @@ from dp_core.wall.household_counter import HouseholdCounter
 from dp_core.wall.ledger.session import MemorySession
 
 NO_MEMBER = NO_OTHER = 2
-"""Code of the columns of a member, or of another one, if there is none; persons have 0 and 1."""
+"""Code in the columns of a member or another member if there is none; persons have 0 and 1."""
 
 
 def linked(most=3, least=0):

@@ -39,7 +39,7 @@ _MOVED = """\
      edges: [2000-01-01, 2004-07-15, 2010-01-01]}
 """
 _LINKED: Mapping[str, int] = {"linked": 1, "vacant": 0}
-"""The schemas of linked tables, and the fewest members of a household."""
+"""Fewest members of a household in each schema of linked tables."""
 _HOMES = "{homes: homes.csv, people: people.csv}"
 
 SCHEMAS: Mapping[str, str] = {

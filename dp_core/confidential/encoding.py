@@ -41,7 +41,7 @@ from dp_core.tables.structural_zeros import Rule
 LOOKUP = 1 << 16
 """Widest range of whole numbers that is encoded by table lookup instead of search."""
 FIRST_ROWS = 5
-"""Most rows that a broken rule names."""
+"""Most rows that are named as examples of a broken rule."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

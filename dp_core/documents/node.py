@@ -29,7 +29,7 @@ MAX_DEPTH = 20
 NOTHING: Mapping[str, str] = MappingProxyType({})
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")
-"""Texts of the two values of an option that is on or off, in small letters."""
+"""Lower-case texts that mean true, and those that mean false."""
 
 Content: TypeAlias = "str | tuple[Node, ...] | Mapping[str, Node] | None"
 

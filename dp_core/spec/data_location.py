@@ -177,7 +177,7 @@ def read_object_url(text: str) -> str:
 
 
 def require_files(place: DataPlace, what: str) -> tuple[str, ...]:
-    """Return the pattern of the files; of linked tables, that of each table.
+    """Return the pattern of the files; for linked tables, the pattern of each table.
 
     Raises:
         BadInput: if the data are a table of a database, or in an object store.

@@ -1,8 +1,8 @@
 """The part of a domain of pair rows that households with members use. Public.
 
-Members are drawn, and rules about them are judged, in households that have some. For these, a
-domain in which households may be empty is the same as one in which they may not, except for one
-code of `members` and one of each person column.
+Only households with members have members to draw, and rules about members to obey. For them, a
+domain with empty households differs from a domain without in one code of `members` and in one code
+of each person column.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dp_core.tables.linked_columns import MEMBERS
 
 
 def codes_with_members(domain: Domain) -> Mapping[str, range]:
-    """Return the codes that households with members have, by column; without columns that keep all.
+    """Return the codes that households with members have, for each column that has other codes.
 
     Args:
-        domain: Domain of pair rows; of a single table there are no such columns.
+        domain: Domain of pair rows; for the domain of a single table the result is empty.
     """
     linked = domain.linked
     if linked is None or linked.min_members:

@@ -21,7 +21,7 @@ class ComparisonAnswer(Answer):
         out: Folder of the tables and plots.
         rows: One row for each method at each epsilon on each file.
         plots: Files of the plots.
-        notes: For each file of linked tables, what its figures count, and which are left out.
+        notes: What the figures of linked tables count, and which are left out, by name of the file.
     """
 
     declared_public: str

@@ -369,8 +369,8 @@ def _totals_remark(schema: Schema) -> str | None:
     if records is None or about is None or 1 / _FAR <= records / about <= _FAR:
         return None
     return (
-        f"The public totals add up to {records:,}, but rows_about is {about:,}. Totals are of the"
-        " same population as the file: check both numbers."
+        f"The public totals add up to {records:,}, but rows_about is {about:,}. Totals must be of"
+        " the same population as the file; check both numbers."
     )
 
 

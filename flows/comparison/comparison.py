@@ -139,7 +139,7 @@ def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
 
 
 def _notes(prepared: Prepared) -> dict[str, tuple[str, ...]]:
-    """Return what to know about the figures of linked tables, by the name of the file."""
+    """Return the notes on the figures of linked tables, by the name of the file."""
     from dp_core.analysis.comparison.linked_judging import NOTES
 
     return {one.name: NOTES for one in prepared.inputs.values() if one.schema.linked is not None}

@@ -71,7 +71,7 @@ class Prepared:
         request: The request.
         out: Folder of the results.
         declaration: Declaration that the data are public.
-        inputs: Inputs by place.
+        inputs: Inputs by their file patterns and schema hash.
         cells: Every run with its input, in the order of the table.
         store: Store of the results.
     """
@@ -150,7 +150,7 @@ def _name(data: Sequence[str], taken: Sequence[str]) -> str:
 
 
 def _refuse_records_only(one: Input, request: Request) -> None:
-    """Refuse options for linked tables whose figures take independent records."""
+    """Refuse options whose figures assume independent records, which linked tables do not have."""
     if one.schema.linked is None:
         return
     asked = {
@@ -162,8 +162,8 @@ def _refuse_records_only(one: Input, request: Request) -> None:
     for option, value in asked.items():
         if value:
             raise BadInput(
-                f"{option} takes records that do not depend on each other, but {one.name} are"
-                f" linked tables, whose members of a household do; leave out {option}."
+                f"{option} needs independent records, but {one.name} are linked tables, in which"
+                f" the members of a household depend on each other; leave out {option}."
             )
 
 

@@ -15,9 +15,9 @@ from tasks.run.home import assert_not_lost, home, home_key, ledger_exists, open_
 def require_unknown(sources: Sequence[Source | LinkedSource], *, by: str, reason: str) -> None:
     """Record the declaration that data are public; refuse data that belong to an account.
 
-    Without a ledger in this home nothing is recorded. Data are recognised by their bytes. Each file
-    is looked up separately and all files together, and each of two linked tables as well, but a
-    copy that differs in one byte is not recognised.
+    Without a ledger in this home nothing is recorded. The ledger recognises data by their bytes: a
+    copy that differs in one byte is not recognised. Each file is looked up separately, and all
+    files together. Linked tables are looked up together and each alone.
 
     Args:
         sources: All data of the comparison.

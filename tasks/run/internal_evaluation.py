@@ -88,7 +88,7 @@ def write_evaluation(
 def write_linked_evaluation(
     folder: Path, source: LinkedSource, schema: Schema, bundle: Path, *, sets: int, name: str
 ) -> Path:
-    """Write the evaluation as an HTML page and as JSON, which only the owner can read.
+    """Write the evaluation of linked tables as an HTML page and as JSON; only the owner reads them.
 
     Args:
         folder: Internal folder of the run.
@@ -102,7 +102,7 @@ def write_linked_evaluation(
         The path of the page.
 
     Privacy:
-        As `write_evaluation`.
+        The same as for `write_evaluation`: nothing is charged, and nothing leaves the folder.
     """
     return _write_pages(
         folder,
@@ -120,7 +120,7 @@ def _write_pages(
     Args:
         folder: Internal folder of the run.
         title: Title of the file.
-        sections: Computes the sections.
+        sections: Function that computes the sections.
         name: Name of the two files, without suffix.
     """
     from dp_core.analysis.evaluation.evaluation_page import as_html, as_json

@@ -68,7 +68,7 @@ def test_the_kinds_of_pairs_are_in_the_internal_folder_and_not_in_the_bundle(com
 
 
 @pytest.mark.usefixtures("quick")
-def test_what_cannot_be_evaluated_is_one_sentence(command, town):
+def test_each_evaluation_that_is_not_possible_is_refused(command, town):
     for words in (
         ("--group", "tenure"),
         ("--target", "tenure"),
@@ -99,7 +99,7 @@ def test_what_cannot_be_evaluated_is_one_sentence(command, town):
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_release_of_a_single_table_is_not_evaluated_against_two_files(
+def test_a_release_of_a_single_table_is_not_compared_with_two_files(
     command, project, tmp_path, home
 ):
     project.write_spec(method="independent")

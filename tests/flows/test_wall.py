@@ -332,7 +332,7 @@ def test_neighbouring_inputs_with_equal_noisy_answers_leave_equal_files(
 
 
 def make_linked(place, found, configuration, neighbours, monkeypatch):
-    """Make a release of two linked tables whose every path is the same.
+    """Make a release of two linked tables, at the same paths every time.
 
     Households may be without members.
     """

@@ -66,7 +66,7 @@ def as_markdown(
         rows: Rows of the comparison.
         declaration: Declaration in the first line.
         note: A sentence about the whole comparison; empty for none.
-        notes: Sentences about single files; None (the default) for none.
+        notes: Sentences about each file, by its name; None (the default) for none.
     """
     lines = [_escaped(declaration.sentence), "", "# Comparison of methods", ""]
     lines += [_escaped(note), ""] if note else []

@@ -35,20 +35,20 @@ FIGURES: tuple[Figure, ...] = (
     Figure(
         "tvd_household",
         "household",
-        "the same over all pairs of household columns of linked tables",
+        "linked tables: mean TVD over all pairs of household columns",
     ),
-    Figure("tvd_person", "person", "over all pairs of person columns"),
+    Figure("tvd_person", "person", "the same over all pairs of person columns"),
     Figure(
         "tvd_both",
         "household x person",
-        "over all pairs of a household column and a person column",
+        "the same over all pairs of a household column and a person column",
     ),
     Figure(
         "tvd_members",
         "member x member",
-        "over all pairs of a person column and one of another member of the same household",
+        "the same over all pairs of person columns of two different members of a household",
     ),
-    Figure("tvd_size", "size", "TVD of the table of the number of members"),
+    Figure("tvd_size", "size", "linked tables: TVD of the number of members"),
     Figure(
         "tvd3",
         "3-way TVD",

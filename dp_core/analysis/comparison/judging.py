@@ -92,7 +92,7 @@ def _places(rows: int, share: float) -> tuple[NDArray[np.int64], NDArray[np.int6
 def resample(data: Dataset, *, rng: np.random.Generator) -> Dataset:
     """Return as many records drawn with replacement, which have sampling error only.
 
-    Of pair rows, households are drawn with their members.
+    If the records are pair rows, whole households are drawn with their members.
     """
     linked = data.domain.linked
     if linked is not None:

@@ -25,12 +25,12 @@ FIGURE_OF_KIND = dict(
 
 NOTES = (
     COUNTED,
-    "2-way TVD, k-marginal and TVD x cells are left out, because the four kinds of pairs have a"
-    " figure each, and a mean over all of them would hide the kinds with few pairs.",
+    "2-way TVD, k-marginal and TVD x cells are left out, because a mean over all pairs would hide"
+    " the kinds with few pairs. Each of the four kinds of pairs has its own figure.",
     "Relative is left out, because no method for linked tables treats all columns as independent.",
     "KL joint is left out, because a household with its members is not a cell of one table.",
-    "Range error, pMSE ratio, correlation, PCA and exact matches are left out, because they take"
-    " records that do not depend on each other, and members of a household do.",
+    "Range error, pMSE ratio, correlation, PCA and exact matches are left out, because they assume"
+    " independent records. Members of a household depend on each other.",
 )
 """What the figures of linked tables count, which figures they do not have, and why."""
 

@@ -32,7 +32,7 @@ from dp_core.spec.reading.wanted_reader import methods_with_workload
 from dp_core.spec.release_spec import ReleaseSpec
 
 Place: TypeAlias = tuple[tuple[str, ...], str]
-"""Full patterns of the data files and hash of the schema, which identify a file."""
+"""Full patterns of the data files, and the hash of the schema: together they identify an input."""
 
 _SYNTHESIS = ("sets", "rows", "mode", "seed")
 _STAGES = ("total", "one_way", "select", "measure", "reconstruct")
@@ -49,7 +49,7 @@ class Given:
         path: Path of the file.
         plain: Its content as plain values.
         method: The preset that it names.
-        spec: The same spec with the method `PLAIN`, for its file, schema and privacy; of linked
+        spec: The same spec with the method `PLAIN`, for its file, schema and privacy. For linked
             tables, the spec itself.
     """
 
@@ -64,7 +64,7 @@ class Variant:
     """One method at one epsilon on one file.
 
     Attributes:
-        input: Its file.
+        input: File patterns and schema hash of its data.
         method: The preset.
         label: Name in the table.
         epsilon, delta, neighbours: The guarantee of one release.
@@ -238,7 +238,7 @@ def _labelled(found: Mapping[str, Variant], names: Mapping[str, str]) -> Iterato
 
 
 def place_of(given: Given) -> Place:
-    """Return the place of a spec's data."""
+    """Return the file patterns and schema hash of a spec's data."""
     files = require_files(given.spec.data, "A comparison")
     full = tuple(str((given.path.parent / each).absolute()) for each in files)
     return full, schema_hash(given.spec.schema)

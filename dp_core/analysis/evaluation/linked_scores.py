@@ -9,23 +9,23 @@ from dp_core.metrics.linked.kind_error import PairRows, kind_errors
 from dp_core.tables.domain import Domain
 
 COUNTED = (
-    "Tables of household columns count households, and tables with a person column count persons."
-    " In tables of two members, each household with at least two members counts 1; without such"
-    " households they have no figure."
+    "Tables of household columns count households. Tables with a person column count persons. In"
+    " tables of two members, each household with at least two members counts 1. If the file has no"
+    " such household, these tables have no figure."
 )
 """What the distances count."""
 NOTES = (
     COUNTED,
     "Scores of NIST's SDNist report, subgroups, classifiers and attacks are left out, because they"
-    " take records that do not depend on each other, and members of a household do.",
+    " assume independent records. Members of a household depend on each other.",
 )
-"""What the distances count, and what linked tables do not have."""
+"""What the distances count, and which figures linked tables do not have."""
 
 
 def score_linked_sets(
     domain: Domain, real: PairRows, sets: Sequence[PairRows], resample: PairRows
 ) -> dict[str, object]:
-    """Return the mean TVD of each kind of tables, over the sets and of a resample of the file.
+    """Return the mean TVD of each kind of tables, for the sets and for a resample of the file.
 
     Args:
         domain: The domain of pair rows.

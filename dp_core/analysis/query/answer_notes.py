@@ -125,13 +125,13 @@ def _of_totals(sources: Sources, exact: bool) -> Iterator[str]:
                 f" more than the noise explains: {named}."
             )
         elif totals and exact:
-            yield f"The answer is exact: it follows from public totals, without noise: {named}."
+            yield f"The answer is exact, because it follows from these public totals: {named}."
         elif totals:
             yield f"These public totals are taken as exact counts of the file: {named}."
 
 
 def _of_areas(sources: Sources, asked: Asked) -> Iterator[str]:
-    """Yield from the tables of which areas the counts were pooled, if there are smaller ones."""
+    """Yield a note on the levels of areas that the counts combine, if smaller areas are used."""
     nested = asked.schema.domain.nested
     names = () if nested is None else nested.columns
     place = next((name for name in asked.columns if name in names), None)
@@ -151,9 +151,11 @@ def _of_areas(sources: Sources, asked: Asked) -> Iterator[str]:
             " by their precision."
         )
     elif len(below) == 1:
-        yield f"Each count is the sum over its {smaller} areas, and has the noise of all."
+        yield f"Each count is the sum over its {smaller} areas, and has the noise of all of them."
     else:
-        yield f"Each count combines the sums over its {smaller} areas, by their precision."
+        yield (
+            f"Each count combines the sums over its {smaller} areas, weighted by their precision."
+        )
 
 
 def _of_number(column: Column) -> Iterator[str]:

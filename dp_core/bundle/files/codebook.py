@@ -59,7 +59,7 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
 
 
 def source_of(title: str) -> str:
-    """Return what a release was made from, by its title."""
+    """Return the sentence about the source of a release with this title."""
     return (
         f"The confidential file behind {title}, which is not published and was used only through"
         " noisy measurements"
@@ -205,7 +205,7 @@ def _linked_tables(schema: Schema) -> dict[str, Any]:
     linked = schema.linked
     if linked is None:
         return {}
-    empty = "" if linked.min_members else f" or none. Without members, x is {NO_MEMBER!r}"
+    empty = "" if linked.min_members else f" or none. In a household of none, x is {NO_MEMBER!r}"
     return {
         "linkedTables": {
             "households": linked.households,

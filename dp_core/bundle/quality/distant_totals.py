@@ -16,7 +16,7 @@ _FAR = 0.05
 _TIMES = 3.0
 """A TVD is far only above this multiple of the TVD that noise alone would give."""
 _LIMIT = 6.0
-"""Standard deviations of a sum of squared errors that noise explains."""
+"""Noise explains a sum of squared errors up to so many standard deviations above its mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,12 @@ def totals_distances(totals: Sequence[PublicTotals], pooled: Pooled | None) -> l
 
 
 def explained_by_noise(totals: PublicTotals, pooled: Pooled) -> bool:
-    """Return whether noise explains the difference of totals from the noisy counts, or none exist.
+    """Return whether noise explains the distance of totals from the noisy counts.
 
-    The squared differences over their variances have the sum n, for n levels, with a variance of
-    at most 5 n if errors are independent (Laplace noise; normal noise: 2 n). The limit is six
-    standard deviations above n.
+    The sum of the squared differences, each divided by its variance, has the mean n for n levels.
+    If errors are independent, the variance of this sum is 5 n at most for Laplace noise, and 2 n
+    for normal noise. The limit is six standard deviations above n. Without noisy counts the result
+    is true.
 
     Args:
         totals: Public totals of a column.

@@ -1,9 +1,9 @@
-"""Maps of areas within areas, such as districts in counties: a tile for each area, by its place.
+"""Maps of areas within areas, such as districts in counties: a tile for each smaller area.
 
-Every number comes from the published noisy tables of all levels together. A map has one row for
-each larger area, with a tile for each smaller area in it. Tiles are shaded by the number of records
-or by the share of a level of another column, as the reader chooses. Large maps are folded: the
-largest areas are shown, and the others are counted.
+Every number combines the published noisy tables of all levels. A map has one row for each larger
+area, with a tile for each smaller area in it. Tiles are shaded by the number of records or by the
+share of a level of another column, as the reader chooses. A large map shows only the areas with the
+largest counts, and says how many others there are.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from dp_core.schema.definition import Schema
 MOST_ROWS = 40
 """Most larger areas of a map."""
 MOST_TILES = 240
-"""Most smaller areas of a map, but for `LEAST_TILES` of each larger area."""
+"""Most smaller areas of a map, unless this leaves less than `LEAST_TILES` for a larger area."""
 LEAST_TILES = 4
+"""Smaller areas that every larger area may show, whatever the size of the map."""
 MOST_SHARES = 8
 """Most shares by which the tiles of a map can be shaded."""
 _LEVELS = 3
-"""Most levels of a column whose shares can be chosen: the most frequent ones."""
+"""Most levels of one column whose shares can be chosen: those with the largest counts."""
 _SIZES = tuple(0.5**power for power in range(6, 0, -1))
-"""Limits of the classes of counts, as parts of the largest count."""
+"""Limits of the classes of counts, as fractions of the largest count."""
 _LETTERS = "abcdefghi"
 _WIDEST = 0.1
 """A share with a larger margin is not shaded."""
@@ -47,8 +48,8 @@ class Shading:
     """A number that shades the tiles.
 
     Attributes:
-        letter: Its letter, in the names of the page's styles.
-        name: What it is.
+        letter: Letter that identifies it in the names of the page's styles.
+        name: What the number is, for the reader.
         classes: Number and limits of each class that occurs, for a legend.
     """
 
@@ -181,7 +182,7 @@ def _map(pooled: Pooled, schema: Schema, larger: str, smaller: str) -> AreaMap |
 
 
 def _most_tiles(numbers: Sequence[int]) -> int:
-    """Return the most tiles of a row, so that a map has about `MOST_TILES` of them.
+    """Return the limit of tiles in a row that gives a map about `MOST_TILES` tiles.
 
     >>> _most_tiles([3, 100, 9]), _most_tiles([30, 400, 300]), _most_tiles([9] * 40)
     (100, 105, 6)
@@ -193,14 +194,14 @@ def _most_tiles(numbers: Sequence[int]) -> int:
 
 
 def _largest(codes: NDArray[np.intp], counts: Floats, most: int) -> NDArray[np.intp]:
-    """Return the areas with the largest counts, at most so many, in their own order."""
+    """Return the areas with the largest counts, at most `most` of them, in order of their codes."""
     return np.sort(codes[np.argsort(-counts[codes], kind="stable")[:most]])
 
 
 def _shares(pooled: Pooled, schema: Schema, smaller: str) -> list[tuple[str, int]]:
     """Return columns and levels whose share in every smaller area is determined.
 
-    Of a column with two levels only the first; of others the most frequent.
+    A column with two levels gives its first level; another column its most frequent levels.
     """
     nested, linked = schema.domain.nested, schema.linked
     names = schema.domain.columns if linked is None else linked.household_columns
@@ -222,11 +223,11 @@ def _shares(pooled: Pooled, schema: Schema, smaller: str) -> list[tuple[str, int
 
 
 def _share(pooled: Pooled, smaller: str, name: str, code: int) -> tuple[Floats, Floats]:
-    """Return the share of a level in each smaller area, and its margin; infinite if not determined.
+    """Return the share of a level in each smaller area, and its margin.
 
     The count of a level is the area's count divided by the k levels, plus the level's deviation.
-    The margin is that of Fieller's interval, to its farther end. Laplace noise is taken as one
-    draw, which has the widest interval.
+    The margin is the distance to the farther end of Fieller's interval, infinite if the interval is
+    unbounded. Laplace noise is taken as one draw, which has the widest interval.
     """
     nested = pooled.domain.nested
     assert nested is not None
@@ -282,7 +283,7 @@ def _rounded(value: float) -> int:
 def _by_share(shares: Floats) -> tuple[list[int | None], tuple[tuple[int, str], ...]]:
     """Return the class of each share, from 0 to 6, and a legend of those that occur.
 
-    Classes have equal widths of whole percent, between the smallest and the largest share.
+    Classes have equal widths, in whole percentage points, from the smallest to the largest share.
     """
     known = 100 * np.clip(shares[np.isfinite(shares)], 0.0, 1.0)
     if not known.size:

@@ -135,8 +135,8 @@ def _known(
 ) -> tuple[list[int | None], int, NDArray[np.float64]] | None:
     """Return the rounded counts of a table, their margin, and the counts; None if not determined.
 
-    All cells of a table have the same margin: their noise differs by a permutation only. Of areas
-    within areas it is the largest margin of an area.
+    All cells of a table have the same margin, because their noise differs by a permutation only.
+    Areas within areas have different margins: their table has the largest of them.
     """
     found = cells(pooled, clique)
     if found is None:

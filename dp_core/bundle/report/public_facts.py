@@ -39,7 +39,7 @@ def public_facts(schema: Schema, sets: int) -> PublicFacts:
 
     Args:
         schema: The schema of the release.
-        sets: Number of synthetic sets; without any, no totals are met.
+        sets: Number of synthetic sets; without sets there is no sentence about totals.
     """
     impossible = [
         *(rule.text for rule in schema.zeros.rules if not rule.derived),

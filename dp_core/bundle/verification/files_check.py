@@ -83,15 +83,15 @@ def check_files(
 def check_copies(
     folder: Path, document: Mapping[str, Any], claims: Claims
 ) -> str | tuple[str, ...] | Undecided:
-    """Return that what follows from the statement agrees with it, or what does not.
+    """Return that the copies agree with the statement, or which ones do not.
 
-    These are citation, registry entry and codebook, and the sentences of the report about rules and
-    public totals.
+    The copies follow from the statement. They are the citation, the registry entry, the codebook,
+    and the sentences of the report about rules and public totals.
 
     Args:
         folder: The bundle.
         document: Its statement.
-        claims: Its claims.
+        claims: The claims of the statement.
 
     Returns:
         `Undecided` if they differ and the statement has an earlier format.
@@ -114,13 +114,13 @@ def check_copies(
         what = f"{CITATION}, {REGISTRY}, {CODEBOOK} and {REPORT}"
         return undecided_by_format(document, claims.program, what)
     return tuple(wrong) or (
-        f"{CITATION}, {REGISTRY} and {CODEBOOK}, and what {REPORT} says of rules and public totals,"
-        f" agree with {STATEMENT}."
+        f"{CITATION}, {REGISTRY}, {CODEBOOK}, and the sentences of {REPORT} about rules and public"
+        f" totals, agree with {STATEMENT}."
     )
 
 
 def _codebook_differs(folder: Path, document: Mapping[str, Any], claims: Claims) -> list[str]:
-    """Return a sentence if the codebook is not the one of the statement's schema and files."""
+    """Return a sentence if the codebook does not follow from the statement's schema and files."""
     if not (folder / CODEBOOK).is_file():
         return []
     release = document["release"]
@@ -145,7 +145,7 @@ def _codebook_differs(folder: Path, document: Mapping[str, Any], claims: Claims)
 
 
 def _report_differs(folder: Path, claims: Claims) -> list[str]:
-    """Return a sentence if the report lacks what the schema says of rules or public totals."""
+    """Return a sentence if the report lacks one of the schema's about rules or public totals."""
     if not (folder / REPORT).is_file():
         return []
     report, linked = (folder / REPORT).read_bytes().decode("utf-8", "replace"), claims.schema.linked
@@ -154,7 +154,7 @@ def _report_differs(folder: Path, claims: Claims) -> list[str]:
         sentences = tuple(in_words(sentence, linked) for sentence in sentences)
     if all(f"<li>{each}" in report or f" {each}" in report for each in sentences):
         return []
-    return [f"{REPORT} does not agree with {STATEMENT} in what it says of rules or public totals."]
+    return [f"{REPORT} does not agree with {STATEMENT} in a sentence about rules or public totals."]
 
 
 def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:

@@ -90,10 +90,10 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
 
 
 def _judged(folder: Path, schema: Schema, number: int) -> Iterator[tuple[Schema, _Read]]:
-    """Yield a schema with rules, and a function that reads the rows of a set that they are about.
+    """Yield a schema with rules, and a function that reads the rows of a set to which they apply.
 
-    Of linked tables, rules about a household are judged for all households, also those without
-    members, and the others for all persons in their households.
+    In linked tables, rules over household columns and `members` apply to all households, with or
+    without members. All other rules apply to all persons, each with its household.
     """
     linked = schema.linked
     if linked is None:

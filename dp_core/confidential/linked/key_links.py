@@ -71,7 +71,7 @@ class Links:
     Attributes:
         sizes: Number of members of each household that are kept, `int64`, shape (households,).
         persons: Their rows in the table of persons, household by household, shape (persons kept,).
-        keys: Key of each household, texts without null, shape (households,).
+        keys: Key of each household as text, never null, shape (households,).
     """
 
     sizes: NDArray[np.int64]
@@ -116,8 +116,8 @@ def linked_members(
     if (few := sizes < linked.min_members).any():
         raise _violation(
             f"Some households in {home} have no members in {person}; add their members, leave these"
-            " households out, or write `min_members: 0` in the schema if households, such as vacant"
-            " dwellings, may be without members.",
+            " households out, or write `min_members: 0` in the schema to allow households without"
+            " members, such as vacant dwellings.",
             few,
         )
     many = sizes > linked.max_members

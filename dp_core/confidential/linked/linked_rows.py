@@ -288,7 +288,7 @@ def _settled(
 def _refused(
     whose: str, broken: Sequence[BrokenRule], of: NDArray[np.intp], links: Links
 ) -> list[BrokenCount]:
-    """Return the rows that no policy settles, by rule; `of` is the household of each row."""
+    """Return, by rule, the rows that no policy settles; `of` has the household of each row."""
     return [
         BrokenCount(each.rule.text, whose, each.refused, _keys(links, of[list(each.first)]))
         for each in broken

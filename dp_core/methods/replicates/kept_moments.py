@@ -73,8 +73,8 @@ def points_of(schema: Schema) -> Mapping[str, Points]:
 def scores_of(schema: Schema) -> Mapping[str, Floats]:
     """Return the value of each code of numeric and ordinal columns, NaN for missing.
 
-    The values of an ordinal column are the ranks of its levels. A household without members is no
-    small household, so its code of `members` is NaN, too.
+    The values of an ordinal column are the ranks of its levels. The code of `members` for a
+    household without members is NaN, too, because such a household is not just a small one.
     """
     found = {}
     for column in schema.columns:

@@ -3,8 +3,8 @@
 Drawn records meet the tables of their model up to rounding. Here as few of them as possible get
 another level. They are chosen at random from levels with too many records, and obey all rules
 afterwards. Where every such change breaks a rule, a record becomes a copy of another one. If no
-single copy brings the totals nearer, a program in whole numbers finds the fewest copies that
-meet them together.
+single copy brings the totals nearer, an integer program finds the smallest number of copies that
+together meet the totals.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dp_core.tables.public_totals import decisive
 
 _TRIES = 50  # rounds; each tries other records and levels where a rule forbade a change
 _MOST_CELLS = 1000  # combinations of levels among which exchanges of whole records are sought
-_MOST_NODES = 10_000  # of the search for exchanges that together meet all totals
+_MOST_NODES = 10_000  # nodes of the search for exchanges that together meet all totals
 _MOST_CHECKED = 1 << 16  # records that are checked at a time
 
 Rows = NDArray[np.intp]
@@ -303,9 +303,10 @@ def _exchange(
 def _nearest_table(
     cells: NDArray[np.integer], held: NDArray[np.int64], counts: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.int64] | None:
-    """Return the nearest table with given totals: numbers of records in cells, or None.
+    """Return the table with given totals that changes the fewest records; None if none is found.
 
-    It is for totals to which no single exchange comes nearer, but several together do.
+    A table is the number of records in each cell. The function serves totals that no single
+    exchange of records brings nearer, but several exchanges together meet.
 
     Args:
         cells: The combinations of levels that some records have, shape (columns, cells).

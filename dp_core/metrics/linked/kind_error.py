@@ -2,8 +2,8 @@
 
 Every table is counted in its own unit. A table of household columns, with or without `members`,
 counts households. A table of person columns, with or without household columns, counts persons. A
-table that names another member counts ordered pairs of different members, of which each household
-with at least two members has 1 in all.
+table that names another member counts ordered pairs of different members, weighted so that each
+household with at least two members counts 1 in all.
 
 A comparison with confidential files is confidential; the functions do not know which it is.
 """
@@ -24,14 +24,14 @@ from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns, with_members
 
 PairRows: TypeAlias = Callable[[], Iterable[Dataset]]
-"""Returns the pair rows of a file in pieces, as often as it is called."""
+"""A function that returns the pair rows of a file in pieces, again at each call."""
 
 KINDS = ("household", "person", "household x person", "member x member", "size")
 """The four kinds of pairs of columns, and the table of the number of members."""
 
 
 def tables_by_kind(linked: LinkedColumns) -> dict[str, tuple[Clique, ...]]:
-    """Return the tables of each kind; the number of members is in the last one only.
+    """Return the tables of each kind; only those of the last kind have the number of members.
 
     >>> linked = LinkedColumns(household_columns=("h",), person_columns=("p", "q"), max_members=4)
     >>> for kind, tables in tables_by_kind(linked).items():
@@ -87,8 +87,8 @@ def kind_errors(
 ) -> dict[str, tuple[MarginalError, ...]]:
     """Return the average TVD over the tables of each kind, for each synthetic file.
 
-    A kind is absent if it has no tables, or if the real file has nothing to count in them: without
-    a household of two members there are no pairs of members.
+    A kind is absent if it has no tables, or if the real file has nothing to count in them. For
+    example, without a household of two members there are no pairs of members.
 
     Args:
         domain: The domain of pair rows.
@@ -117,12 +117,12 @@ def kind_errors(
 
 
 def _own_unit(tally: HouseholdTally, clique: Clique) -> NDArray[np.float64]:
-    """Return the table of a clique in its own unit, from that with `members` in households."""
+    """Return the table of a clique in its own unit, from its table with `members`."""
     linked, wide = tally.domain.linked, with_members(clique)
     assert linked is not None
     table = np.moveaxis(tally.count(wide), wide.index(MEMBERS), -1)
     if not {*linked.others}.isdisjoint(clique):
-        # The last code of another member is for none.
+        # The last code of another member's column is that of no other member.
         kept = [(slice(-1 if name in linked.others else None), name) for name in clique]
         table = table[tuple(part for part, name in kept if name != MEMBERS)]
     elif not {*linked.person_columns}.isdisjoint(clique):

@@ -101,8 +101,8 @@ def check_rule(schema: Schema, text: str, names: Collection[str], node: Node) ->
     Args:
         schema: The schema.
         text: The rule.
-        names: Its columns.
-        node: The rule's place.
+        names: The columns that it names.
+        node: The item of the document that states it.
 
     Raises:
         BadInput: if the rule does so.

@@ -254,8 +254,8 @@ def makes_posterior(selector: Selector, reconstructor: Reconstructor, domain: Do
 def for_posterior(section: Node, reconstructor: Reconstructor) -> Gum:
     """Return the reconstruction of sets whose tables are drawn: GUM, from a table of every pair.
 
-    These are posterior sets, and all sets of files with `within` or public totals, for which
-    `refuse_unsupported` judged the options before.
+    These are posterior sets, and all sets of files with `within` or public totals. For such files,
+    `refuse_unsupported` has already refused the options that have no effect.
 
     Args:
         section: Node of `reconstruct`.

@@ -91,11 +91,11 @@ def evaluate_release(
 
 
 def _refuse_records_only(options: Sequence[str]) -> None:
-    """Refuse options for linked tables whose results take independent records."""
+    """Refuse options whose results assume independent records, which linked tables do not have."""
     for option in options:
         raise BadInput(
-            f"{option} takes records that do not depend on each other, but the release has linked"
-            f" tables, whose members of a household do; leave out {option}."
+            f"{option} needs independent records, but the release has linked tables, in which the"
+            f" members of a household depend on each other; leave out {option}."
         )
 
 

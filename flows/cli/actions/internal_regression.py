@@ -123,7 +123,7 @@ class ReleaseWithFile:
         return source
 
     def linked_source(self, work: Path) -> LinkedSource:
-        """Return both confidential tables, as `source` does the file of a single one."""
+        """Return both confidential tables; see `source`, which is for a single table."""
         source = self._same(work)
         assert isinstance(source, LinkedSource)
         return source
@@ -196,7 +196,7 @@ def _same_source(release: ReleaseWithFile, copies: Path) -> Source | LinkedSourc
         has, named = ("a single table", "two") if linked is None else ("two linked tables", "one")
         raise BadInput(
             f"Release {reservation.release!r} is of {has}, but the spec {path} now names {named};"
-            " undo this change."
+            " undo this change of the spec."
         )
     source = open_input(spec, release.claims.schema, copies)
     key = home_key(release.home, ledger)

@@ -87,7 +87,7 @@ def _width(head: str, cells: Sequence[str]) -> int:
 
 
 def _head(name: str) -> str:
-    """Return the label of a figure, that of a kind of pairs in two lines."""
+    """Return the label of a figure, in two lines if it names a kind of pairs."""
     return FIGURE[name].label.replace(" x ", "\nx ")
 
 

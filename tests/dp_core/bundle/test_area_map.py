@@ -118,7 +118,7 @@ def test_a_share_that_noise_hides_is_not_shaded(monkeypatch):
     assert all(count is not None and {*shares} == {None} for count, *shares in kinds)
 
 
-def test_large_maps_are_folded_and_say_what_is_not_shown(monkeypatch):
+def test_large_maps_show_the_largest_areas_and_count_the_others(monkeypatch):
     told = sources(districts=(300, 20, 100))
     (found,) = maps(told)
     shown = [len(row.tiles) for row in found.rows]

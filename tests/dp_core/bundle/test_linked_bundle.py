@@ -107,7 +107,7 @@ def test_a_bundle_with_vacant_dwellings_verifies(vacancies):
     package = json.loads((vacancies / "datapackage.json").read_text())
     described = json.dumps([each["schema"] for each in package["resources"][:2]])
     assert "(no member)" not in described
-    assert package["linkedTables"]["other"].endswith("Without members, x is '(no member)'.")
+    assert package["linkedTables"]["other"].endswith("In a household of none, x is '(no member)'.")
     assert "No member: " in (vacancies / "report.html").read_text()
 
 

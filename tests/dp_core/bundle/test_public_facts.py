@@ -1,4 +1,4 @@
-"""What codebook and report say of areas, rules and public totals is compared with the schema."""
+"""`verify` compares with the schema what codebook and report say of areas, rules and totals."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_release_with_areas_rules_and_totals_verifies(bundle):
         ("report.html", "were not compared with", "agree with", "rules or public totals"),
     ],
 )
-def test_another_map_rule_or_total_in_words_is_found(broken, name, said, instead, where):
+def test_a_changed_map_rule_or_total_is_found(broken, name, said, instead, where):
     path = broken / name
     assert said in path.read_text()
     path.write_text(path.read_text().replace(said, instead))
@@ -74,7 +74,7 @@ def test_another_map_rule_or_total_in_words_is_found(broken, name, said, instead
 
 
 @pytest.mark.parametrize("content", ["[]", "{", '{"title": 3}'])
-def test_a_codebook_of_another_form_is_found(broken, content):
+def test_a_codebook_that_is_not_a_codebook_is_found(broken, content):
     (broken / "datapackage.json").write_text(content)
     reseal(broken, statement_of(broken))
 

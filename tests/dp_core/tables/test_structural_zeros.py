@@ -43,7 +43,7 @@ def rules(draw, domain=DOMAIN):
 
 
 @given(st.lists(rules(), max_size=4), st.data())
-def test_rules_for_fewer_codes_are_impossible_where_they_were(found, data):
+def test_rules_for_fewer_codes_exclude_the_same_cells(found, data):
     zeros = StructuralZeros(tuple(found))
     kept = {}
     for name, size in zip(DOMAIN.columns[:3], DOMAIN.sizes, strict=False):

@@ -58,7 +58,7 @@ def unseen(monkeypatch):
 
 
 @pytest.mark.usefixtures("home", "quick", "unseen")
-def test_the_kinds_of_pairs_are_figures_of_their_own(command, spec, tmp_path, ran):
+def test_each_kind_of_pairs_has_its_own_figure(command, spec, tmp_path, ran):
     words = ("--epsilon", "0.1", "--epsilon", "1000", "--method", "auto", "--method", "aim")
     words = ("compare", spec, *SURE, *words, "--runs", "1", "--out", "out")
     answer = command(*words, "--json")
@@ -104,7 +104,7 @@ def test_the_kinds_of_pairs_are_figures_of_their_own(command, spec, tmp_path, ra
 
 
 @pytest.mark.usefixtures("home", "quick", "ran", "unseen")
-def test_specs_with_other_options_of_auto_are_rows(command, spec, tmp_path):
+def test_specs_with_other_options_of_auto_have_rows_of_their_own(command, spec, tmp_path):
     other = write_spec(tmp_path, name="other", text="tables: [{of: [members, income]}]\n")
     answer = command("compare", spec, other, *SURE, "--runs", "1", "--json")
     assert answer.code == 0, answer.err
@@ -130,7 +130,7 @@ def test_every_kind_of_pairs_has_a_plot(command, spec, tmp_path):
         ("--formula", "income ~ tenure"),
     ],
 )
-def test_figures_of_independent_records_are_refused(command, spec, words):
+def test_figures_that_assume_independent_records_are_refused(command, spec, words):
     answer = command("compare", spec, *SURE, *words)
     assert answer.code == 2
     assert f"leave out {words[0]}" in answer.err
@@ -148,7 +148,7 @@ def test_figures_of_independent_records_are_refused(command, spec, words):
         ({"data": "{homes: 's3://bucket/h.csv', people: 's3://bucket/p.csv'}"}, "object store"),
     ],
 )
-def test_files_that_are_not_those_of_the_schema_are_refused(command, tmp_path, changed, said):
+def test_files_that_do_not_fit_the_schema_are_refused(command, tmp_path, changed, said):
     (tmp_path / "single.yaml").write_text(SINGLE)
     answer = command("compare", write_spec(tmp_path, **changed), *SURE)
     assert answer.code == 2, answer.out

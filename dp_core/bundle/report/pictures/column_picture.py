@@ -74,7 +74,7 @@ class Picture:
         summary: What the picture shows, for those who do not see it.
         ordered: Whether the codes are bins or ordered levels.
         density: The column on its own axis; None if it is drawn code by code.
-        beside: Codes without a value, beside a density: for missing and for no member.
+        beside: Codes without a value (missing, no member), which are stated below a density.
     """
 
     column: str

@@ -1,17 +1,19 @@
-"""Least squares over areas within areas, such as districts in counties: one part of all tables.
+"""Least squares for one part of all tables, over areas within areas such as districts in counties.
 
 A part of `pooled_parts` is a vector for every area, and the vector of a larger area is the sum of
 those of the smaller areas in it. A table with a column of areas observes the part in every area of
-this level, with equal noise; a table without such a column observes the sum over all areas. Least
+this level, with equal noise. A table without such a column observes the sum over all areas. Least
 squares over all levels takes two passes in linear time (Hay et al. 2010, Boosting the accuracy of
-differentially private histograms, PVLDB 3): upwards, each area's own observation is averaged with
-the sum of its smaller areas, by inverse variance; downwards, what is left of the larger area's
-estimate is divided among its smaller areas in proportion to their variances. Areas have different
-numbers of smaller areas, so each area has its own weights.
+differentially private histograms, PVLDB 3). The upward pass averages each area's own observation
+with the sum of its smaller areas, weighted by inverse variance. The downward pass divides the
+difference between a larger area's estimate and the sum of its smaller areas among these, in
+proportion to their variances. Areas have different numbers of smaller areas, so each area has its
+own weights.
 
-A measured interaction with the column of areas observes the deviations from the mean over areas
-only. It enters as a table whose mean tells nothing: its precision 1 / c in each of n areas, without
-1 / (c n) in the sum over all areas, since the mean of any level is a multiple of this sum.
+A measured interaction with the column of areas observes only the deviations from the mean over
+areas. It enters as a table whose mean carries no information. Its precision is 1 / c in each of n
+areas, and 1 / (c n) is subtracted from the precision of the sum over all areas. One subtraction is
+enough, because the mean of any level is a multiple of this sum.
 
 An exact number, such as a public total, is an observation of infinite precision.
 """
@@ -29,7 +31,7 @@ from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
 _NOTHING = 1e-9
-"""A relative precision that counts as none."""
+"""Relative size up to which a number counts as 0."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,7 +42,8 @@ class Told:
         precision: Inverse variance of each area's own observation; infinite if it is exact.
         sums: Mean of the observations times their precision, or the exact values, shape (areas, ...
             sizes of the part).
-        without_mean: Precision, in the sum over all areas, of what observed deviations only.
+        without_mean: Precision to subtract from that of the sum over all areas, because some
+            observations are deviations only.
     """
 
     precision: float = 0.0
@@ -70,11 +73,12 @@ class AreaPart:
     """Estimates of a part in all areas, and their covariance.
 
     Attributes:
-        parents: For each level after the first: the place in the level above of each area.
+        parents: For each level after the first, the position of each area's larger area in the
+            level above.
         values: Estimates for each level that is determined, the sum over all areas first, shape
             (areas, ... sizes of the part).
-        own: For each of these levels the variance of each area from its own observations and those
-            of smaller areas, shape (areas,); of the first level from everything.
+        own: For each of these levels, the variance of each area given its own observations and
+            those of smaller areas, shape (areas,). For the first level these are all observations.
         total: Whether the sum over all areas is determined, not only deviations.
         told: Whether each of these levels has observations of its own.
     """
@@ -91,7 +95,7 @@ class AreaPart:
         return len(self.values)
 
     def coarsest(self, weights: Floats, level: int) -> tuple[Floats, int]:
-        """Return the same functionals by the areas of the first level that can express them.
+        """Return the same functionals in the largest areas that can express them, and their level.
 
         Args:
             weights: Weight of each area, shape (rows, areas).
@@ -152,7 +156,7 @@ class AreaPart:
         return found
 
     def portions(self, depth: int) -> Floats:
-        """Return the inverse sum of the variances in each area of the level above; 0 if exact."""
+        """Return 1 / (sum of the smaller areas' variances) by larger area; 0 if they are exact."""
         spread = _sums(self.own[depth], self.parents[depth - 1])
         return np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
 
@@ -161,9 +165,10 @@ def least_squares(parents: Sequence[NDArray[np.intp]], told: Sequence[Told]) -> 
     """Return the estimates of a part in all areas; None if nothing was observed.
 
     Args:
-        parents: For each level after the first: the place in the level above of each area. The
-            first level is the sum over all areas. Every area above has areas in it.
-        told: What was observed, for each level.
+        parents: For each level after the first, the position of each area's larger area in the
+            level above. The first level is the sum over all areas. Every larger area has smaller
+            areas in it.
+        told: Observations of each level.
     """
     deepest = max((depth for depth, each in enumerate(told) if each.precision), default=None)
     if deepest is None:
@@ -202,17 +207,17 @@ def least_squares(parents: Sequence[NDArray[np.intp]], told: Sequence[Told]) -> 
 
 
 def _spread(each: Floats, values: Floats) -> Floats:
-    """Return a number of each area with axes for the part."""
+    """Return one number for each area, with an axis of length 1 for each axis of the part."""
     return each.reshape(-1, *itertools.repeat(1, values.ndim - 1))
 
 
 def _sums(weights: Floats, parents: NDArray[np.intp]) -> Floats:
-    """Return the sums over the areas of each area above, on the last axis."""
+    """Return the sums over the smaller areas of each larger area, on the last axis."""
     return np.moveaxis(_added(np.moveaxis(weights, -1, 0), parents), 0, -1)
 
 
 def _added(values: Floats, parents: NDArray[np.intp]) -> Floats:
-    """Return the sums over the areas of each area above, on the first axis."""
+    """Return the sums over the smaller areas of each larger area, on the first axis."""
     order = np.argsort(parents, kind="stable")
     starts = np.searchsorted(parents[order], np.arange(int(parents.max()) + 1))
     return np.asarray(np.add.reduceat(values[order], starts, axis=0))

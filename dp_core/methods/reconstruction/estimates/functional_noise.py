@@ -34,9 +34,9 @@ from dp_core.tables.domain import Clique
 MOST_PATTERNS = 64
 """Most different patterns of weights for which the fourth cumulant is computed exactly."""
 MOST_EFFECTS = 1_000_000
-"""Most pairs of a functional of areas and an area for which it is computed exactly."""
+"""Most pairs of functionals and areas for which the fourth cumulant is computed exactly."""
 _MOST_CONTRASTS = 1000
-"""Most areas for which a square matrix of areas is made."""
+"""Most areas for which an array with an entry for each pair of areas is made."""
 
 
 def fourth_cumulant(pooled: Pooled, asked: Functionals) -> Floats:
@@ -45,10 +45,10 @@ def fourth_cumulant(pooled: Pooled, asked: Functionals) -> Floats:
     A cell x of a table T in area a enters with the coefficient h(x, a) = sum over the parts S in T
     of (precision of S in T) * (covariance of the functional with S in area a) * prod(i not in S)
     mean(w_i) * prod(i in S) (w_i(x_i) - mean(w_i)), and the fourth cumulants of h Z add up. h
-    depends on the codes only through their weights, so codes of equal weight are counted together,
-    and rows whose weights are permutations of one another have the same result, but for areas. For
-    more than `MOST_PATTERNS` patterns of weights, or `MOST_EFFECTS` pairs of functionals and areas,
-    the noise of tables counts as one draw, which has the widest interval.
+    depends on the codes only through their weights, so codes of equal weight are counted together.
+    Rows whose weights are permutations of one another have the same result, except on the axis of
+    areas. For more than `MOST_PATTERNS` patterns of weights, or `MOST_EFFECTS` pairs of functionals
+    and areas, the noise of tables counts as one draw, which has the widest interval.
     """
     found = np.zeros(asked.shape)
     if not (any(pooled.fourth.values()) or any(pooled.fourth_beyond.values())):
@@ -105,11 +105,12 @@ def fourth_cumulant(pooled: Pooled, asked: Functionals) -> Floats:
 def half_widths(pooled: Pooled, asked: Functionals, level: float = 0.95) -> Floats:
     """Return half of the width of each functional's interval for the noise, shape `asked.shape`.
 
-    Exact for single cells with one discrete Laplace draw; otherwise of the mixture of the noise
-    (`dp_core.metrics.noise_quantiles`). If one table was measured, errors of counts are whole, so
-    their half-width is the least whole number with a probability of at least `level`, as if the
-    mixture were rounded. Other half-widths of less than a record's noise are rounded up. Of linked
-    tables, shares of a household take the place of records.
+    The half-width is exact for single cells with one discrete Laplace draw. Otherwise it is that of
+    the mixture of the noise (`dp_core.metrics.noise_quantiles`). If one table was measured, errors
+    of counts are whole, so their half-width is the least whole number with a probability of at
+    least `level`, as if the mixture were rounded. Other half-widths of counts are rounded up if the
+    variance of the noise is less than 1. In linked tables, shares of a household take the place of
+    records.
 
     Args:
         pooled: All measurements.
@@ -158,10 +159,10 @@ def cells(pooled: Pooled, clique: Clique) -> tuple[Floats, Floats] | None:
         clique: Columns of the table, in the order of the domain.
 
     Returns:
-        Counts, axes as in `clique`, in records; and the half-widths, of the same number of axes. On
-        the axis of areas each area has its own; along other axes they are equal. For more than
-        1,000 areas, Laplace noise is taken as one draw, which has the widest interval. None if a
-        part was not observed.
+        Counts in records, with axes as in `clique`, and the half-widths, with as many axes. Each
+        area has its own half-width; along other axes they are equal. For more than 1,000 areas,
+        Laplace noise is taken as one draw, which has the widest interval. None if a part was not
+        observed.
     """
     if not is_determined(pooled, clique):
         return None
@@ -262,7 +263,7 @@ def _of_tables(
 
 
 def _is_one_table(pooled: Pooled) -> bool:
-    """Return whether nothing but one table, and no exact number, tells anything."""
+    """Return whether one table is the only measurement, and no exact number is known."""
     exact = pooled.rows is not None or bool(pooled.known)
     return len(pooled.tables) == 1 and not pooled.interactions and not exact
 

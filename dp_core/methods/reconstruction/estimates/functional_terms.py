@@ -1,4 +1,4 @@
-"""Sums of counts as terms: one for each part of their columns. Public side of the wall."""
+"""Divides sums of counts into terms, one for each part of their columns. Public side."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def by_area(pooled: Pooled, asked: Functionals) -> tuple[int | None, Floats, int
 def terms(
     asked: Functionals, place: int | None
 ) -> Iterator[tuple[Clique, list[Floats], list[Floats]]]:
-    """Yield each part with weight: contrasts of its columns, and means of the other columns.
+    """Yield each part whose weight is not 0.
 
-    Contrasts have shape (rows, codes), means shape (rows,). The axis of areas, `place`, is left
-    out.
+    With each part come the contrasts of its columns, shape (rows, codes) each, and the means of the
+    other columns, shape (rows,) each. The axis of areas, `place`, is left out.
     """
     flat = [axis for axis in range(len(asked.columns)) if axis != place]
     columns, weights = [asked.columns[a] for a in flat], [asked.weights[a] for a in flat]

@@ -12,9 +12,9 @@ a part, so the covariance of two functionals f and g is
     sum over S of  prod(i not in S) mean(f_i) mean(g_i)
                  * prod(i in S) <f_i - mean(f_i), g_i - mean(g_i)> / precision(S).
 
-Columns of areas within one another are treated apart. A functional names at most one of them. Each
-part of the other columns then has an estimate in every area, with a covariance between areas, from
-the tables of all levels (`area_parts`); the two sums above are over these parts.
+Columns of areas within one another are treated separately. A functional names at most one of them.
+Each part of the other columns has an estimate in every area, from the tables of all levels, with a
+covariance between areas (`area_parts`). The two sums above are over these parts.
 
 Nothing is clipped or shrunk: every estimate is unbiased. All inputs are public.
 """
@@ -113,7 +113,7 @@ def covariance(pooled: Pooled, one: Functionals, other: Functionals) -> Floats:
 
 
 def is_determined(pooled: Pooled, clique: Clique) -> bool:
-    """Return whether the cells of a table can be estimated; never if two columns are nested.
+    """Return whether the cells of a table can be estimated; False if two columns are nested.
 
     Args:
         pooled: All measurements.

@@ -12,9 +12,10 @@ by |K| / |S|, so that the parts add up to a variance in each cell of
 
     sum over S of |S| d(S) / |K|^2 / (sum of 1 / c),    d(S) = product of (size - 1) over S.
 
-Columns within one another, such as districts in counties, are no factors of a table, because the
-larger areas are sums of the smaller ones. `Pooled.areas` combines a part of the other columns over
-all levels of areas (`area_parts`); `Pooled.part` uses the tables with one column of areas only.
+Columns within one another, such as districts in counties, are not separate factors of a table,
+because the counts of larger areas are sums of those of smaller ones. `Pooled.areas` combines a part
+of the other columns over all levels of areas (`area_parts`). `Pooled.part` uses only the tables
+with one column of areas.
 
 This ignores bounds at zero and impossible cells, which only reduce the variance. All inputs are
 public: noise scales, and noisy values for estimates of counts.
@@ -244,8 +245,8 @@ class Pooled:
     def areas(self, part: Clique) -> AreaPart | None:
         """Return a part's estimates in all areas and levels of areas, from all tables.
 
-        The first level is the sum over all areas: the only one without nested columns, and then the
-        estimate is that of `part`.
+        The first level is the sum over all areas. Without nested columns it is the only level, and
+        its estimate is that of `part`.
 
         Args:
             part: Columns of the part, none of them nested, in the order of the domain.

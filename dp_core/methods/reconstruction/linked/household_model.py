@@ -77,11 +77,11 @@ class HouseholdModel(FittedTables):
     ) -> Dataset:
         """Return the pair rows of `rows` synthetic households, and report the progress.
 
-        A household that has no member who obeys the rules, or finds none, is replaced by another
-        one with its members. Households that are drawn without members have none.
+        If a household can have no members that obey the rules, or none are found, another household
+        with its members replaces it. Households that are drawn without members stay without.
 
         Raises:
-            BadInput: if that is so of all households with members.
+            BadInput: if every household with members would have to be replaced.
         """
         linked = self.domain.linked
         assert linked is not None
@@ -89,13 +89,16 @@ class HouseholdModel(FittedTables):
         progress(_HOUSEHOLDS)
         codes = households.codes.copy()
         sizes = households.column(MEMBERS).astype(np.int64) + linked.min_members
-        lived = sizes > 0
+        occupied = sizes > 0
         told = step_of(progress, _HOUSEHOLDS, 1.0)
-        made = _with_members(self).lived(codes[:-1, lived], sizes[lived], rng=rng, progress=told)
-        codes[:-1, lived], sizes[lived] = made.households, made.sizes
+        model = _with_members(self)
+        made = model.with_drawn_members(
+            codes[:-1, occupied], sizes[occupied], rng=rng, progress=told
+        )
+        codes[:-1, occupied], sizes[occupied] = made.households, made.sizes
         return to_pair_rows(linked, self.domain, HouseholdRows(codes[:-1], sizes, made.persons))
 
-    def lived(
+    def with_drawn_members(
         self,
         homes: Codes,
         sizes: NDArray[np.int64],
@@ -103,7 +106,7 @@ class HouseholdModel(FittedTables):
         rng: np.random.Generator,
         progress: Progress,
     ) -> HouseholdRows:
-        """Return households with members, in a domain in which no household is empty.
+        """Return households with their members drawn; the domain has no empty households.
 
         Args:
             homes: Codes of the household columns, shape (columns, households).
@@ -238,11 +241,12 @@ def _with_members(model: HouseholdModel) -> HouseholdModel:
 def with_agreeing_empty(
     domain: Domain, tables: Sequence[Table], zeros: StructuralZeros
 ) -> list[Table]:
-    """Return the tables after those of two household columns agree with the empty households.
+    """Return the tables; tables of two household columns leave room for the empty households.
 
     Vacant dwellings often have few possible codes, such as no income. The table of region and
-    income then has to leave room for the vacant dwellings of each region, and only the tables with
-    `members` tell their number. A noisy or unmeasured table may not; so it is made to agree.
+    income must then leave room for the vacant dwellings of each region. Only the tables with
+    `members` state their number. A noisy or unmeasured table may leave too little room, so it is
+    raked to the tables with `members`.
 
     Args:
         domain: Domain of pair rows in which households may be empty.

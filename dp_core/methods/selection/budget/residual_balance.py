@@ -33,7 +33,7 @@ _POWER = 0.3  # assumed deviation of a cell from its expected count E is proport
 _ADD_UP = 1.2
 _WORTH = 0.05  # smallest relative reduction of the error for which pairs or triples are measured
 _SMALL = 0.1  # a smaller share, relative to the mean share, is 0 unless it removes much error
-_LITTLE = 0.25  # part of the error of a part
+_LITTLE = 0.25  # fraction of the error of a part that counts as much error
 _STEPS = 300
 _LOOKS = 10  # number of steps between two checks for convergence
 _TOLERANCE = 2e-5
@@ -268,7 +268,7 @@ class _Error:
         """Return which shares are small and remove little of the error of their part.
 
         Beside a table of many thousand cells, a small share can measure a table of a few cells
-        exactly enough; such a share is kept.
+        with enough precision. Such a share is kept.
         """
         small = shares < _SMALL / shares.size
         with_them = (self.areas * self._kept(shares)).sum(axis=1)

@@ -1,13 +1,15 @@
-"""Whether any records have public totals: a linear program over the combinations that can occur.
+"""Decides by a linear program whether any records can have given public totals together.
 
-Records with the totals of some columns are a table of whole numbers over these columns. It is 0 in
-every combination that no record can have, and has the totals as its margins. If no table of
-nonnegative numbers is like this, no records are. For two columns the reverse holds, too
-(transportation problem); for more, a table of numbers may exist and none of whole numbers.
+Records with the totals of some columns form a table of whole numbers over these columns. The table
+is 0 in every combination that no record can have, and its margins are the totals. If no table of
+nonnegative numbers satisfies both conditions, no records have the totals. For two columns the
+converse holds, too (transportation problem). For more columns, a table of fractions may exist where
+no table of whole numbers does.
 
-A combination counts as possible if a cell of more columns is: those that rules tie to these, as far
-as the cells can be enumerated. Leaving columns out makes more combinations possible, so totals are
-never called contradictory that records can have.
+Rules link the columns with totals to further columns. The program enumerates cells of all these
+columns as far as possible, and a combination can occur if at least one of its cells can. If further
+columns are left out, more combinations count as possible. So the program never refuses totals that
+records can have.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ from dp_core.tables.public_totals import PublicTotals, decisive
 _MOST_CELLS = 1 << 20
 """Most cells that are enumerated for some totals."""
 _MOST_POSSIBLE = 1 << 17
-"""Most possible combinations of a linear program; levels that can occur with the same levels of
-the other columns are one."""
+"""Most possible combinations of a linear program, after levels that can occur with the same levels
+of the other columns are merged."""
 _ROUNDING = 1e-6
-"""Part of all records up to which totals are not called contradictory: the solver's precision."""
+"""Fraction of all records by which a table may miss the totals: the precision of the solver."""
 
 Flags = NDArray[np.bool_]
 Counts = NDArray[np.int64]
@@ -58,7 +60,7 @@ def contradiction(totals: Sequence[PublicTotals], schema: Schema) -> tuple[str, 
 
 
 def impossible_levels(totals: PublicTotals, schema: Schema) -> list[int]:
-    """Return the codes of a column that have records by its totals, but that no record can have."""
+    """Return the codes to which the totals assign records, but which no record can have."""
     possible = _possible((totals.column,), schema)
     if possible is None:
         return []
@@ -66,13 +68,13 @@ def impossible_levels(totals: PublicTotals, schema: Schema) -> list[int]:
 
 
 def _own(name: str, schema: Schema) -> str:
-    """Return the column by which rules name a column: the smallest areas stand for larger ones."""
+    """Return the column that rules name instead: the smallest areas in place of larger ones."""
     nested = schema.domain.nested
     return nested.lowest if nested is not None and name in nested.columns else name
 
 
 def _parts(schema: Schema) -> Iterator[set[str]]:
-    """Yield the sets of columns that rules tie to one another, directly or through others."""
+    """Yield the sets of columns that rules link to one another, directly or through others."""
     left = [{*rule.columns} for rule in schema.zeros.rules]
     while left:
         part = left.pop()
@@ -83,7 +85,7 @@ def _parts(schema: Schema) -> Iterator[set[str]]:
 
 
 def _with_tied(names: Collection[str], schema: Schema) -> tuple[str, ...]:
-    """Return columns, and those that rules tie to them, as far as cells can be enumerated."""
+    """Return columns, and those that rules link to them, as far as cells can be enumerated."""
     found = list(dict.fromkeys(names))
     rules = [rule.columns for rule in schema.zeros.rules]
     while True:
@@ -157,7 +159,7 @@ def _can_be_met(possible: Flags, totals: Sequence[Counts]) -> bool:
 
 
 def _merged(possible: Flags, axis: int, wanted: Counts) -> tuple[Flags, Counts]:
-    """Return cells and sums with one level for those that can occur with the same levels.
+    """Return cells and sums after levels that can occur with the same other levels are merged.
 
     Levels without records are left out.
     """

@@ -143,7 +143,7 @@ def _read_item(
     keys = item.entries(example=_EXAMPLE[2:])
     columns = [name for name in keys if name != SOURCE]
     if len(columns) != 1:
-        several = " Totals of combinations of columns cannot be stated." * ("columns" in keys)
+        several = " A list cannot state totals of combinations of columns." * ("columns" in keys)
         raise item.error(
             f"must name one column with its totals, and `source`, such as {_EXAMPLE[2:]}.{several}"
         )

@@ -263,7 +263,7 @@ def _rule_text(entries: Mapping[str, Node]) -> str:
 
 
 def _codes(node: Node, column: Column, names: LevelNames | None = None) -> set[int]:
-    """Return the codes that meet a condition; `names` are those of the column, made once."""
+    """Return the codes that meet a condition; `names` are the level names, if known already."""
     if column.levels and names is None:
         names = level_names(column)
     if isinstance(node.content, tuple):

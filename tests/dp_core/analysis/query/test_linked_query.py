@@ -130,7 +130,7 @@ def test_vacant_dwellings_are_households_and_add_no_persons(data, sources):
     assert estimates(found) == pytest.approx(empty.groupby(homes["tenure"]).mean().tolist())
 
 
-def test_no_member_is_no_level_that_a_question_may_name(data):
+def test_a_question_cannot_name_the_level_of_no_member(data):
     vacant = sources_of(parse_schema(VACANCIES), with_vacant(data))
     with pytest.raises(BadInput, match="no level"):
         ask(vacant(("members", "work")), "count of work = '(no member)'")

@@ -159,12 +159,12 @@ def test_answers_of_all_levels_add_up():
 
 REPEATS = 200
 NEAR = 3.5 * math.sqrt(0.95 * 0.05 / REPEATS)
-"""Three and a half standard errors of a coverage, as if all answers of a file were one."""
+"""Three and a half standard errors of a coverage, if the answers of a file count as one answer."""
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_pooled_intervals_cover_and_are_narrower_than_those_of_the_best_table(noise):
-    """Fixed seed: the errors have the stated size, and not that of the best table alone."""
+    """Fixed seed. The errors have the stated size, which is smaller than that of the best table."""
     rng, truth = np.random.default_rng(12), counts_of("county", 3)
     cliques, question = [("age", "county"), ("age", "district")], "count by county where age >= 40"
     single = [ask(measured(clique, noise=noise), question).cells for clique in cliques]
@@ -225,7 +225,7 @@ def test_a_public_total_needs_no_table_of_its_column():
     assert [cell.estimate for cell in cells.values()] == [*TOTALS.values()]
 
 
-def test_public_totals_narrow_what_was_measured():
+def test_public_totals_narrow_the_intervals_of_measured_counts():
     cliques = (("age", "county"), ("district",))
     for question in ("count by district", "count by age, county", "share of age >= 40 by county"):
         one, _ = answers(measured(*cliques), question)

@@ -267,7 +267,7 @@ def test_a_table_of_areas_needs_every_area():
 
 
 def test_many_areas_need_no_table_of_pairs_of_areas():
-    """Which would take 3 GB for 20,000 areas."""
+    """A table of all pairs of 20,000 areas would take 3 GB."""
     parents = tuple(np.repeat(np.arange(200), 100).tolist())
     nested = NestedColumns(("county", "district"), (parents,))
     domain = Domain(("county", "district"), (200, 20_000), nested=nested)

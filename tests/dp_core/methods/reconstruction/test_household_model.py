@@ -96,7 +96,7 @@ def test_exact_tables_of_all_four_kinds_are_matched():
 EMPTY = replace(LINKED, min_members=0, household_columns=("tenure", "income"))
 VACANT = Domain(EMPTY.columns, (2, 3, 5, 4, 3, 4, 3), EMPTY.wide)
 NO_INCOME = Rule((MEMBERS, "income"), ((0,), (1, 2)), "no income")
-"""Vacant dwellings have the first code of income, and so have few others."""
+"""Vacant dwellings have the first code of income, which few other households have."""
 VACANT_ZEROS = StructuralZeros(
     (
         NO_INCOME,

@@ -102,7 +102,7 @@ def test_totals_hold_with_rules_between_values():
     assert (found.column("start")[found.column("a") == 2] >= 3).all()
 
 
-def test_totals_hold_where_only_several_exchanges_together_bring_them_nearer():
+def test_sets_meet_totals_that_only_several_exchanges_together_meet():
     # From a = 0 to a = 1 only by way of a = 2, whose number is right.
     allowed = {(0, 0), (2, 0), (2, 1), (1, 1)}
     rules = [

@@ -79,7 +79,7 @@ def test_a_pair_that_hardly_depends_is_not_measured(exponent):
     assert share[4] == share[5] == 0
 
 
-def test_a_small_share_that_measures_a_small_table_well_is_kept():
+def test_a_small_share_that_measures_a_small_table_precisely_is_kept():
     """Beside a table of 40,000 cells, 9 cells need less than a hundredth of the budget."""
     given = parts_of((3, 3, 200, 200), pairs=[200.0, 0.1, 0.1, 0.1, 0.1, 10_000.0], noise=0.01)
     error, share = _Error(given), balance(given)

@@ -60,7 +60,7 @@ def joined_tables(files):
     return found
 
 
-def test_the_kinds_of_pairs_are_those_of_two_joined_files():
+def test_the_tables_of_each_kind_equal_those_of_the_joined_files():
     real, made = frames(200, seed=1), frames(150, seed=2)
     made["homes"]["tenure"] = made["homes"]["tenure"].to_numpy()[::-1]
     rows = [rows_of(files) for files in (real, made)]

@@ -128,7 +128,7 @@ def with_vacant(*rules):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_household_without_members_obeys_every_rule_that_counts_members(name):
-    """It does not change which members the others may have, either."""
+    """Nor does it change which members other households may have."""
     schema, plain = with_vacant(*CASES[name]), schema_with(*CASES[name])
     linked = schema.linked
     rows = HouseholdRows(
@@ -145,7 +145,7 @@ def test_a_household_without_members_obeys_every_rule_that_counts_members(name):
         )
 
 
-def test_rules_that_leave_households_without_members_only_are_refused():
+def test_rules_that_only_households_without_members_obey_are_refused():
     with pytest.raises(BadInput, match="no household of any size can obey"):
         with_vacant("at least three age >= 65", "at most one age >= 18")
 

@@ -24,7 +24,7 @@ EMPTY = edited(
     ("max_members: 4", "max_members: 4, min_members: 0"),
     ("children < members", "children <= members"),
 )
-"""Households may be without members."""
+"""Changes to the schema after which households may be without members."""
 
 
 def test_the_wide_domain_has_the_households_their_size_a_member_and_another_member():

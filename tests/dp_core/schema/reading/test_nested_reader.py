@@ -250,7 +250,7 @@ def test_columns_of_persons_do_not_lie_within_others(tmp_path, upper):
 
 
 def test_a_column_of_households_does_not_lie_within_one_of_persons(tmp_path):
-    # The fault is not one of the map, whose levels are those of no column of households.
+    # The message is about `within`, and not about the levels in the map.
     with pytest.raises(BadInput) as found:
         linked(tmp_path, "within: sex, map: {x: north, y: south}")
     (fault,) = found.value.faults

@@ -1,4 +1,4 @@
-"""Public totals that no records can have, found before anything is paid."""
+"""Public totals that no records can have are refused before anything is paid."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def schema_of(totals, impossible, columns=COLUMNS, **more):
 
 
 def exists(possible, ones, records):
-    """Whether some records in possible cells have so many with code 1 in each column."""
+    """Whether records in possible cells can have these numbers of records with code 1."""
     cells = np.argwhere(possible)
     chosen = itertools.combinations_with_replacement(range(len(cells)), records)
     return any((cells[list(each)].sum(axis=0) == ones).all() for each in chosen)

@@ -85,7 +85,7 @@ def test_a_file_may_hold_the_totals(tmp_path):
         ([COUNTY | {"sex": {"male": "1", "female": "41"}}], "must name one column"),
         (
             [{"columns": ["county"], "totals": {"a": "1", "b": "1"}, "source": "C"}],
-            "Totals of combinations of columns cannot be stated.",
+            "A list cannot state totals of combinations of columns.",
         ),
         ([{"county": {"a": "30"}, "source": "C"}], "there is no total for 'b'"),
         ([{"county": {"a": "30", "b": "-1"}, "source": "C"}], "must be at least 0"),
