@@ -238,7 +238,10 @@ def _search(
         if np.abs(step).max() <= _STEP:
             scores, information = _derivatives(beta, y, basis, weights, levels, count=count)
             return beta, information, scores
-    raise separated(f"{where}, under these weights,", design.outcome.name, "", None)
+    weighted = bool(np.ptp(weights))  # unit weights are those of a design without weights
+    raise separated(
+        f"{where}, under these weights," if weighted else where, design.outcome.name, "", None
+    )
 
 
 def _means(beta: Floats, basis: Floats, levels: int, *, count: bool) -> Floats:

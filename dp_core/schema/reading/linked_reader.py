@@ -228,7 +228,8 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         faults.of(None, _refuse_within, homes.columns[name])
     faulty = frozenset((*both, *inside)) | homes.faulty | persons.faulty
     faults.of(None, _check_names, homes, persons)
-    least, most = unit.get("min_members", 1), unit.get("max_members", 1)
+    # After a fault in the unit, a rule may name any size, so that it is not a second fault.
+    least, most = unit.get("min_members", 0), unit.get("max_members", MOST_MEMBERS)
     place = entries.get("unit", entries["tables"])
     size = {"type": "integer", "min": str(least), "max": str(most), "out_of_range": "reject"}
     members = Node(
@@ -256,6 +257,14 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         flat["rules"] = replace(entries["rules"], content=between)
         if rules and not between:
             del flat["rules"]
+    impossible = entries.get("impossible")
+    if least and impossible is not None and isinstance(impossible.content, tuple):
+        for item in impossible.content:
+            faults.of(None, _check_empty, item)
+        kept = tuple(item for item in impossible.content if _empty_size(item) is None)
+        flat["impossible"] = replace(impossible, content=kept)
+        if impossible.content and not kept:
+            del flat["impossible"]
     return StatedTables(
         flat=replace(root, content=flat),
         faulty=faulty,
@@ -264,6 +273,25 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         _unit=unit,
         _rules=rules,
     )
+
+
+def _empty_size(rule: Node) -> Node | None:
+    """Return the 0 under `members`, if an impossible combination names it."""
+    sizes = rule.content.get(MEMBERS) if isinstance(rule.content, Mapping) else None
+    if sizes is None:
+        return None
+    values = sizes.content if isinstance(sizes.content, tuple) else (sizes,)
+    return next((value for value in values if value.content == "0"), None)
+
+
+def _check_empty(rule: Node) -> None:
+    """Refuse a rule about households without members in a schema that has none."""
+    size = _empty_size(rule)
+    if size is not None:
+        raise size.error(
+            "0 is a household without members, and this schema has none; write `min_members: 0`"
+            " under `unit` if there are such households, or remove the rule."
+        )
 
 
 def _refuse(node: Node, why: str) -> None:

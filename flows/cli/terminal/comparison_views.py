@@ -50,10 +50,12 @@ def compared(console: Console, answer: ComparisonAnswer) -> None:
             sentence(console, line)
     console.print()
     most = max((row.done for row in answer.rows), default=0)
+    runs = about_runs(most)
+    if most > 1 and not any("tvd2" in row.figures for row in answer.rows):
+        runs = "The figures are means over the runs; table.md has their standard deviations."
     sentence(
         console,
-        f"{about_runs(most)} A dash marks a reference. CPU s excludes start-up. table.md explains"
-        " each column.",
+        f"{runs} A dash marks a reference. CPU s excludes start-up. table.md explains each column.",
     )
     path(console, "Tables", f"{answer.out}/table.md, results.csv")
     path(console, "Plots", f"{answer.out}/plots")

@@ -45,14 +45,15 @@ def answer():
         declared_public="Data declared public by A. [Person] on 2026-11-21: why",
         out=Path("/somewhere"),
         rows=(floor, method, refused, replace(refused, cell=replace(refused.cell, epsilon="1"))),
+        notes={},
         plots=(),
     )
 
 
-def shown(width):
+def shown(width, found=None):
     console = Console(width=width, highlight=False)
     with console.capture() as text:
-        compared(console, answer())
+        compared(console, found or answer())
     return text.get().splitlines()
 
 
@@ -104,3 +105,20 @@ def test_what_was_refused_is_told_once_for_all_epsilons():
     assert "fdh at epsilon 0.2, 1: The table [of all] has too many cells." in lines
     assert sum(line.startswith("fdh ") and "refused" in line for line in lines) == 2
     assert any(line.startswith("- bootstrap (floor)") for line in lines)
+
+
+def test_the_line_below_speaks_of_deviations_only_where_the_table_has_them():
+    pairs = answer()
+    kinds = replace(
+        pairs,
+        rows=tuple(
+            replace(
+                row, figures={name: row.figures[name] for name in row.figures if name != "tvd2"}
+            )
+            for row in pairs.rows
+        ),
+    )
+
+    assert "followed by ± their" in " ".join(shown(200))
+    assert "±" not in " ".join(shown(200, kinds))
+    assert "table.md has their standard deviations" in " ".join(shown(200, kinds))

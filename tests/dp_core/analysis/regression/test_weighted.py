@@ -118,6 +118,8 @@ def test_no_solution_is_a_sentence(data):
     apart = (x[:, 1] > 50).astype(float)
     with pytest.raises(BadInput, match="separate the values of y perfectly"):
         weighted_fit(design_of("logistic", ("0", "1")), apart, x, weights, "set 2")
+    with pytest.raises(BadInput, match="In set 2 the terms separate"):  # no weights to speak of
+        weighted_fit(design_of("logistic", ("0", "1")), apart, x, np.ones(ROWS), "set 2")
     with pytest.raises(BadInput, match="only 2 rows have a weight"):
         weighted_fit(
             design_of("linear"), apart, x, np.where(np.arange(ROWS) < 2, 1.0, 0.0), "set 2"

@@ -326,6 +326,15 @@ REFUSED = {
         edited(("max_members: 4", "max_members: 4, min_members: 2")),
         "must be at most 1",
     ),
+    "a rule about households without members, of which there are none": (
+        edited(("impossible:\n", "impossible:\n  - {members: 0, children: '>0'}\n")),
+        "impossible[1].members: 0 is a household without members, and this schema has none; write"
+        " `min_members: 0` under `unit`",
+    ),
+    "the same in a list": (
+        edited(("impossible:\n", "impossible:\n  - {members: [0, 1], children: '>0'}\n")),
+        "write `min_members: 0` under `unit`",
+    ),
     "another word for larger": (
         edited(("max_members: 4", "max_members: 4, larger: drop")),
         "'drop' is not one of reject, clip",
@@ -385,3 +394,15 @@ def test_a_rule_over_both_tables_compares_columns_with_one_bin_for_each_value():
 def test_a_release_spec_with_tables_is_still_said_to_be_one():
     with pytest.raises(BadInput, match="is a release spec, not a schema"):
         parse_schema({"version": 1, "release": "r", "tables": [{"of": ["a", "b"]}]})
+
+
+def test_a_fault_in_the_unit_makes_no_second_fault_of_a_rule_about_the_number_of_members():
+    text = edited(
+        ("max_members: 4", "max_member: 4"),
+        ("impossible:\n", "impossible:\n  - {members: 0, children: '>0'}\n"),
+    )
+
+    message = refusal(text)
+
+    assert "Did you mean 'max_members'" in message
+    assert "impossible" not in message
