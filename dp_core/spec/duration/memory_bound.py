@@ -38,7 +38,7 @@ A_CELL = 110.0
 """Bytes for each cell of the tables of pairs that records are made to match."""
 A_COMPARED = 65.0
 """Bytes for each cell of the tables that the stage `check` compares at a time."""
-A_LEVEL = 1_200.0
+A_LEVEL = 1_600.0
 """Bytes for each level or listed code of each column, in the schema and what is written of it."""
 EQUATIONS_MB = 400.0
 """Memory for the equations of noise-aware sets."""
