@@ -126,8 +126,8 @@ def _of_totals(sources: Sources, exact: bool) -> Iterator[str]:
             )
         elif totals and exact:
             yield (
-                "The answer follows from public totals, without noise. It is exact if they are those"
-                f" of the file, which was not compared with them: {named}."
+                "The answer follows from public totals, without noise. It is exact if they are"
+                f" those of the file, which was not compared with them: {named}."
             )
         elif totals:
             yield (
