@@ -198,6 +198,7 @@ def _coded(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgre
     from tasks.inputs.coding import write_codes
     from tasks.validation.expectations import validate
     from tasks.validation.linked_validation import validate_linked
+    from tasks.validation.validation_report import write_internal
 
     progress.say(f"Reading {of.name} and checking it against its schema.")
     checked = prepared.out / "validation" / of.name
@@ -210,8 +211,8 @@ def _coded(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgre
         store = write_codes(of.source, of.schema, work / of.name)
         _write_values(of.source, of.schema, work / of.name, prepared.request.formulas)
     except SchemaViolation as error:
-        checked.mkdir(parents=True, exist_ok=True)
-        write_text(checked / "refusal.txt", f"{error.internal or error.message}\n")
+        # Only for its owner: the data may be confidential after all.
+        write_internal(checked, "refusal.txt", f"{error.internal or error.message}\n")
         raise SchemaViolation(
             f"{of.name}: {error.message} Details are in {checked}.", internal=error.internal
         ) from None

@@ -125,9 +125,15 @@ def _of_totals(sources: Sources, exact: bool) -> Iterator[str]:
                 f" more than the noise explains: {named}."
             )
         elif totals and exact:
-            yield f"The answer is exact, because it follows from these public totals: {named}."
+            yield (
+                "The answer follows from public totals, without noise. It is exact if they are"
+                f" those of the file, which was not compared with them: {named}."
+            )
         elif totals:
-            yield f"These public totals are taken as exact counts of the file: {named}."
+            yield (
+                "These public totals are taken as exact counts of the file, which was not compared"
+                f" with them; the margins are valid if they are: {named}."
+            )
 
 
 def _of_areas(sources: Sources, asked: Asked) -> Iterator[str]:

@@ -49,7 +49,7 @@ class BinnedCounts(Sum):
             raise ValueError("Every column of a table needs a size, and edges or None.")
         for size, each in zip(self.sizes, self.edges, strict=True):
             if not 1 <= size <= MOST_CODES:
-                raise ValueError(f"A column has 1 to {MOST_CODES} codes.")
+                raise ValueError(f"A column has 1 to {MOST_CODES:,} codes.")
             # privacy: every code is in exactly one bin, so every record is in exactly one cell.
             if each is not None and not (
                 len(each) > 1

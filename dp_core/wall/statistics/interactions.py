@@ -87,7 +87,7 @@ class Interaction(Sum):
         for name, size in zip(self.columns, self.sizes, strict=True):
             if not 2 <= size <= MOST_CODES:
                 raise ValueError(
-                    f"A column of an interaction has 2 to {MOST_CODES} codes, and {name!r} has"
+                    f"A column of an interaction has 2 to {MOST_CODES:,} codes, and {name!r} has"
                     f" {size}: leave it out."
                 )
         if (

@@ -13,6 +13,9 @@ import numba
 import numpy as np
 
 _BROKEN = 1e12  # cost of a value that a rule forbids
+# Cost of each member too many or too few. A forbidden combination of one member's values can be
+# mended by changing another of its columns, a number of members often only by several changes.
+_COUNTED = 64 * _BROKEN
 
 
 @numba.njit(inline="always")
@@ -150,7 +153,7 @@ def move_members(  # type: ignore[no-untyped-def]
                     now = number
                     if met and inside[own_base + value]:
                         now += 1
-                    cost[value] += _BROKEN * max(least[rule] - now, now - most[rule], 0)
+                    cost[value] += _COUNTED * max(least[rule] - now, now - most[rule], 0)
             # Take the old value out, then add up what each value would cost.
             for entry in range(of_column[column], of_column[column + 1]):
                 cell = base[entry] + _rest(

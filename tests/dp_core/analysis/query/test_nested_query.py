@@ -247,6 +247,22 @@ def test_answers_given_public_totals_cover():
     assert hits / REPEATS / 3 == pytest.approx(0.95, abs=NEAR)
 
 
+def test_an_answer_from_a_total_that_noise_hides_is_exact_only_if_the_total_is():
+    """Fixed seed: the total is off by two deviations of the noise, too little to be noticed."""
+    off = round(2 * SCALE)
+    wrong = {**TOTALS, "a": TOTALS["a"] + off, "b": TOTALS["b"] - off}
+    sources = with_totals(wrong, ("county",), ("district",), rng=np.random.default_rng(5))
+    assert sources.totals
+    for question, exact in (("count by county", True), ("count by district", False)):
+        cells, found = answers(sources, question)
+        note = next(each for each in found.notes if "Census 2021" in each)
+        assert "not compared with" in note
+        assert ("exact if they are" in note) == exact
+    cells, _ = answers(sources, "count by county")
+    assert cells["a",].margin == 0
+    assert cells["a",].estimate == TOTALS["a"] + off
+
+
 def test_totals_that_noise_does_not_explain_are_not_used():
     wrong = {**TOTALS, "a": TOTALS["a"] + 90}
     sources = with_totals(wrong, ("age", "district"))

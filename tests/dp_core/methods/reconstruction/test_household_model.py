@@ -323,6 +323,25 @@ def test_households_obey_rules_that_their_tables_contradict():
     assert distance(table(real, ("tenure", MEMBERS)), table(drawn, ("tenure", MEMBERS))) < 0.001
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_members_who_may_not_work_are_no_reason_to_break_a_rule_that_counts(seed):
+    """The tables want four working adults; a child may not work, and only one adult may live there.
+
+    A member who becomes a child has to stop working, which takes two changes.
+    """
+    number = 18
+    sizes = np.full(number, 4)
+    persons = np.stack([np.full(4 * number, 2), np.ones(4 * number)]).astype(np.uint16)
+    wanted = HouseholdRows(np.zeros((1, number), np.uint16), sizes, persons)
+    adult = MemberRule(text="adult", columns=("age",), codes=((1, 2),), least=1, most=1)
+    zeros = StructuralZeros((Rule(("age", "work"), ((0,), (1,)), "a child works"),))
+    model = HouseholdModel(DOMAIN, exact_tables(wanted), number, zeros, (adult,))
+    drawn = model.sample(number, rng=np.random.default_rng(seed))
+
+    assert not broken_rules(from_pair_rows(LINKED, drawn), (adult,))
+    assert not zeros.violations(drawn).any()
+
+
 def test_no_move_makes_a_household_break_a_rule():
     real, other = counted_households(300, seed=1), counted_households(300, seed=2)
     persons = with_counts(
