@@ -6,6 +6,7 @@ depends on what will be measured, so the choice forecasts it from the spec.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -18,7 +19,9 @@ from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.private_domain.questions import questions
+from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.dependence import usual
+from dp_core.methods.selection.budget.typical_file import DEPENDENCES
 from dp_core.methods.selection.budget.wanted_margins import weighted_error
 from dp_core.methods.selection.selector import Expected, Terms
 from dp_core.schema.privacy import Noise
@@ -169,13 +172,13 @@ def _expecting_less(
     noise = {each.kind: each.noise(part * each.limit, **bounds).stddev for each in (found, other)}
     if min(noise, key=lambda kind: noise[kind]) != "pure":
         return found  # Laplace noise is larger even if single columns only are measured
-    if spec.selector.workload and _hides_scores(spec, found, other):
-        return found if found.kind != "pure" else other
     errors = {}
     for currency in (found, other):
         expected = expected_error(spec, currency, times, roughly=True)
         if expected is None:
             return found
+        if spec.selector.workload:
+            expected = _with_noisy_scores(spec, currency, times, expected)
         errors[currency.kind] = math.prod(each.two + each.three for each in expected)
         if spec.selector.workload:
             # The workload counts as much as everything else together.
@@ -183,27 +186,36 @@ def _expecting_less(
     return min((found, other), key=lambda currency: errors[currency.kind])
 
 
-def _hides_scores(spec: ReleaseSpec, found: Currency, other: Currency) -> bool:
-    """Return whether Laplace noise hides the usual dependence of pairs, and is the larger noise.
+def _with_noisy_scores(
+    spec: ReleaseSpec, currency: Currency, times: int, expected: tuple[Expected, Expected]
+) -> tuple[Expected, Expected]:
+    """Return the expected errors if the dependence of pairs is known from noisy scores only.
 
-    The forecast assumes that the dependence of pairs is known. A workload has a large weight beside
-    it, so without this check a release with slightly better wanted tables could choose all others
-    by chance.
+    The forecast assumes that it is known. The noisier the scores, the nearer is the error to that
+    of measuring no pairs besides the workload. A pair of dependence d, whose score has the noise
+    variance s^2, keeps the part d^2/(d^2 + s^2) of the difference.
     """
-    statistic = spec.selector.statistic(spec.schema.domain)
-    rows = spec.schema.rows_about
-    if statistic is None or not rows or not spec.shares["select"]:
-        return False
+    statistic, rows = spec.selector.statistic(spec.schema.domain), spec.schema.rows_about
+    if not isinstance(spec.selector, Auto) or statistic is None or not rows:
+        return expected
+    alone = dataclasses.replace(spec, selector=dataclasses.replace(spec.selector, order=1))
+    without = expected_error(alone, currency, times, roughly=True)
+    assert without is not None, "The selection has a forecast, whatever its order."
     # The distance of each pair from a public product changes by one record.
-    l1 = count_l1(spec.privacy.relation) * statistic.length
-    l2_squared = count_l2_squared(spec.privacy.relation) * statistic.length
-    share = spec.shares["select"] * spec.selector.scores_share(spec.schema.domain)
-    noise = {
-        each.kind: each.noise(share * each.limit, l1=l1, l2_squared=l2_squared).stddev
-        for each in (found, other)
+    bounds = {
+        "l1": count_l1(spec.privacy.relation) * statistic.length,
+        "l2_squared": count_l2_squared(spec.privacy.relation) * statistic.length,
     }
-    laplace = noise.pop("pure")
-    return laplace > max(usual(rows), *noise.values())
+    share = spec.shares["select"] * spec.selector.scores_share(spec.schema.domain)
+    variance = currency.noise(share * currency.limit, **bounds).stddev ** 2
+    found = []
+    for part, known, unknown in zip(DEPENDENCES, expected, without, strict=True):
+        dependence = (part * usual(rows)) ** 2
+        trust = dependence / (dependence + variance)
+        two = trust * known.two + (1 - trust) * unknown.two
+        three = trust * known.three + (1 - trust) * unknown.three
+        found.append(Expected(two, three))
+    return found[0], found[1]
 
 
 def _wanted_error(spec: ReleaseSpec, terms: Terms) -> float:

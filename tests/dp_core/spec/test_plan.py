@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.budget.threshold_delta import planned_threshold
 from dp_core.schema.privacy import Relation
-from dp_core.spec.currency_choice import expected_error
+from dp_core.schema.reading.schema_file import load_schema
+from dp_core.spec.currency_choice import _with_noisy_scores, expected_error
+from dp_core.spec.in_memory.stated_plan import memory_plan
 from dp_core.spec.plan import make_plan
 from dp_core.spec.procedure import carry_out
 from dp_core.spec.trial import trial_plan
@@ -35,6 +38,8 @@ NON_ADAPTIVE = {
     "odd shares": ("fixed", FIXED + "total: {share: 1/7}\none_way: {share: 0.1}\n"),
 }
 SPLIT = "synthesize: {{sets: {}, mode: {}}}\n"
+
+DEMO = Path(__file__).parents[3] / "flows" / "demo"
 
 
 def paid(plan):
@@ -87,6 +92,34 @@ def test_auto_pays_in_what_it_expects_to_err_less_by(rows, epsilon, kind):
         expected = expected_error(spec, currency, 1)
         errors[each] = math.prod(one.two + one.three for one in expected)
     assert min(errors, key=errors.get) == kind
+
+
+def test_laplace_noise_is_not_taken_where_it_hides_which_pairs_depend():
+    """For the demo's households it would choose the tables besides the wanted ones by chance."""
+    schema = load_schema(DEMO / "households.schema.yaml")
+    wanted = [
+        ["income", "tenure"],
+        ["members", "rooms"],
+        ["members", "activity"],
+        ["activity", "age"],
+        ["age", "other.age"],
+    ]
+    stated = {
+        "privacy": {"epsilon": "4", "delta": "1e-9"},
+        "tables": [{"of": pair} for pair in wanted],
+    }
+    plan = memory_plan(schema, stated)
+    assert plan.currency.kind == "gaussian"
+    laplace = Currency("pure", largest_limit("pure", Fraction(4), Fraction("1e-9")))
+    known = [expected_error(plan.spec, each, 1) for each in (laplace, plan.currency)]
+    noisy = [
+        _with_noisy_scores(plan.spec, each, 1, errors)
+        for each, errors in zip((laplace, plan.currency), known, strict=True)
+    ]
+    for before, after in zip(known, noisy, strict=True):
+        assert all(one.two < other.two for one, other in zip(before, after, strict=True))
+    lost = [after[0].two / before[0].two for before, after in zip(known, noisy, strict=True)]
+    assert lost[0] > lost[1]
 
 
 def test_noise_that_is_asked_for_is_taken():
