@@ -81,7 +81,7 @@ def test_it_is_read_back_from_its_description():
         {"sizes": [3, 11]},
         {"sizes": [3, 11, 8.0]},
         {"sizes": [0, 11, 8]},
-        {"sizes": [2**17, 11, 8]},
+        {"sizes": [2**33, 11, 8]},
         {"edges": [None, None]},
         {"edges": None},
         {"edges": [None, [0, 5], [0, 8]]},  # positions 5 to 10 would be in no bin
