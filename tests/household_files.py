@@ -1,4 +1,7 @@
-"""Small files of households for the tests of the wall: all of them, and their pair rows."""
+"""Small files of households for the tests of the wall: all of them, and their pair rows.
+
+By default, households may be without members.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.household_counter import HouseholdCounter
 from dp_core.wall.ledger.session import MemorySession
 
-NO_OTHER = 2
-"""Code of the columns of another member if there is none; persons have the codes 0 and 1."""
+NO_MEMBER = NO_OTHER = 2
+"""Code of the columns of a member, or of another one, if there is none; persons have 0 and 1."""
 
 
-def linked(most=3):
+def linked(most=3, least=0):
     """Return tables of a household column `h` and person columns `p` and `q`, of two codes each."""
     return LinkedTables(
         households="households",
@@ -26,15 +29,18 @@ def linked(most=3):
         key="id",
         link="household",
         person_key="number",
+        min_members=least,
         max_members=most,
         household_columns=("h",),
         person_columns=("p", "q"),
     )
 
 
-def domain(most=3):
+def domain(most=3, least=0):
     """Return the wide domain of `linked`."""
-    return Domain(("h", "members", "p", "q", "other.p", "other.q"), (2, most, 2, 2, 3, 3))
+    own = 2 if least else 3
+    columns = ("h", "members", "p", "q", "other.p", "other.q")
+    return Domain(columns, (2, most + 1 - least, own, own, 3, 3))
 
 
 KINDS = {
@@ -52,32 +58,33 @@ KINDS = {
 """One clique of each kind of table."""
 
 
-def households(most=3):
+def households(most=3, least=0):
     """Return every household: its code of `h`, and the codes of its members."""
     persons = list(itertools.product(range(2), repeat=2))
     return [
         (h, members)
         for h in range(2)
-        for size in range(1, most + 1)
+        for size in range(least, most + 1)
         for members in itertools.combinations_with_replacement(persons, size)
     ]
 
 
-def pair_rows(file, most=3):
+def pair_rows(file, most=3, least=0):
     """Return the pair rows of a file of households."""
     rows = []
     for h, members in file:
-        code = len(members) - 1
-        if len(members) == 1:
-            rows.append((h, code, *members[0], NO_OTHER, NO_OTHER))
+        code = len(members) - least
+        if len(members) < 2:
+            one = members[0] if members else (NO_MEMBER, NO_MEMBER)
+            rows.append((h, code, *one, NO_OTHER, NO_OTHER))
         rows += [(h, code, *one, *other) for one, other in itertools.permutations(members, 2)]
     codes = np.array(rows, dtype=np.uint16).reshape(-1, 6)
-    return Dataset(domain(most), np.ascontiguousarray(codes.T))
+    return Dataset(domain(most, least), np.ascontiguousarray(codes.T))
 
 
-def counter_of(file, most=3):
+def counter_of(file, most=3, least=0):
     """Return the counter of a file, in shares."""
-    return HouseholdCounter(MemoryCounter(pair_rows(file, most)), linked(most))
+    return HouseholdCounter(MemoryCounter(pair_rows(file, most, least)), linked(most, least))
 
 
 def curator_of(file, currency, neighbours="add-remove", most=3):

@@ -86,6 +86,23 @@ def frames(households: int = 400, seed: int = 5) -> dict[str, pd.DataFrame]:
     }
 
 
+VACANCIES: Mapping[str, Any] = {
+    **SCHEMA,
+    "unit": {"table": "homes", "min_members": "0", "max_members": "4"},
+}
+"""The same schema for files with vacant dwellings."""
+
+
+def with_vacant(tables: Mapping[str, pd.DataFrame], vacant: int = 100) -> dict[str, pd.DataFrame]:
+    """Return the two tables with vacant dwellings among the households, most of them rented."""
+    rng = np.random.default_rng(8)
+    tenure = np.where(rng.random(vacant) < 0.8, 2, 1)
+    income = rng.integers(1, 4, vacant)
+    homes = pd.DataFrame({"home": 1 + 10 * np.arange(vacant), "tenure": tenure, "income": income})
+    both = pd.concat([tables["homes"], homes]).sample(frac=1, random_state=3)
+    return {**tables, "homes": both.reset_index(drop=True)}
+
+
 def outcome(
     data: Mapping[str, pd.DataFrame] | None = None,
     *,

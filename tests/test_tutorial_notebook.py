@@ -164,7 +164,8 @@ def ours(function: Any) -> type | None:
     modules = [
         each for name, each in sys.modules.items() if name.startswith(("dp_core.", "flows."))
     ]
-    found = (vars(module).get(named) for module in modules)
+    # Its own module first: two classes may have one name.
+    found = (names.get(named) for names in (function.__globals__, *map(vars, modules)))
     return next((each for each in found if isinstance(each, type)), None)
 
 

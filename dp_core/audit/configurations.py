@@ -25,7 +25,7 @@ from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.presets import PRESETS
 from dp_core.spec.reading.spec_file import load_spec
 
-SchemaName = Literal["survey", "binary", "single", "private", "ruled", "linked"]
+SchemaName = Literal["survey", "binary", "single", "private", "ruled", "linked", "vacant"]
 
 _HEAD = """\
 version: 1
@@ -38,7 +38,11 @@ _MOVED = """\
     {type: date, min: 2000-01-01, max: 2009-12-31, out_of_range: clip,
      edges: [2000-01-01, 2004-07-15, 2010-01-01]}
 """
-SCHEMAS: Mapping[SchemaName, str] = {
+_LINKED: Mapping[str, int] = {"linked": 1, "vacant": 0}
+"""The schemas of linked tables, and the fewest members of a household."""
+_HOMES = "{homes: homes.csv, people: people.csv}"
+
+SCHEMAS: Mapping[str, str] = {
     "survey": _HEAD
     + """\
 columns:
@@ -178,7 +182,7 @@ class Configuration:
     @property
     def linked(self) -> bool:
         """Whether households with their members are released, from two tables."""
-        return self.schema == "linked"
+        return self.schema in _LINKED
 
     @property
     def schemas(self) -> tuple[SchemaName, ...]:
@@ -219,7 +223,7 @@ def planned(
     with TemporaryDirectory() as place:
         Path(place, "release.yaml").write_text(text)
         for schema in configuration.schemas:
-            if (schema == "linked") != (relation.shares > 1):
+            if (schema in _LINKED) != (relation.shares > 1):
                 continue
             Path(place, "tiny.schema.yaml").write_text(schema_text(schema, relation))
             try:
@@ -231,8 +235,9 @@ def planned(
 
 def schema_text(schema: SchemaName, relation: Relation) -> str:
     """Return a schema with the relation's unit; a person is one if it may have several rows."""
-    if schema == "linked":
-        return SCHEMAS[schema] + f"unit: {{table: homes, max_members: {MEMBERS}, larger: clip}}\n"
+    if schema in _LINKED:
+        sizes = f"min_members: {_LINKED[schema]}, max_members: {MEMBERS}, larger: clip"
+        return SCHEMAS["linked"] + f"unit: {{table: homes, {sizes}}}\n"
     if relation.max_rows == 1:
         return SCHEMAS[schema] + "unit: row\n"
     return SCHEMAS[schema] + f"unit: {{column: {PERSON}, max_rows: {relation.max_rows}}}\n"
@@ -347,8 +352,9 @@ def _linked() -> Iterator[Configuration]:
         ("linked tables, forest of pairs", {"select": "{candidates: forest}"}),
         ("linked tables, Gaussian noise", {"measure": "{noise: gaussian}"}),
     ):
-        keys = {"data": "{homes: homes.csv, people: people.csv}", **keys}
+        keys = {"data": _HOMES, **keys}
         yield Configuration(name, "auto", keys, schema="linked")
+    yield Configuration("linked tables, vacant homes", "auto", {"data": _HOMES}, schema="vacant")
 
 
 def _with(preset: str, option: str, text: str) -> Configuration:

@@ -18,7 +18,9 @@ from dp_core.schema.privacy import Relation
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 from dp_core.tables.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
+from dp_core.tables.households_with_members import domain_with_members
 from dp_core.tables.linked_columns import pair_rows
 from dp_core.tables.structural_zeros import StructuralZeros
 
@@ -48,6 +50,7 @@ SETTLED = ("3", "yes")
 """It breaks the structural zero: `work` becomes missing."""
 POOR, RICH, UNKNOWN = ("1", "0"), ("2", "1000"), ("2", "about 500")
 ALONE = Household(POOR, (ADULT,))
+VACANT = Household(RICH, ())
 _FAMILY = (ADULT, OLD, CHILD)
 
 
@@ -92,7 +95,10 @@ class TinyHouseholds(NeighbourFiles[Household]):
         self._linked = linked
         self._relation = relation
         self._rng = np.random.default_rng(seed)
-        self.named = dict(self._files())
+        self.named = {
+            name: tuple(each for each in households if len(each.members) >= linked.min_members)
+            for name, households in self._files()
+        }
 
     def code(self, households: Sequence[Household], *, first: int = 0) -> tuple[Codes, ...]:
         """Return the pair rows of each household, shape (pair rows, columns of the wide domain).
@@ -129,6 +135,7 @@ class TinyHouseholds(NeighbourFiles[Household]):
             # It has no neighbours where the number of households is public.
             yield "no households", ()
         yield "one household", (ALONE,)
+        yield "vacant homes", (*(VACANT,) * MANY, ALONE)
         yield (
             "extremes",
             (
@@ -149,6 +156,8 @@ class TinyHouseholds(NeighbourFiles[Household]):
             yield f"random households {number + 1}", self._random(24)
 
     def _units(self) -> Iterator[tuple[str, Household]]:
+        if not self._linked.min_members:
+            yield "no member", VACANT
         yield "one member", ALONE
         yield "two equal members", Household(RICH, (OLD,) * 2)
         yield "three equal members", Household(RICH, (OLD,) * 3)
@@ -162,13 +171,13 @@ class TinyHouseholds(NeighbourFiles[Household]):
             yield f"random {number + 1}", self._random(1)[0]
 
     def _random(self, households: int) -> tuple[Household, ...]:
-        rng = self._rng
+        rng, least = self._rng, self._linked.min_members
         return tuple(
             Household(
                 (str(rng.integers(1, 3)), f"{rng.integers(0, 100_001) / 100:.2f}"),
                 tuple(
                     (str(rng.integers(15, 100)), ("yes", "no")[rng.integers(2)])
-                    for _ in range(int(rng.integers(1, self._linked.max_members + 1)))
+                    for _ in range(int(rng.integers(least, self._linked.max_members + 1)))
                 ),
             )
             for _ in range(households)
@@ -198,7 +207,7 @@ def household_like(schema: Schema, unit: Codes, rng: np.random.Generator) -> Cod
     """
     linked, domain = schema.linked, schema.domain
     assert linked is not None
-    home_sizes, person_sizes = _sizes(schema)
+    home_sizes, person_sizes = _sizes(domain)
     kind = domain.code_type
     known = None
     if unit.shape[1] and len(unit):
@@ -223,15 +232,13 @@ def household_like(schema: Schema, unit: Codes, rng: np.random.Generator) -> Cod
 
 
 @cache
-def _wide_sizes(linked: LinkedTables, sizes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    homes, count = len(linked.household_columns), len(linked.person_columns)
-    return np.array(sizes[:homes]), np.array(sizes[homes + 1 : homes + 1 + count])
-
-
-def _sizes(schema: Schema) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of codes of the household columns and of the person columns."""
-    assert schema.linked is not None
-    return _wide_sizes(schema.linked, schema.domain.sizes)
+def _sizes(domain: Domain) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of codes of the household columns and of a member's columns."""
+    assert domain.linked is not None
+    own = domain_with_members(domain)
+    names = domain.linked.household_columns, domain.linked.person_columns
+    homes, persons = (np.array(own.project(each).sizes) for each in names)
+    return homes, persons
 
 
 def _ends(sizes: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:

@@ -29,7 +29,7 @@ from dp_core.bundle.statement.release_json import (
 from dp_core.documents.canonical import digest
 from dp_core.documents.indented_json import indented_json
 from dp_core.errors import BadInput, StageFailed
-from dp_core.metrics.household_tally import HouseholdTally
+from dp_core.metrics.linked.household_tally import HouseholdTally
 from dp_core.metrics.marginal_error import Tally
 
 

@@ -40,6 +40,8 @@ from dp_core.tables.structural_zeros import Rule
 
 LOOKUP = 1 << 16
 """Widest range of whole numbers that is encoded by table lookup instead of search."""
+FIRST_ROWS = 5
+"""Most rows that a broken rule names."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -232,11 +234,13 @@ class BrokenRule:
         rule: The structural zero, the rule or the nesting.
         refused: Number of rows that stop the release.
         settled: Number of rows in which a column was set to missing.
+        first: The first rows that stop the release, at most `FIRST_ROWS`.
     """
 
     rule: Rule | ColumnRule | Nesting
     refused: int
     settled: int
+    first: tuple[int, ...] = ()
 
 
 def settle_zeros(
@@ -262,13 +266,13 @@ def settle_zeros(
     stated = [rule for rule in schema.zeros.rules if not rule.derived]
     rules: list[Rule | ColumnRule | Nesting] = [*stated, *schema.rules, *schema.nestings]
     settled = [0] * len(rules)
-    left = [0] * len(rules)
+    left = [np.zeros(0, dtype=np.intp)] * len(rules)
     # Setting a column to missing can break another rule about missing, so there are several passes.
     for _ in range(len(rules) + 1):
         changed = False
         for number, rule in enumerate(rules):
             broken = np.flatnonzero(_breaks(rule, schema, codes, units or {}))
-            left[number] = broken.size
+            left[number] = broken
             axis = _settling_axis(rule, schema)
             if broken.size and axis is not None:
                 missing = schema.columns[axis].missing_code
@@ -279,9 +283,9 @@ def settle_zeros(
         if not changed:
             break
     return [
-        BrokenRule(rule, left[number], settled[number])
-        for number, rule in enumerate(rules)
-        if left[number] or settled[number]
+        BrokenRule(rule, rows.size, moved, tuple(rows[:FIRST_ROWS].tolist()))
+        for rule, rows, moved in zip(rules, left, settled, strict=True)
+        if rows.size or moved
     ]
 
 

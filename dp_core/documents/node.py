@@ -28,7 +28,8 @@ Word = TypeVar("Word", bound=str)
 MAX_DEPTH = 20
 NOTHING: Mapping[str, str] = MappingProxyType({})
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
+TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")
+"""Texts of the two values of an option that is on or off, in small letters."""
 
 Content: TypeAlias = "str | tuple[Node, ...] | Mapping[str, Node] | None"
 
@@ -98,9 +99,9 @@ class Node:
     def boolean(self) -> bool:
         """Return true for true, yes, on; false for false, no, off."""
         text = self.text(example="true").lower()
-        if text not in _TRUE + _FALSE:
+        if text not in TRUE + FALSE:
             raise self.error(f"{shown(text)} is neither true nor false; write one of them.")
-        return text in _TRUE
+        return text in TRUE
 
     def integer(self, *, minimum: int | None = None, maximum: int | None = None) -> int:
         """Return a whole number within the limits, both inclusive."""

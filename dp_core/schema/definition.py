@@ -16,12 +16,14 @@ from typing import Any, Literal
 from dp_core.schema.bin_pieces import BinPieces, Pieces
 from dp_core.schema.code_list import CodeList, Grouping
 from dp_core.schema.expectations.offered import Expectation
-from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.schema.linked.linked_tables import NO_MEMBER, LinkedTables
 from dp_core.schema.privacy import UnitWord
 from dp_core.schema.publication import UNSTATED, Publication
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.survey.survey_design import NO_SURVEY, Survey
 from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.households_with_members import codes_with_members
+from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.member_rules import MemberRule
 from dp_core.tables.nested_columns import NestedColumns, Nesting, nestings
 from dp_core.tables.public_totals import PublicTotals
@@ -118,6 +120,8 @@ class Column:
             are known, and for bins that are chosen privately.
         grid: The column on a fine public grid that contains its bin edges, if the file is stored
             so because a declared analysis needs its values; otherwise None.
+        nobody: Whether the last code stands for no member: in the wide domain of linked tables, a
+            household without members has it in every person column.
     """
 
     name: str
@@ -140,6 +144,7 @@ class Column:
     density: DensityWord = "fitted"
     pieces: BinPieces | None = None
     grid: Column | None = None
+    nobody: bool = False
 
     def texts(self) -> Mapping[str, int]:
         """Return the index of the level for each text that the file may contain."""
@@ -185,13 +190,18 @@ class Column:
 
     @property
     def bins(self) -> int:
-        """Number of codes without the one for missing."""
+        """Number of codes without those for missing and for no member."""
         return len(self.levels) if self.levels else len(self.edges) - 1
 
     @property
     def size(self) -> int:
         """Number of codes."""
-        return self.bins + (self.missing == "level")
+        return self.bins + (self.missing == "level") + self.nobody
+
+    @property
+    def of_member(self) -> Column:
+        """The column of a member: without the code for no member."""
+        return dataclasses.replace(self, nobody=False) if self.nobody else self
 
     @property
     def missing_code(self) -> int | None:
@@ -204,7 +214,8 @@ class Column:
             names = [level.label for level in self.levels]
         else:
             names = [self._bin_label(code) for code in range(self.bins)]
-        return (*names, MISSING_LABEL) if self.missing == "level" else tuple(names)
+        missing = (MISSING_LABEL,) if self.missing == "level" else ()
+        return (*names, *missing, *((NO_MEMBER,) if self.nobody else ()))
 
     def _bin_label(self, code: int) -> str:
         low, high = self.edges[code], self.edges[code + 1]
@@ -509,7 +520,8 @@ class Schema:
         """The schema of the table of persons by itself, of a schema of linked tables.
 
         It has the person columns, and the rules over these columns alone. Its columns have the
-        codes of the wide domain. The link and the person's key are under `ignore`.
+        codes of the wide domain without the one for no member. The link and the person's key are
+        under `ignore`.
 
         Raises:
             ValueError: if the schema is of a single table.
@@ -517,6 +529,25 @@ class Schema:
         of = self._linked_tables
         ignore = (of.link, of.person_key, *of.person_ignore)
         return self._one_table(of.persons, of.person_columns, ignore, None)
+
+    @property
+    def with_members(self) -> Schema:
+        """The schema of the pair rows of households with members; itself if all have members."""
+        kept = codes_with_members(self.domain)
+        if self.linked is None or not kept:
+            return self
+        columns = (column.of_member for column in self.columns)
+        return dataclasses.replace(
+            self,
+            columns=tuple(
+                dataclasses.replace(column, minimum=column.edges[1], edges=column.edges[1:])
+                if column.name == MEMBERS
+                else column
+                for column in columns
+            ),
+            zeros=self.zeros.of_codes(kept),
+            linked=dataclasses.replace(self.linked, min_members=1),
+        )
 
     @property
     def _linked_tables(self) -> LinkedTables:
@@ -545,15 +576,17 @@ class Schema:
             ],
             **({"rules": stated} if stated else {}),
         }
+        columns = tuple(self.column(name).of_member for name in names)
         zeros = tuple(rule for rule in self.zeros.rules if set(rule.columns) <= set(names))
+        codes = {column.name: range(column.size) for column in columns}
         if not {each.column for each in self.totals} <= set(names):
             document.pop("totals", None)
         return dataclasses.replace(
             self,
-            columns=tuple(self.column(name) for name in names),
+            columns=columns,
             rows_about=rows_about,
             ignore=ignore,
-            zeros=StructuralZeros(zeros),
+            zeros=StructuralZeros(zeros).of_codes(codes),
             document=document,
             unit=Unit(),
             order=names,

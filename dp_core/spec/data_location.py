@@ -176,17 +176,14 @@ def read_object_url(text: str) -> str:
     return text
 
 
-def require_files(place: DataPlace, what: str) -> str:
-    """Return the pattern of the files.
+def require_files(place: DataPlace, what: str) -> tuple[str, ...]:
+    """Return the pattern of the files; of linked tables, that of each table.
 
     Raises:
-        BadInput: if the data are a table, in an object store, or two linked tables.
+        BadInput: if the data are a table of a database, or in an object store.
     """
     if isinstance(place, TablePlaces):
-        raise BadInput(
-            f"{what} reads a single table, but the data are two linked tables; name a spec"
-            " of one table."
-        )
+        return tuple(pattern for each in place.each for pattern in require_files(each, what))
     if store_of(place) is not None:
         raise BadInput(
             f"{what} reads local files, but the data are in an object store; copy them first."
@@ -196,7 +193,7 @@ def require_files(place: DataPlace, what: str) -> str:
             f"{what} reads files, but the data are the database table {shown(place.written)};"
             " name a file with these data."
         )
-    return place
+    return (place,)
 
 
 def _plain(part: str) -> str:

@@ -321,16 +321,17 @@ def _check_rules(spec: ReleaseSpec) -> None:
         BadInput: if no record or no household obeys them all, or a rule of linked tables is about
             too many codes.
     """
-    if spec.schema.linked is not None:
-        ruled_members(spec.schema.domain, spec.schema.zeros)
-        if spec.schema.member_rules:
-            possible_household(spec.schema, rng=np.random.default_rng(0))
-    if spec.schema.rules:
-        possible_record(spec.schema, rng=np.random.default_rng(0))
+    schema = spec.schema.with_members
+    if schema.linked is not None:
+        ruled_members(schema.domain, schema.zeros)
+        if schema.member_rules:
+            possible_household(schema, rng=np.random.default_rng(0))
+    if schema.rules:
+        possible_record(schema, rng=np.random.default_rng(0))
         return
-    domain = spec.schema.domain
+    domain = schema.domain
     first = np.zeros(len(domain), dtype=domain.code_type)
-    spec.schema.zeros.possible_record(domain, first, rng=np.random.default_rng(0))
+    schema.zeros.possible_record(domain, first, rng=np.random.default_rng(0))
 
 
 def _costed(spec: ReleaseSpec, currency: Currency) -> Plan:

@@ -56,6 +56,16 @@ class HouseholdRows:
     def __repr__(self) -> str:
         return f"HouseholdRows({len(self.households)} and {len(self.persons)} columns)"
 
+    def take(self, places: NDArray[np.int64]) -> HouseholdRows:
+        """Return the households at some places, each with its members.
+
+        Args:
+            places: Positions of households, in the new order; a position may be repeated.
+        """
+        taken, first = self.sizes[places], _starts(self.sizes)[:-1]
+        persons = np.repeat(first[places], taken) + _within(taken)
+        return HouseholdRows(self.households[:, places], taken, self.persons[:, persons])
+
 
 def to_pair_rows(linked: LinkedColumns, domain: Domain, rows: HouseholdRows) -> Dataset:
     """Return the pair rows of households.
@@ -198,9 +208,7 @@ def with_donors(
         alike = np.flatnonzero(~bad & (sizes == size))
         donors = alike if alike.size else np.flatnonzero(~bad)
         source[asked] = rng.choice(donors, size=asked.size)
-    taken, first = sizes[source], _starts(sizes)[:-1]
-    persons = np.repeat(first[source], taken) + _within(taken)
-    return HouseholdRows(rows.households[:, source], taken, rows.persons[:, persons])
+    return rows.take(source)
 
 
 def households_with(bad: NDArray[np.bool_], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:

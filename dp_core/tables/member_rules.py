@@ -1,7 +1,8 @@
 """Rules about how many members of a household may meet a condition. Public.
 
 `exactly one relation == reference` counts the members of a household whose code of `relation` is
-that of the reference person; a household obeys the rule if this number is 1.
+that of the reference person; a household obeys the rule if this number is 1. Such a rule is about
+households with members: one without members, such as a vacant dwelling, obeys every rule.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class MemberRule:
 def households_that_break(
     rule: MemberRule, names: Clique, rows: HouseholdRows
 ) -> NDArray[np.bool_]:
-    """Return which households break a rule, shape (households,).
+    """Return which households break a rule, shape (households,); none without members.
 
     Args:
         rule: The rule.
@@ -65,7 +66,7 @@ def households_that_break(
     """
     counted = rule.counts(names, rows.persons)
     number = np.bincount(rows.household_of[counted], minlength=rows.sizes.size)
-    return ~rule.allows(number)
+    return ~rule.allows(number) & (rows.sizes > 0)
 
 
 def broken_households(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,6 +165,25 @@ class StructuralZeros:
     def cliques(self) -> tuple[Clique, ...]:
         """The columns of the rules, each set of columns once."""
         return tuple(dict.fromkeys(rule.columns for rule in self.rules))
+
+    def of_codes(self, kept: Mapping[str, range]) -> StructuralZeros:
+        """Return the rules for a domain with fewer codes; rules about other codes are left out.
+
+        Args:
+            kept: By column, the codes that are left; in the new domain they begin at 0. Columns
+                that are not named keep all codes.
+        """
+        found = []
+        for rule in self.rules:
+            codes = tuple(
+                tuple(code - kept[name].start for code in own if code in kept[name])
+                if name in kept
+                else own
+                for name, own in zip(rule.columns, rule.codes, strict=True)
+            )
+            if all(codes):
+                found.append(replace(rule, codes=codes))
+        return StructuralZeros(tuple(found))
 
     def mask(self, domain: Domain) -> NDArray[np.bool_]:
         """Return which cells of a clique's domain are impossible, shape `domain.sizes`.

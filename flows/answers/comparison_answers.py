@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,14 @@ class ComparisonAnswer(Answer):
         out: Folder of the tables and plots.
         rows: One row for each method at each epsilon on each file.
         plots: Files of the plots.
+        notes: For each file of linked tables, what its figures count, and which are left out.
     """
 
     declared_public: str
     out: Path
     rows: tuple[Row, ...]
     plots: tuple[Path, ...]
+    notes: Mapping[str, tuple[str, ...]]
 
     def to_json(self) -> Any:
         """Return the fields; a row has other names than in Python."""
@@ -34,6 +37,7 @@ class ComparisonAnswer(Answer):
             "out": self.out,
             "rows": [_row(row) for row in self.rows],
             "plots": self.plots,
+            "notes": self.notes,
         }
 
 

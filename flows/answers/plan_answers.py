@@ -15,6 +15,7 @@ from dp_core.errors import BadInput, BudgetRefused
 from dp_core.methods.bin_density.outer_bins import outer_bins
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
+from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import PAYING_STAGES
 from dp_core.spec.duration.machine_speed import REFERENCE, Machine
 from dp_core.spec.duration.memory_bound import memory_bound
@@ -29,6 +30,7 @@ from dp_core.spec.plan import (
     with_gaussian_noise,
 )
 from dp_core.spec.steps.declared_forecast import expected_width
+from dp_core.tables.public_totals import records_of
 from flows.answers.amounts import (
     AccountAbove,
     PrivacyAmount,
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 
 SUPPOSED_ROWS = (1_000, 10_000, 100_000)
 """Numbers of rows for which a plan states its error if the schema has no `rows_about`."""
+_FAR = 2
+"""Ratio above which public totals and `rows_about` are far from each other."""
 MOST_COLUMNS = 32
 """Most columns for which it does so: each takes some tenths of a second."""
 
@@ -231,6 +235,7 @@ class PlanAnswer(Answer):
             Prefect's server; None without `rows_about`.
         measurements: The release whose noisy tables it would use at no cost; None if it measures.
         public_totals: The public totals that every set meets, in words; None without any.
+        totals_remark: A sentence if their sum is far from `rows_about`; otherwise None.
     """
 
     release: str
@@ -271,6 +276,7 @@ class PlanAnswer(Answer):
     room: AccountRoom = field(metadata=INLINE)
     measurements: str | None = field(default=None, metadata=OMITTED)
     public_totals: tuple[str, ...] | None = field(default=None, metadata=OMITTED)
+    totals_remark: str | None = field(default=None, metadata=OMITTED)
     spec: Mapping[str, Any]
 
     @property
@@ -352,7 +358,19 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
         room=_account_room(plan, ledger),
         measurements=spec.measurements.release if spec.measurements else None,
         public_totals=tuple(each.in_words for each in spec.schema.totals if spec.sets) or None,
+        totals_remark=_totals_remark(spec.schema) if spec.sets else None,
         spec=dict(spec.document),
+    )
+
+
+def _totals_remark(schema: Schema) -> str | None:
+    """Return a sentence if public totals add up to far more or less than `rows_about`."""
+    records, about = records_of(schema.totals), schema.rows_about
+    if records is None or about is None or 1 / _FAR <= records / about <= _FAR:
+        return None
+    return (
+        f"The public totals add up to {records:,}, but rows_about is {about:,}. Totals are of the"
+        " same population as the file: check both numbers."
     )
 
 

@@ -30,6 +30,7 @@ from dp_core.analysis.comparison.judging import (
     split,
     untested,
 )
+from dp_core.analysis.comparison.linked_judging import judge_linked
 from dp_core.analysis.comparison.variants import planned
 from dp_core.analysis.evaluation.release_scores import code_values
 from dp_core.confidential.code_store import CodeStore
@@ -37,6 +38,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import ReleaseError
 from dp_core.methods.parametric.adapters import Modelling
 from dp_core.methods.reconstruction.reconstructor import Model
+from dp_core.metrics.linked.household_tally import HouseholdTally
 from dp_core.metrics.relative_error import cost_normalised_error
 from dp_core.metrics.resource_usage import Meter
 from dp_core.schema.grid import Coarsening
@@ -46,6 +48,8 @@ from dp_core.spec.procedure import carry_out, sample
 from dp_core.spec.release_spec import ReleaseSpec
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
+from dp_core.tables.marginal import Counter
+from dp_core.wall.household_counter import HouseholdCounter
 from dp_core.wall.noise.exact_samplers import add_noise
 
 _MEGABYTE = 10**6
@@ -55,14 +59,14 @@ def perform(job: Mapping[str, Any]) -> Result:
     """Return the result of a cell.
 
     Args:
-        job: `codes` (folder of the store), `columns`, `sizes`, `hold_out`, `seed`, `spec` (path,
-            None for the bootstrap), `target` and `nominal` (None for no classifier), `by` (columns
-            of subgroups), `attacks` (whether they are made), `formulas` (of the file's
-            values, which are beside its codes) and `schema` (as a document).
+        job: `codes` (folder of the store), `hold_out`, `seed`, `spec` (path, None for the
+            bootstrap), `target` and `nominal` (None for no classifier), `by` (columns of
+            subgroups), `attacks` (whether they are made), `formulas` (of the file's values,
+            which are beside its codes) and `schema` (as a document).
     """
+    schema = parse_schema(job["schema"])
     try:
-        domain = Domain(tuple(job["columns"]), tuple(job["sizes"]))
-        real, test = split(_read(Path(job["codes"]), domain), job["hold_out"])
+        real, test = split(_read(Path(job["codes"]), schema.domain), job["hold_out"])
         plan = planned(Path(job["spec"]), seed=job["seed"]) if job["spec"] else None
         seen_by_method = real
         if plan is not None and plan.spec.schema.coarse is not None:
@@ -75,6 +79,10 @@ def perform(job: Mapping[str, Any]) -> Result:
         usage = meter.usage()
     except ReleaseError as error:
         return Result("refused", {}, error.message)
+    used = {"cpu": usage.cpu_seconds, "memory": usage.peak_bytes / _MEGABYTE, "numbers": numbers}
+    if schema.linked is not None:
+        households = HouseholdTally(schema.domain, [()]).add(synthetic).rows
+        return Result("done", judge_linked(real, synthetic) | used | {"rows": households})
     task = Task(job["target"], tuple(job["nominal"])) if job["target"] else None
     learn = None
     if plan is None and not job["hold_out"]:
@@ -85,7 +93,7 @@ def perform(job: Mapping[str, Any]) -> Result:
         task=task,
         test=test,
         learn=learn,
-        values=code_values(parse_schema(job["schema"])),
+        values=code_values(schema),
         by=tuple(job["by"]),
         attacked=job["attacks"],
         seed=job["seed"],
@@ -93,18 +101,13 @@ def perform(job: Mapping[str, Any]) -> Result:
     pairs = figures["tvd2"]
     if pairs is not None and numbers is not None:
         figures["cost"] = cost_normalised_error(pairs, numbers)
-    figures |= {
-        "cpu": usage.cpu_seconds,
-        "memory": usage.peak_bytes / _MEGABYTE,
-        "rows": synthetic.rows,
-        "numbers": numbers,
-    }
+    figures |= used | {"rows": synthetic.rows}
     sentence = ""
     if job["formulas"]:
         found, sentence = judge_formulas(
             Path(job["codes"]) / VALUES,
             job["formulas"],
-            parse_schema(job["schema"]),
+            schema,
             (plan, models) if plan else None,
             hold_out=job["hold_out"],
             seed=job["seed"],
@@ -120,7 +123,11 @@ def _made(
     """Return synthetic records, the number of noisy numbers behind them, and their models."""
     if plan is None:
         return resample(real, rng=np.random.default_rng(seed)), None, {}
-    outcome = carry_out(plan, MemoryCounter(real))
+    linked = plan.spec.schema.linked
+    counter: Counter = MemoryCounter(real)
+    if linked is not None:
+        counter = HouseholdCounter(counter, linked)
+    outcome = carry_out(plan, counter)
     # Only the first set is judged, because all have the same distribution.
     own = [item for item in outcome.released if item.replicate in (0, 1)]
     drawn = sample(plan, outcome.models, 1)

@@ -15,8 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from dp_core.analysis.comparison.cells import Cell, CellStore, Result, write_text
+from dp_core.confidential.linked.linked_source import LinkedSource
+from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, SchemaViolation, StageFailed
 from dp_core.metrics.attacks.attack_audit import FEWEST
+from dp_core.schema.definition import Schema
 from flows.answers.comparison_answers import ComparisonAnswer
 from flows.comparison.cell_processes import Job, run_cells
 from flows.comparison.comparison_layout import Input, Prepared, prepare
@@ -113,7 +116,9 @@ def report(prepared: Prepared) -> ComparisonAnswer:
         refused = all(r is not None and r.outcome == "refused" for _, r in asked)
         kind = BadInput if refused else StageFailed
         raise kind(f"No run of a method finished. The first reason: {sentence}")
-    return ComparisonAnswer(prepared.declaration.sentence, prepared.out, rows, pictures)
+    return ComparisonAnswer(
+        prepared.declaration.sentence, prepared.out, rows, pictures, _notes(prepared)
+    )
 
 
 def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
@@ -123,9 +128,21 @@ def write_tables(prepared: Prepared) -> list[tuple[Cell, Result | None]]:
 
     results = [(cell, _result(cell, prepared.store)) for cell, _ in prepared.cells]
     write_text(prepared.out / RESULTS, as_csv(results, prepared.declaration))
-    table = as_markdown(summarise(results), prepared.declaration, note=prepared.request.note)
+    table = as_markdown(
+        summarise(results),
+        prepared.declaration,
+        note=prepared.request.note,
+        notes=_notes(prepared),
+    )
     write_text(prepared.out / TABLE, table)
     return results
+
+
+def _notes(prepared: Prepared) -> dict[str, tuple[str, ...]]:
+    """Return what to know about the figures of linked tables, by the name of the file."""
+    from dp_core.analysis.comparison.linked_judging import NOTES
+
+    return {one.name: NOTES for one in prepared.inputs.values() if one.schema.linked is not None}
 
 
 @contextlib.contextmanager
@@ -180,16 +197,23 @@ def _coded(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgre
     """Check a file against its schema and write its codes; return their folder."""
     from tasks.inputs.coding import write_codes
     from tasks.validation.expectations import validate
+    from tasks.validation.linked_validation import validate_linked
 
     progress.say(f"Reading {of.name} and checking it against its schema.")
     checked = prepared.out / "validation" / of.name
     try:
+        if isinstance(of.source, LinkedSource):
+            validate_linked(of.source, of.schema, checked, lambda _: None, work / of.name)
+            shutil.rmtree(prepared.out / "validation", ignore_errors=True)
+            return work / of.name
         validate(of.source, of.schema, checked)
         store = write_codes(of.source, of.schema, work / of.name)
-        _write_values(of, work / of.name, prepared.request.formulas)
+        _write_values(of.source, of.schema, work / of.name, prepared.request.formulas)
     except SchemaViolation as error:
+        checked.mkdir(parents=True, exist_ok=True)
+        write_text(checked / "refusal.txt", f"{error.internal or error.message}\n")
         raise SchemaViolation(
-            f"{of.name}: {error.message} Exact counts are in {checked}.", internal=error.internal
+            f"{of.name}: {error.message} Details are in {checked}.", internal=error.internal
         ) from None
     shutil.rmtree(prepared.out / "validation", ignore_errors=True)
     held = round(store.rows * prepared.request.hold_out)
@@ -218,16 +242,15 @@ def _write_grids(of: Input, folder: Path, cells: Sequence[Cell]) -> None:
         if spec.schema.coarse is not None:
             schemas[grid_codes(folder, spec)] = spec.schema
     for place, schema in schemas.items():
+        assert isinstance(of.source, Source)  # linked tables have no grid
         write_codes(of.source, schema, place)
 
 
 def _task(cell: Cell, of: Input, codes: Path, prepared: Prepared) -> dict[str, Any]:
-    domain, request = of.schema.domain, prepared.request
+    request = prepared.request
     nominal = [column.name for column in of.schema.columns if column.kind == "category"]
     return {
         "codes": str(codes),
-        "columns": list(domain.columns),
-        "sizes": list(domain.sizes),
         "hold_out": request.held_out,
         "by": list(request.by_columns),
         "attacks": request.attacks,
@@ -240,7 +263,7 @@ def _task(cell: Cell, of: Input, codes: Path, prepared: Prepared) -> dict[str, A
     }
 
 
-def _write_values(of: Input, folder: Path, formulas: Sequence[str]) -> None:
+def _write_values(source: Source, schema: Schema, folder: Path, formulas: Sequence[str]) -> None:
     """Write the file's values of the columns in the formulas, in the row order of its codes."""
     if not formulas:
         return
@@ -250,5 +273,5 @@ def _write_values(of: Input, folder: Path, formulas: Sequence[str]) -> None:
     from dp_core.confidential.original_values import original_values
     from dp_core.inference.formulas.comparable_formula import mentioned
 
-    names = mentioned(of.schema, formulas)
-    pq.write_table(original_values(of.source, of.schema, names), folder / VALUES)
+    names = mentioned(schema, formulas)
+    pq.write_table(original_values(source, schema, names), folder / VALUES)

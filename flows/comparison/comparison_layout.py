@@ -21,17 +21,25 @@ from dp_core.analysis.comparison.cells import (
     program,
     write_text,
 )
-from dp_core.analysis.comparison.variants import Given, Variant, read_given, reference, variants
-from dp_core.confidential.source import Source, keyed_digest, open_source
+from dp_core.analysis.comparison.variants import (
+    Place,
+    Variant,
+    place_of,
+    read_given,
+    reference,
+    variants,
+)
+from dp_core.confidential.linked.linked_source import LinkedSource
+from dp_core.confidential.source import Source, keyed_digest
 from dp_core.errors import BadInput, nearest
 from dp_core.inference.formulas.comparable_formula import check_formula
 from dp_core.metrics.classification import MOST_CLASSES
 from dp_core.metrics.field_scores.file_scores import MOST_LEVELS
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
-from dp_core.spec.data_location import require_files
 from flows.comparison.comparison_request import Request
 from flows.comparison.public_input import require_unknown
+from tasks.inputs.open_input import open_input
 
 MARK = "comparison.json"
 """The file that marks the folder of a comparison."""
@@ -40,18 +48,18 @@ _PUBLIC = b"declared public: no secret is needed"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One data file with its schema.
+    """One data file, or two linked ones, with the schema.
 
     Attributes:
         name: Short name, for people and file names.
         schema: Schema of the file.
-        source: The opened file.
-        digest: Digest of its bytes; no secret key is used because they are public.
+        source: The opened file, or the two of linked tables.
+        digest: Digest of the bytes; no secret key is used because they are public.
     """
 
     name: str
     schema: Schema
-    source: Source
+    source: Source | LinkedSource
     digest: str
 
 
@@ -63,7 +71,7 @@ class Prepared:
         request: The request.
         out: Folder of the results.
         declaration: Declaration that the data are public.
-        inputs: Inputs by data pattern and hash of the schema.
+        inputs: Inputs by place.
         cells: Every run with its input, in the order of the table.
         store: Store of the results.
     """
@@ -71,7 +79,7 @@ class Prepared:
     request: Request
     out: Path
     declaration: Declaration
-    inputs: Mapping[tuple[str, str], Input]
+    inputs: Mapping[Place, Input]
     cells: tuple[tuple[Cell, Input], ...]
     store: CellStore = field(repr=False)
 
@@ -84,9 +92,9 @@ def prepare(request: Request) -> Prepared:
     """
     with TemporaryDirectory(prefix="dp-release-") as trial:
         given = tuple(read_given(path, Path(trial)) for path in _distinct(request.specs))
-    inputs: dict[tuple[str, str], Input] = {}
+    inputs: dict[Place, Input] = {}
     for spec in given:
-        place = _place(spec)
+        place = place_of(spec)
         if place not in inputs:
             schema = spec.spec.schema
             if schema.private:
@@ -95,12 +103,13 @@ def prepare(request: Request) -> Prepared:
                     " privately, which a comparison does not support. Its data are public, so"
                     " state them in the schema."
                 )
-            source = open_source(place[0], Path(), schema.reads, schema.ignore)
-            name = _name(Path(place[0]), [one.name for one in inputs.values()])
+            source = open_input(spec.spec, schema, Path())
+            name = _name(place[0], [one.name for one in inputs.values()])
             inputs[place] = Input(name, schema, source, keyed_digest(source, _PUBLIC))
     sources = list({one.source.files: one.source for one in inputs.values()}.values())
     require_unknown(sources, by=request.by, reason=request.reason)
     for one in inputs.values():
+        _refuse_records_only(one, request)
         if request.target is not None:
             _check_target(one, request.target)
         for column in request.by_columns:
@@ -129,20 +138,33 @@ def _distinct(paths: Sequence[Path]) -> list[Path]:
     return list({path.absolute(): path for path in paths}.values())
 
 
-def _place(given: Given) -> tuple[str, str]:
-    files = require_files(given.spec.data, "A comparison")
-    data = str((given.path.parent / files).absolute())
-    return data, schema_hash(given.spec.schema)
-
-
-def _name(data: Path, taken: Sequence[str]) -> str:
-    stem = re.sub(r"(?i)\.(csv|csv\.gz|parquet|pq)$", "", data.name)
+def _name(data: Sequence[str], taken: Sequence[str]) -> str:
+    stems = [re.sub(r"(?i)\.(csv|csv\.gz|parquet|pq)$", "", Path(each).name) for each in data]
+    stem = "-".join(stems)
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.") or "data"
     name, number = stem, 1
     while name in taken:
         number += 1
         name = f"{stem}-{number}"
     return name
+
+
+def _refuse_records_only(one: Input, request: Request) -> None:
+    """Refuse options for linked tables whose figures take independent records."""
+    if one.schema.linked is None:
+        return
+    asked = {
+        "--target": request.target,
+        "--group": request.by_columns,
+        "--attacks": request.attacks,
+        "--formula": request.formulas,
+    }
+    for option, value in asked.items():
+        if value:
+            raise BadInput(
+                f"{option} takes records that do not depend on each other, but {one.name} are"
+                f" linked tables, whose members of a household do; leave out {option}."
+            )
 
 
 def _check_target(one: Input, target: str) -> None:
@@ -223,7 +245,7 @@ def _mark(declaration: Declaration, request: Request) -> str:
 
 def _cells(
     request: Request,
-    inputs: Mapping[tuple[str, str], Input],
+    inputs: Mapping[Place, Input],
     asked: Sequence[Variant],
     added: Sequence[Variant],
 ) -> Iterator[tuple[Cell, Input]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source, keyed_digest
 from dp_core.errors import StageFailed
 from tasks.ledger.input_seals import is_sealed
@@ -11,12 +12,12 @@ from tasks.ledger.ledger import Ledger
 from tasks.run.home import assert_not_lost, home, home_key, ledger_exists, open_ledger
 
 
-def require_unknown(sources: Sequence[Source], *, by: str, reason: str) -> None:
+def require_unknown(sources: Sequence[Source | LinkedSource], *, by: str, reason: str) -> None:
     """Record the declaration that data are public; refuse data that belong to an account.
 
     Without a ledger in this home nothing is recorded. Data are recognised by their bytes. Each file
-    is looked up separately and all files together, but a copy that differs in one byte is not
-    recognised.
+    is looked up separately and all files together, and each of two linked tables as well, but a
+    copy that differs in one byte is not recognised.
 
     Args:
         sources: All data of the comparison.
@@ -63,8 +64,12 @@ def _key(ledger: Ledger) -> bytes | None:
     return key
 
 
-def _parts(source: Source) -> Iterator[Source]:
+def _parts(source: Source | LinkedSource) -> Iterator[Source | LinkedSource]:
     yield source
+    if isinstance(source, LinkedSource):
+        yield from _parts(source.households)
+        yield from _parts(source.persons)
+        return
     if len(source.files) > 1:
         for path in source.files:
             yield Source((path,), source.kind, source.columns)

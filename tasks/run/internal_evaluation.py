@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dp_core.confidential.code_store import CodeStore
+    from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
     from dp_core.metrics.field_scores.file_scores import ScoredColumns
+    from dp_core.metrics.linked.kind_error import PairRows
     from dp_core.schema.definition import Schema
     from dp_core.spec.plan import Plan
     from dp_core.tables.dataset import Dataset
+    from dp_core.tables.household_rows import HouseholdRows
     from dp_core.wall.released import Released
 
 MOST_ATTACKED = 20_000
@@ -29,6 +32,7 @@ MOST_ATTACKED = 20_000
 MOST_LEARNT = 5_000
 """Records from which classifiers learn, and a fifth of which tests them."""
 _SEED = 20_261_129
+_RESAMPLE_SEED = 20_261_130
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +80,51 @@ def write_evaluation(
         may depend on one record, so the same files are written whatever the data are, nothing is
         printed, and no error is raised because of them.
     """
+    return _write_pages(
+        folder, asked.schema.title, lambda: _sections(work, source, asked), name=name
+    )
+
+
+def write_linked_evaluation(
+    folder: Path, source: LinkedSource, schema: Schema, bundle: Path, *, sets: int, name: str
+) -> Path:
+    """Write the evaluation as an HTML page and as JSON, which only the owner can read.
+
+    Args:
+        folder: Internal folder of the run.
+        source: The confidential tables.
+        schema: Schema of the published sets.
+        bundle: Folder of the published bundle.
+        sets: Number of its sets.
+        name: Name of the two files, without suffix.
+
+    Returns:
+        The path of the page.
+
+    Privacy:
+        As `write_evaluation`.
+    """
+    return _write_pages(
+        folder,
+        schema.title,
+        lambda: _linked_sections(source, schema, bundle, sets),
+        name=name,
+    )
+
+
+def _write_pages(
+    folder: Path, title: str, sections: Callable[[], dict[str, Any]], *, name: str
+) -> Path:
+    """Write the sections of an evaluation; see `write_evaluation`.
+
+    Args:
+        folder: Internal folder of the run.
+        title: Title of the file.
+        sections: Computes the sections.
+        name: Name of the two files, without suffix.
+    """
     from dp_core.analysis.evaluation.evaluation_page import as_html, as_json
 
-    title = asked.schema.title
     found: dict[str, Any] = {"scores": {"problem": "The evaluation stopped before its end."}}
 
     def written() -> dict[str, bytes]:
@@ -90,7 +136,7 @@ def write_evaluation(
     pages = written()  # privacy: messages and imports of the first page happen here.
     with unheard():
         try:
-            found = _sections(work, source, asked)
+            found = sections()
             pages = written()
         except FROM_OUTSIDE:
             raise
@@ -124,6 +170,30 @@ def _sections(work: Path, source: Source, asked: AskedEvaluation) -> dict[str, A
         plan = asked.attacked
         found["attacks"] = _or_reason(lambda: _attacks(work, source, store, plan, asked.schema))
     return found
+
+
+def _linked_sections(
+    source: LinkedSource, schema: Schema, bundle: Path, sets: int
+) -> dict[str, Any]:
+    from dp_core.analysis.evaluation.linked_scores import score_linked_sets
+    from dp_core.bundle.files.linked_sets import codes_of_set, pair_row_blocks, read_linked_set
+    from dp_core.confidential.linked.linked_source import read_households
+
+    def pieces(rows: HouseholdRows) -> PairRows:
+        return lambda: pair_row_blocks(schema, rows)
+
+    real = read_households(schema, source)
+    households = real.sizes.size
+    drawn = real.take(np.random.default_rng(_RESAMPLE_SEED).integers(0, households, households))
+    published = [
+        codes_of_set(schema, read_linked_set(bundle, schema, number))
+        for number in range(1, sets + 1)
+    ]
+    return {
+        "linked": score_linked_sets(
+            schema.domain, pieces(real), [pieces(each) for each in published], pieces(drawn)
+        )
+    }
 
 
 def _or_reason(section: Callable[[], dict[str, object]]) -> dict[str, object]:

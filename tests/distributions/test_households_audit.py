@@ -65,7 +65,7 @@ class Weighted(HouseholdCounter):
 
 def curator_of(households, currency, neighbours="add-remove", weights=None):
     households = np.asarray(households)
-    tables, pairs = linked(households.shape[1]), PairRows(households)
+    tables, pairs = linked(households.shape[1], least=1), PairRows(households)
     counter = Weighted(pairs, weights) if weights else HouseholdCounter(pairs, tables)
     session = MemorySession(currency, neighbours, shares=tables.shares)
     return Curator(Domain(("a",), (len(households),)), counter, session)

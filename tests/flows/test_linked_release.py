@@ -325,7 +325,8 @@ def test_a_household_that_breaks_a_rule_about_its_members_is_refused_and_costs_n
     checked = command("schema", "check", town.folder / "town.schema.yaml", *files)
     assert checked.code == 2
     said = " ".join(checked.out.split())
-    assert "households that break `at least one age >= 18` of the schema (1 rows of homes" in said
+    assert said.count("at least one age >= 18") == 1
+    assert "1 household breaks the rule `at least one age >= 18`. household 10 Correct" in said
 
 
 def test_a_rule_that_no_household_obeys_is_refused_by_the_plan(town, command):

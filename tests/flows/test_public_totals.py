@@ -164,6 +164,16 @@ def test_a_plan_says_that_totals_hold_and_cost_nothing(project, command):
     answer = command("plan", project.spec, "--json").json
     assert answer["rows"] == 410
     assert answer["public_totals"][1] == "2 totals by sex, together 410 (Register, 1 January)"
+    assert "totals_remark" not in answer
+
+
+def test_a_plan_says_that_totals_are_far_from_the_number_of_rows(project, command):
+    write(project, schema=SCHEMA.replace("rows_about: 400", "rows_about: 40"))
+    project.write_spec(synthesize="{sets: 2}")
+    ended = command("plan", project.spec)
+    said = " ".join(ended.out.split())
+    assert ended.code == 0
+    assert "The public totals add up to 410, but rows_about is 40." in said
 
 
 @pytest.mark.parametrize(
@@ -188,9 +198,24 @@ def test_what_totals_do_not_have_is_refused_when_planned(project, command, chang
     assert said in ended.err
 
 
-def test_a_bad_total_is_one_sentence(project, command):
-    write(project, totals="totals:\n  - {county: {a: 250, b: 160}, source: Census}\n")
+@pytest.mark.parametrize(
+    ("totals", "said"),
+    [
+        ("{county: {a: 250, b: 160}, source: C}", "there is no total for 'c'"),
+        ("{county: {a: 250, b: 150, d: 10}, source: C}", "'d' is not a level of 'county'"),
+        ("{conty: {a: 250}, source: C}", "there is no column 'conty'. Did you mean 'county'?"),
+        ("{district: {u: 1, v: 1, w: 1, x: 1, y: 1, z: 405}, source: C}", "make them agree"),
+        ("{work: {'yes': 300, 'no': 11}, source: C}", "make them agree"),
+        ("{work: {'yes': 300, 'no': 110}, age: {}, source: C}", "must name one column"),
+    ],
+)
+def test_a_bad_total_is_one_sentence_and_costs_nothing(project, command, totals, said):
+    write(
+        project,
+        totals=TOTALS + f"  - {totals}\n" if "county" not in totals else f"totals: [{totals}]",
+    )
     project.write_spec()
-    ended = command("plan", project.spec)
-    assert ended.code == 2
-    assert "there is no total for 'c'" in ended.err
+    for ended in (command("plan", project.spec), command("run", project.spec, "--out", "out")):
+        assert ended.code == 2
+        assert said in ended.err
+    assert project.kinds() == ["ledger", "open"]

@@ -332,11 +332,16 @@ def test_neighbouring_inputs_with_equal_noisy_answers_leave_equal_files(
 
 
 def make_linked(place, found, configuration, neighbours, monkeypatch):
-    """Make a release of two linked tables whose every path is the same."""
+    """Make a release of two linked tables whose every path is the same.
+
+    Households may be without members.
+    """
     monkeypatch.setenv("DP_RELEASE_HOME", str(place / "home"))
     monkeypatch.setenv("DP_RELEASE_STATE", str(place / "state"))
     project = linked_project(place / "work", place / "home", neighbours=neighbours)
     write_tables(project.folder, found)
+    schema = project.folder / "town.schema.yaml"
+    schema.write_text(schema.read_text().replace("max_members", "min_members: 0, max_members"))
     write_linked_spec(
         project,
         privacy=f"{{epsilon: {EPSILON}, delta: 1e-6, neighbours: {neighbours}}}",
@@ -346,15 +351,16 @@ def make_linked(place, found, configuration, neighbours, monkeypatch):
     return project
 
 
-def another_household(found, neighbours):
+def another_household(found, neighbours, *, vacant):
     """Return files that differ in one household: with other values, and another number of members.
 
-    Under replace-one the first household is replaced, otherwise one is added at the end.
+    It has no member if it is vacant. Under replace-one the first household is replaced, otherwise
+    one is added at the end.
     """
     homes, people = found["homes"], found["people"]
     key = homes["home"].iloc[0] if neighbours == "replace-one" else "zz1"
     mine = people["home_id"] == key
-    size = 4 if mine.sum() < 4 else 1
+    size = 0 if vacant else 4 if mine.sum() < 4 else 1
     home = {"home": key, "tenure": "2", "income": "3", "street": "Side street"}
     members = [
         {"home_id": key, "nr": str(number), "age": str(90 + number), "work": "2"}
@@ -391,17 +397,20 @@ def test_files_that_differ_in_one_household_leave_equal_files(
 
     monkeypatch.setattr(curator.granted_noise, "add", noisy)
     found, seen = linked_tables(), []
-    for each in (found, another_household(found, neighbours)):
+    others = (another_household(found, neighbours, vacant=vacant) for vacant in (False, True))
+    for each in (found, *others):
         place = tmp_path / "place"
         project = make_linked(place, each, configuration, neighbours, monkeypatch)
         seen.append((outside(place), inputs_of(project.home / "ledger.db")))
         place.rename(tmp_path / f"kept-{len(seen)}")
 
-    (first, first_inputs), (second, second_inputs) = seen
-    assert first_inputs != second_inputs
-    assert [len(first_inputs), len(second_inputs)] == [3, 3]
-    assert first.keys() == second.keys()
-    assert [name for name in first if first[name] != second[name]] == []
+    first, first_inputs = seen[0]
+    assert len(first_inputs) == 3
+    for second, second_inputs in seen[1:]:
+        assert first_inputs != second_inputs
+        assert len(second_inputs) == 3
+        assert first.keys() == second.keys()
+        assert [name for name in first if first[name] != second[name]] == []
     assert {"bundle/release.json", "bundle/synthetic/set-1/people.parquet"} <= first.keys()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dp_core.analysis.comparison.cells import Cell, Declaration, Result
 from dp_core.analysis.comparison.figures import (
@@ -53,13 +53,20 @@ def as_csv(results: Sequence[tuple[Cell, Result | None]], declaration: Declarati
     return text.getvalue()
 
 
-def as_markdown(rows: Sequence[Row], declaration: Declaration, *, note: str = "") -> str:
+def as_markdown(
+    rows: Sequence[Row],
+    declaration: Declaration,
+    *,
+    note: str = "",
+    notes: Mapping[str, Sequence[str]] | None = None,
+) -> str:
     """Return the table of every file, with the failures and the meaning of the columns.
 
     Args:
         rows: Rows of the comparison.
         declaration: Declaration in the first line.
         note: A sentence about the whole comparison; empty for none.
+        notes: Sentences about single files; None (the default) for none.
     """
     lines = [_escaped(declaration.sentence), "", "# Comparison of methods", ""]
     lines += [_escaped(note), ""] if note else []
@@ -78,8 +85,9 @@ def as_markdown(rows: Sequence[Row], declaration: Declaration, *, note: str = ""
             cells += [_with_deviation(name, row.figures.get(name)) for name in shown]
             lines.append("| " + " | ".join(cells) + " |")
         lines.append("")
-        lines += [f"- {_escaped(sentence)}" for sentence in problems(mine)]
-        if problems(mine):
+        sentences = [*problems(mine), *(notes or {}).get(file, ())]
+        lines += [f"- {_escaped(sentence)}" for sentence in sentences]
+        if sentences:
             lines.append("")
     lines += [
         f"{about_runs(max((row.done for row in rows), default=0))} Rows in *italics* are"

@@ -32,7 +32,28 @@ FIGURES: tuple[Figure, ...] = (
         "tvd1", "1-way TVD", "mean total variation distance over the tables of all single columns"
     ),
     Figure("tvd2", "2-way TVD", "the same over all pairs of columns"),
-    Figure("tvd3", "3-way TVD", "the same over all triples, or 300 of them (fixed sample)"),
+    Figure(
+        "tvd_household",
+        "household",
+        "the same over all pairs of household columns of linked tables",
+    ),
+    Figure("tvd_person", "person", "over all pairs of person columns"),
+    Figure(
+        "tvd_both",
+        "household x person",
+        "over all pairs of a household column and a person column",
+    ),
+    Figure(
+        "tvd_members",
+        "member x member",
+        "over all pairs of a person column and one of another member of the same household",
+    ),
+    Figure("tvd_size", "size", "TVD of the table of the number of members"),
+    Figure(
+        "tvd3",
+        "3-way TVD",
+        "mean TVD over all triples of columns, or 300 of them (fixed sample)",
+    ),
     Figure(
         "cell", "max cell", "largest error of a cell in the tables of all pairs, as a proportion"
     ),

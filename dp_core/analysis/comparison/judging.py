@@ -22,6 +22,7 @@ from dp_core.metrics.range_queries import mean_range_error, random_range_queries
 from dp_core.metrics.relative_entropy import relative_entropy
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique
+from dp_core.tables.household_rows import from_pair_rows, to_pair_rows
 from dp_core.wall.released import Records, Released
 
 JOINT_CELLS = 1 << 22
@@ -89,7 +90,15 @@ def _places(rows: int, share: float) -> tuple[NDArray[np.int64], NDArray[np.int6
 
 
 def resample(data: Dataset, *, rng: np.random.Generator) -> Dataset:
-    """Return as many records drawn with replacement, which have sampling error only."""
+    """Return as many records drawn with replacement, which have sampling error only.
+
+    Of pair rows, households are drawn with their members.
+    """
+    linked = data.domain.linked
+    if linked is not None:
+        households = from_pair_rows(linked, data)
+        drawn = drawn_again(households.sizes.size, rng)
+        return to_pair_rows(linked, data.domain, households.take(drawn))
     return Dataset(data.domain, np.ascontiguousarray(data.codes[:, drawn_again(data.rows, rng)]))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -31,6 +31,9 @@ from dp_core.spec.reading.spec_file import DEFAULT_METHOD, load_spec
 from dp_core.spec.reading.wanted_reader import methods_with_workload
 from dp_core.spec.release_spec import ReleaseSpec
 
+Place: TypeAlias = tuple[tuple[str, ...], str]
+"""Full patterns of the data files and hash of the schema, which identify a file."""
+
 _SYNTHESIS = ("sets", "rows", "mode", "seed")
 _STAGES = ("total", "one_way", "select", "measure", "reconstruct")
 """Stages whose keys belong to a method. `domain` and `checks` belong to the release, so that every
@@ -46,7 +49,8 @@ class Given:
         path: Path of the file.
         plain: Its content as plain values.
         method: The preset that it names.
-        spec: The same spec with the method `PLAIN`, for its file, schema and privacy.
+        spec: The same spec with the method `PLAIN`, for its file, schema and privacy; of linked
+            tables, the spec itself.
     """
 
     path: Path
@@ -60,8 +64,7 @@ class Variant:
     """One method at one epsilon on one file.
 
     Attributes:
-        data: Full pattern of the data files.
-        schema: Hash of the schema; identifies the file together with `data`.
+        input: Its file.
         method: The preset.
         label: Name in the table.
         epsilon, delta, neighbours: The guarantee of one release.
@@ -71,8 +74,7 @@ class Variant:
         refusal: Why the method cannot be used; None if it can.
     """
 
-    data: str
-    schema: str
+    input: Place
     method: str
     label: str
     epsilon: Fraction
@@ -82,11 +84,6 @@ class Variant:
     document: Mapping[str, object]
     seed: int
     refusal: str | None
-
-    @property
-    def input(self) -> tuple[str, str]:
-        """Data pattern and schema hash, which identify the file."""
-        return self.data, self.schema
 
 
 def read_given(path: Path, work: Path) -> Given:
@@ -118,6 +115,8 @@ def read_given(path: Path, work: Path) -> Given:
     if problem is not None and not (isinstance(plain, dict) and _common(plain)):
         raise problem
     method = str(plain.get("method", DEFAULT_METHOD))
+    if problem is None and spec.schema.linked is not None:
+        return Given(path, plain, method, spec)  # no other method takes linked tables
     if problem is not None:
         # A spec without stage options: if it is valid, the method is the only problem.
         bare = _refusal(_written(path, plain, PLAIN, work))
@@ -148,20 +147,23 @@ def variants(
         for method in methods or (spec.method,):
             for epsilon in epsilons or (spec.spec.privacy.epsilon,):
                 made = _variant(spec, method, epsilon, folder)
-                key = digest([made.data, dict(made.document)])
+                key = digest([*made.input[0], dict(made.document)])
                 if key not in found:
                     found[key], names[key] = made, spec.spec.release
     return tuple(_labelled(found, names))
 
 
 def reference(given: Sequence[Given], found: Sequence[Variant], folder: Path) -> list[Variant]:
-    """Return the variant `independent` for every file and guarantee that does not have it yet."""
+    """Return the variant `independent` for every file and guarantee that does not have it yet.
+
+    Linked tables have no such variant.
+    """
     have = {(one.input, one.epsilon, one.delta, one.neighbours, one.method) for one in found}
     added: list[Variant] = []
     for one in found:
         wanted = (one.input, one.epsilon, one.delta, one.neighbours, PLAIN)
-        spec = next(spec for spec in given if _input(spec) == one.input and _like(spec, one))
-        if wanted not in have:
+        spec = next(spec for spec in given if place_of(spec) == one.input and _like(spec, one))
+        if wanted not in have and spec.spec.schema.linked is None:
             have.add(wanted)
             added.append(_variant(spec, PLAIN, one.epsilon, folder))
     return added
@@ -204,8 +206,7 @@ def _variant(given: Given, method: str, epsilon: Fraction, folder: Path) -> Vari
     if refusal is not None:
         document = {"method": method, "text": digest(path.read_text()), "refused": refusal}
     return Variant(
-        data=_input(given)[0],
-        schema=_input(given)[1],
+        input=place_of(given),
         method=method,
         label=method,
         epsilon=epsilon,
@@ -221,7 +222,7 @@ def _variant(given: Given, method: str, epsilon: Fraction, folder: Path) -> Vari
 def _labelled(found: Mapping[str, Variant], names: Mapping[str, str]) -> Iterator[Variant]:
     """Yield variants with labels that are unique for each file and epsilon."""
     alike: dict[tuple[object, ...], set[str]] = {}
-    guarantees: dict[tuple[str, str], set[tuple[Fraction, str]]] = {}
+    guarantees: dict[Place, set[tuple[Fraction, str]]] = {}
     for key, one in found.items():
         place = (one.input, one.method, one.epsilon, one.delta, one.neighbours)
         alike.setdefault(place, set()).add(key)
@@ -236,9 +237,11 @@ def _labelled(found: Mapping[str, Variant], names: Mapping[str, str]) -> Iterato
         yield dataclasses.replace(one, label=label)
 
 
-def _input(given: Given) -> tuple[str, str]:
+def place_of(given: Given) -> Place:
+    """Return the place of a spec's data."""
     files = require_files(given.spec.data, "A comparison")
-    return str((given.path.parent / files).absolute()), schema_hash(given.spec.schema)
+    full = tuple(str((given.path.parent / each).absolute()) for each in files)
+    return full, schema_hash(given.spec.schema)
 
 
 def _like(given: Given, one: Variant) -> bool:
@@ -282,7 +285,12 @@ def _written(
     if isinstance(synthesis, Mapping) and str(synthesis.get("sets")).strip() == "0":
         made["synthesize"] = {key: synthesis[key] for key in synthesis if key != "sets"}
     for key in ("data", "schema"):
-        made[key] = str((of.parent / str(made[key])).absolute())
+        stated = made[key]
+        made[key] = (
+            {name: _full(of, place) for name, place in stated.items()}
+            if isinstance(stated, Mapping)
+            else _full(of, stated)
+        )
     if epsilon is not None:
         made["privacy"] = {**made["privacy"], "epsilon": str(epsilon)}
     text = yaml.safe_dump(made, sort_keys=False, allow_unicode=True)
@@ -290,6 +298,10 @@ def _written(
     path = folder / f"{of.stem}-{method}{number}-{digest(text)[:8]}.yaml"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def _full(of: Path, place: object) -> str:
+    return str((of.parent / str(place)).absolute())
 
 
 def _plain(node: Node) -> Any:

@@ -16,13 +16,13 @@ def as_html(notice: str, title: str, found: Mapping[str, Any]) -> str:
     Args:
         notice: Who may see it.
         title: Title of the file.
-        found: Sections by name: `scores`, `classifiers` and `attacks`; each may be missing, or be a
-            mapping with the one key `problem`.
+        found: Sections by name: `linked` (of linked tables), `scores`, `classifiers` and
+            `attacks`; each may be missing, or be a mapping with the one key `problem`.
     """
     environment = page_environment()
     environment.filters["attack_rows"] = attack_rows
     template = environment.get_template("evaluation_page.html.jinja")
-    sections = {name: found.get(name) for name in ("scores", "classifiers", "attacks")}
+    sections = {name: found.get(name) for name in ("linked", "scores", "classifiers", "attacks")}
     return template.render(notice=notice, title=title, **sections)
 
 

@@ -4,6 +4,6 @@ Read `question` first, then `question_grammar` with `question_tokens` and `level
 to question), `asked_counts` (question to sums of counts), and `answering` (estimates and
 intervals). `query_answer` is what the command and the library return. What cannot be answered is in
 `undetermined`. The estimates themselves are in
-`dp_core.methods.reconstruction.estimates.pooled_functionals`. This room reads a bundle; it may
-import `bundle` and the rooms below it, never `confidential` or the noise.
+`dp_core.methods.reconstruction.estimates` (`pooled_functionals`, `functional_noise`). This room
+reads a bundle; it may import `bundle` and the rooms below it, never `confidential` or the noise.
 """

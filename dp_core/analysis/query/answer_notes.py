@@ -28,6 +28,7 @@ def notes_of(
     *,
     unbounded: bool,
     negative: bool,
+    exact: bool,
     sampling: bool,
     from_bins: Sequence[float] = (),
 ) -> tuple[str, ...]:
@@ -38,11 +39,16 @@ def notes_of(
         asked: The question on the measured columns.
         unbounded: Whether some group has no bounded interval.
         negative: Whether a count or share was estimated below 0.
+        exact: Whether every group has a margin of 0.
         sampling: Whether the intervals include the error of the file as a simple random sample.
         from_bins: Part of each interval's width that comes from bins; empty (the default) if bins
             do not matter.
     """
-    found = (*_of_bins(sources, asked, from_bins), *_notes(sources, asked, unbounded, negative))
+    found = (
+        *_of_totals(sources, exact),
+        *_of_bins(sources, asked, from_bins),
+        *_notes(sources, asked, unbounded, negative),
+    )
     if sampling and asked.schema.states_design:
         found += (
             "The sampling error assumes a simple random sample. To use the sample design in the"
@@ -71,8 +77,7 @@ def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> I
             "Estimates are not cut off at 0, so that their sums stay unbiased. An estimate below 0"
             " means a small count."
         )
-    if asked.lowest is not None:
-        yield f"Each count is the sum over its {asked.lowest} areas, and has the noise of all."
+    yield from _of_areas(sources, asked)
     yield from dict.fromkeys(each.note for each in question.conditions if each.note)
     if question.measure == "share":
         parts = [question.levels_of, *(each.column for each in question.of)]
@@ -108,6 +113,47 @@ def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> I
         )
     if sources.unused:
         yield unused_sentence(sources)
+
+
+def _of_totals(sources: Sources, exact: bool) -> Iterator[str]:
+    """Yield which public totals were used, and which contradict the noisy tables."""
+    for totals, used in ((sources.totals, True), (sources.distant, False)):
+        named = "; ".join(each.in_words for each in totals)
+        if totals and not used:
+            yield (
+                f"These public totals are not used, because they differ from the noisy tables by"
+                f" more than the noise explains: {named}."
+            )
+        elif totals and exact:
+            yield f"The answer is exact: it follows from public totals, without noise: {named}."
+        elif totals:
+            yield f"These public totals are taken as exact counts of the file: {named}."
+
+
+def _of_areas(sources: Sources, asked: Asked) -> Iterator[str]:
+    """Yield from the tables of which areas the counts were pooled, if there are smaller ones."""
+    nested = asked.schema.domain.nested
+    names = () if nested is None else nested.columns
+    place = next((name for name in asked.columns if name in names), None)
+    rest = tuple(name for name in asked.columns if name != place)
+    areas = None if place is None else sources.pooled.areas(rest)
+    if place is None or areas is None:
+        return
+    depth = names.index(place) + 1
+    told = zip(names, areas.told[1:], strict=False)
+    below = [name for name, seen in told if seen and names.index(name) >= depth]
+    if not below:
+        return
+    smaller = " and ".join(below)
+    if depth < areas.levels and areas.told[depth]:
+        yield (
+            f"Each count combines the tables of {place} and the sums over {smaller} areas, weighted"
+            " by their precision."
+        )
+    elif len(below) == 1:
+        yield f"Each count is the sum over its {smaller} areas, and has the noise of all."
+    else:
+        yield f"Each count combines the sums over its {smaller} areas, by their precision."
 
 
 def _of_number(column: Column) -> Iterator[str]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +33,12 @@ from dp_core.analysis.query.undetermined import Undetermined, undetermined
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.inference.ratio_intervals import difference_of, fieller
+from dp_core.methods.reconstruction.estimates.area_parts import Floats
+from dp_core.methods.reconstruction.estimates.functional_noise import fourth_cumulant, half_widths
+from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from dp_core.methods.reconstruction.estimates.pooled_functionals import (
-    Floats,
-    Functionals,
     covariance,
     estimate,
-    fourth_cumulant,
-    half_widths,
     impossible,
     unobserved,
 )
@@ -151,13 +150,6 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     work = _Intervals(sources, level, sampling)
     parts = _all_parts(asked)
     absent = work.absent(parts, asked.counted)
-    for smaller in asked.smaller_areas if absent is not None else ():
-        # Larger areas are sums of smaller ones, whose tables may have been published.
-        instead = replace(asked, lowest=smaller)
-        sums = _all_parts(instead)
-        if work.absent(sums, instead.counted) is None:
-            asked, parts, absent = instead, sums, None
-            break
     if absent is not None:
         return QueryResult(
             question,
@@ -187,6 +179,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         asked,
         unbounded=not all(cell.determined for cell in cells),
         negative=counted and any((cell.estimate or 0.0) < 0 for cell in cells),
+        exact=all(cell.margin == 0 for cell in cells) and not asked.in_bins,
         sampling=sampling,
         from_bins=[cell.from_bins for cell in cells if cell.determined] if asked.in_bins else [],
     )
@@ -326,6 +319,8 @@ class _Intervals:
         if bottom is None:
             margin = self._margin(top, variance, quantile)
             value, margin = np.where(empty, 0.0, value), np.where(empty, 0.0, margin)
+            if all((each == np.rint(each)).all() for each in top.weights):
+                value = np.where(margin == 0, np.rint(value), value)  # exact, but for rounding
             return value, value - margin, value + margin
         whole, whole_variance, whole_quantile = self._sum(bottom)
         value, whole = np.broadcast_arrays(value, whole)

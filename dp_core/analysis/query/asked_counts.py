@@ -24,11 +24,13 @@ from numpy.typing import NDArray
 
 from dp_core.analysis.query.question import Condition, Question
 from dp_core.errors import BadInput
-from dp_core.methods.reconstruction.estimates.pooled_functionals import Floats, Functionals
+from dp_core.methods.reconstruction.estimates.area_parts import Floats
+from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from dp_core.methods.replicates.kept_moments import points_of
 from dp_core.schema.decoding import legal_range, whole_bounds
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
+from dp_core.tables.households_with_members import codes_with_members
 from dp_core.tables.linked_columns import MEMBERS
 
 Counted: TypeAlias = Literal["records", "households", "persons"]
@@ -46,13 +48,10 @@ class Asked:
     Attributes:
         question: The question.
         schema: The published schema as written, not on a grid.
-        lowest: Column of areas whose counts answer for all larger areas. By default the column of
-            the smallest areas that the question names.
     """
 
     question: Question
     schema: Schema
-    lowest: str | None = None
 
     @cached_property
     def _origins(self) -> dict[str, tuple[str, NDArray[np.intp]]]:
@@ -65,22 +64,13 @@ class Asked:
         places = [] if nested is None else [c for c, _ in found.values() if c in nested.columns]
         if nested is None or not places:
             return found
-        lowest = self.lowest or max(places, key=nested.depth)
+        lowest = max(places, key=nested.depth)
         return {
             name: (lowest, codes[nested.map(place, lowest)])
             if place in places and place != lowest
             else (place, codes)
             for name, (place, codes) in found.items()
         }
-
-    @property
-    def smaller_areas(self) -> tuple[str, ...]:
-        """Columns of areas within those that answer, the largest areas first."""
-        nested = self.schema.domain.nested
-        places = [] if nested is None else [c for c in self.columns if c in nested.columns]
-        if nested is None or not places:
-            return ()
-        return nested.columns[nested.columns.index(places[0]) + 1 :]
 
     @cached_property
     def counts_persons(self) -> bool:
@@ -252,11 +242,20 @@ class Asked:
 
     def _inside(self, conditions: Iterable[Condition]) -> dict[str, NDArray[np.bool_]]:
         """Return which codes of each measured column meet all conditions."""
-        found = {name: np.ones(self.schema.column(name).size, dtype=bool) for name in self.columns}
+        found = {name: self._counted_codes(name) for name in self.columns}
         for each in conditions:
             name, codes = self._origins[each.column]
             found[name] &= np.isin(codes, each.codes)
         return found
+
+    def _counted_codes(self, name: str) -> NDArray[np.bool_]:
+        """Return which codes of a measured column are counted, shape (codes,).
+
+        If persons are counted, these are the codes of households with members.
+        """
+        size = self.schema.column(name).size
+        kept = codes_with_members(self.schema.domain) if self.counts_persons else {}
+        return np.isin(np.arange(size), kept.get(name, range(size)))
 
     def _groups(
         self, columns: Sequence[str], rows: Sequence[Sequence[int]], name: str

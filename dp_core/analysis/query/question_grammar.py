@@ -81,7 +81,8 @@ class _Reader(TokenReader):
     def __init__(self, text: str, schema: Schema) -> None:
         super().__init__(text)
         others = () if schema.linked is None else schema.linked.others
-        self.columns = {each.name: each for each in schema.released if each.name not in others}
+        released = (each.of_member for each in schema.released if each.name not in others)
+        self.columns = {each.name: each for each in released}
         self.names: dict[str, list[str]] = {}
         for name in self.columns:
             self.names.setdefault(folded(name), []).append(name)

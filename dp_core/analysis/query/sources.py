@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from dp_core.bundle.quality.distant_totals import explained_by_noise
 from dp_core.bundle.quality.pooled_release import pool_release
 from dp_core.bundle.quality.relations import as_table
 from dp_core.bundle.reading import Bundle
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Relation
+from dp_core.tables.public_totals import PublicTotals, known_counts
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.released import Paid, Released, ReleasedKind, kind_of
 
@@ -26,6 +28,9 @@ class Sources:
         currency: Currency of the release with its total; None if unknown.
         unused: Kinds of measurements that questions are not answered from.
         has_sets: Whether the release has synthetic sets; True by default.
+        totals: Public totals, which are taken as exact counts of the file.
+        distant: Public totals that are not used, because noise does not explain their distance from
+            the noisy tables.
     """
 
     schema: Schema
@@ -34,6 +39,8 @@ class Sources:
     currency: Currency | None = None
     unused: tuple[ReleasedKind, ...] = ()
     has_sets: bool = True
+    totals: tuple[PublicTotals, ...] = ()
+    distant: tuple[PublicTotals, ...] = ()
 
 
 def sources_of(bundle: Bundle) -> Sources:
@@ -81,4 +88,10 @@ def pooled_sources(
     ]
     pooled = pool_release(schema, released, rows=rows)
     unused = tuple(dict.fromkeys(other))
-    return Sources(schema, pooled, relation, currency, unused, has_sets)
+    near = tuple(each for each in schema.totals if explained_by_noise(each, pooled))
+    if near:
+        pooled = replace(
+            pooled, rows=float(near[0].records), known=known_counts(near, schema.domain)
+        )
+    distant = tuple(each for each in schema.totals if each not in near)
+    return Sources(schema, pooled, relation, currency, unused, has_sets, near, distant)

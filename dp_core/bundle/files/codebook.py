@@ -19,7 +19,7 @@ from dp_core.bundle.published import Published
 from dp_core.methods.replicates.survey_weights import in_words
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import dependency_in_words
-from dp_core.schema.linked.linked_tables import NO_OTHER
+from dp_core.schema.linked.linked_tables import NO_MEMBER, NO_OTHER
 from dp_core.schema.publication import Publication
 from dp_core.tables.linked_columns import MEMBERS, OTHER
 
@@ -54,8 +54,15 @@ def codebook(published: Published, files: Mapping[str, Mapping[str, object]]) ->
         version=published.version,
         created=published.moment,
         sets=published.sets,
-        source=f"The confidential file behind {published.title}, which is not published"
-        " and was used only through noisy measurements",
+        source=source_of(published.title),
+    )
+
+
+def source_of(title: str) -> str:
+    """Return what a release was made from, by its title."""
+    return (
+        f"The confidential file behind {title}, which is not published and was used only through"
+        " noisy measurements"
     )
 
 
@@ -198,6 +205,7 @@ def _linked_tables(schema: Schema) -> dict[str, Any]:
     linked = schema.linked
     if linked is None:
         return {}
+    empty = "" if linked.min_members else f" or none. Without members, x is {NO_MEMBER!r}"
     return {
         "linkedTables": {
             "households": linked.households,
@@ -216,7 +224,7 @@ def _linked_tables(schema: Schema) -> dict[str, Any]:
             "other": (
                 f"A noisy table over x and {OTHER}y counts pairs of two different members of a"
                 f" household: x of the one and y of the other. The codes of {OTHER}y are those of"
-                f" y; the last one, {NO_OTHER!r}, is for a household of one member."
+                f" y; the last one, {NO_OTHER!r}, is for a household of one member{empty}."
             ),
             "counts": (
                 "Every household counts 1 in each noisy table, divided equally among its members"

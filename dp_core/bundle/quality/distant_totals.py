@@ -15,6 +15,8 @@ _FAR = 0.05
 """A smaller TVD is never far."""
 _TIMES = 3.0
 """A TVD is far only above this multiple of the TVD that noise alone would give."""
+_LIMIT = 6.0
+"""Standard deviations of a sum of squared errors that noise explains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +60,32 @@ def totals_distances(totals: Sequence[PublicTotals], pooled: Pooled | None) -> l
         error = math.sqrt(2 * max(variance, 0.0) / math.pi) / records
         found.append(TotalsDistance(each.column, tvd, min(1.0, counts.size * error / 2)))
     return found
+
+
+def explained_by_noise(totals: PublicTotals, pooled: Pooled) -> bool:
+    """Return whether noise explains the difference of totals from the noisy counts, or none exist.
+
+    The squared differences over their variances have the sum n, for n levels, with a variance of
+    at most 5 n if errors are independent (Laplace noise; normal noise: 2 n). The limit is six
+    standard deviations above n.
+
+    Args:
+        totals: Public totals of a column.
+        pooled: All measurements, without any totals.
+    """
+    if pooled.rows is not None and pooled.rows != totals.records:
+        return False
+    known, nested = np.array(totals.counts, dtype=np.float64), pooled.domain.nested
+    if nested is not None and totals.column in nested.columns:
+        areas, level = pooled.areas(()), nested.columns.index(totals.column) + 1
+        if areas is None or level >= areas.levels or not areas.total:
+            return True
+        counts, variances = areas.values[level], areas.variance(level)
+    else:
+        found, variance = pooled.counts((totals.column,)), pooled.variance((totals.column,))
+        if found is None or variance is None:
+            return True
+        counts, variances = found, np.full(known.shape, variance)
+    noisy = variances > 0
+    squares = (counts - known)[noisy] ** 2 / variances[noisy]
+    return float(squares.sum()) <= known.size + _LIMIT * math.sqrt(5 * known.size)

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.reconstruction.estimates.pooled_functionals import Functionals, half_widths
+from dp_core.methods.reconstruction.estimates.functional_noise import cells
+from dp_core.methods.reconstruction.estimates.pooled_functionals import is_determined
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.schema.definition import Schema
 from dp_core.tables.domain import Clique
@@ -106,7 +107,7 @@ def count_tables(pooled: Pooled, schema: Schema) -> CountTables:
     for clique in cliques:
         size = pooled.domain.size(clique)
         if size > min(MOST_CELLS, room):
-            left_out += pooled.variance(clique) is not None
+            left_out += is_determined(pooled, clique)
         elif (found := _known(pooled, schema, clique)) is not None:
             listed.append(_table(schema, clique, *found))
             room -= size
@@ -134,13 +135,13 @@ def _known(
 ) -> tuple[list[int | None], int, NDArray[np.float64]] | None:
     """Return the rounded counts of a table, their margin, and the counts; None if not determined.
 
-    All cells of a table have the same margin: their noise differs by a permutation only.
+    All cells of a table have the same margin: their noise differs by a permutation only. Of areas
+    within areas it is the largest margin of an area.
     """
-    counts = pooled.counts(clique)
-    if counts is None:
+    found = cells(pooled, clique)
+    if found is None:
         return None
-    first = [np.eye(1, size) for size in pooled.domain.project(clique).sizes]
-    margin = float(half_widths(pooled, Functionals(clique, tuple(first))).max())
+    counts, margin = found[0], float(found[1].max())
     none = schema.zeros.mask(pooled.domain.project(clique)).ravel()
     rounded = [
         None if impossible else int(count)
@@ -187,7 +188,7 @@ def _crossed(pooled: Pooled, schema: Schema, names: tuple[str, ...]) -> dict[str
         room -= len(found[0]) if found else 0
     for (one, first), (two, second) in itertools.combinations(enumerate(names), 2):
         pair, size = (first, second), pooled.domain.size((first, second))
-        if pooled.variance(pair) is None:
+        if not is_determined(pooled, pair):
             continue
         found = _known(pooled, schema, pair) if size <= min(MOST_CROSSED, room) else None
         pairs[f"{one} {two}"] = [] if found is None else [found[1], found[0]]

@@ -57,13 +57,13 @@ def member_maps(pooled: Pooled, schema: Schema) -> tuple[MemberMap, ...]:
         return ()
     found: list[MemberMap] = []
     for name in schema.linked.person_columns:
-        size = schema.column(name).size
+        size = schema.column(name).of_member.size
         if size <= MOST_CODES and len(found) < MOST_MAPS:
             counts = pooled.counts((name, other(name)))
             width = pooled.half_width((name, other(name)))
             if counts is not None and width is not None:
                 # Which of the two members is named first does not matter.
-                pairs = counts[:, :size]
+                pairs = counts[:size, :size]
                 found.append(_drawn(schema, name, (pairs + pairs.T) / 2, width))
     return tuple(found)
 
@@ -88,7 +88,7 @@ def in_words(page: str, linked: LinkedTables) -> str:
 
 
 def _drawn(schema: Schema, name: str, counts: NDArray[np.float64], half_width: float) -> MemberMap:
-    labels = schema.column(name).code_labels()
+    labels = schema.column(name).of_member.code_labels()
     shares = np.maximum(counts, 0.0)
     total = float(shares.sum())
     percent = 100 * shares / total if total > 0 else shares

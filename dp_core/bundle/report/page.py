@@ -16,6 +16,7 @@ from dp_core.bundle.quality.distant_totals import totals_distances
 from dp_core.bundle.quality.pooled_release import pool_release
 from dp_core.bundle.quality.relations import relations
 from dp_core.bundle.quality.table_fit import check_fit, comparable
+from dp_core.bundle.report.area_map import area_maps
 from dp_core.bundle.report.count_tables import MOST_CELLS, MOST_LISTED, count_tables, script
 from dp_core.bundle.report.example_code import example_code, size_factor
 from dp_core.bundle.report.member_maps import in_words, member_maps
@@ -23,6 +24,7 @@ from dp_core.bundle.report.pair_map import pair_map
 from dp_core.bundle.report.pictures.column_picture import Picture, picture, place_on_axis
 from dp_core.bundle.report.pictures.heat_map import short_percent
 from dp_core.bundle.report.provenance import chosen, headline, listed, made_from
+from dp_core.bundle.report.public_facts import public_facts
 from dp_core.bundle.report.table_precision import (
     CARE,
     FINE,
@@ -138,7 +140,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         undrawn=undrawn,
         chosen=chosen(published),
         weights=stated["sets"].get("weights"),
-        totals=[each.in_words for each in published.schema.totals if published.sets],
+        facts=public_facts(published.schema, published.sets),
         distances=totals_distances(published.schema.totals, pooled),
         code=example_code(published, known),
         rule=rule,
@@ -156,13 +158,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         thresholds=any(isinstance(item, SparseTable) for item in published.released),
         rows=rows,
         uneven=len(set(published.set_rows)) > 1,
-        rules=[
-            *(rule.text for rule in published.schema.zeros.rules if not rule.derived),
-            *(rule.text for rule in published.schema.rules if rule.key == "impossible"),
-        ],
         ruled=published.ruled,
-        between=[rule.text for rule in published.schema.rules if rule.key == "rules"],
-        counting=[rule.text for rule in published.schema.member_rules],
         fine=100 * FINE,
         care=100 * CARE,
         expected=published.not_met and expectations_in_words(published.written, published.not_met),
@@ -177,6 +173,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         counted=counted,
         persons=sum(published.persons) / max(published.sets, 1),
         members=member_maps(pooled, schema),
+        areas=area_maps(pooled, schema),
     )
     return page if linked is None else in_words(page, linked)
 

@@ -11,10 +11,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, set_paths, synthetic_path
+from dp_core.bundle.files.codebook import (
+    CODEBOOK,
+    MARGINALS,
+    package,
+    set_paths,
+    source_of,
+    synthetic_path,
+)
 from dp_core.bundle.files.linked_sets import read_linked_set
 from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.bundle.published import REPORT
+from dp_core.bundle.report.member_maps import in_words
+from dp_core.bundle.report.public_facts import public_facts
 from dp_core.bundle.statement.citation import CITATION, citation_text
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
 from dp_core.bundle.statement.release_json import STATEMENT, TOLERANCE, file_record, origin_of
@@ -72,14 +81,17 @@ def check_files(
 
 
 def check_copies(
-    folder: Path, document: Mapping[str, Any], program: str
+    folder: Path, document: Mapping[str, Any], claims: Claims
 ) -> str | tuple[str, ...] | Undecided:
-    """Return that citation and registry entry agree with the statement, or which does not.
+    """Return that what follows from the statement agrees with it, or what does not.
+
+    These are citation, registry entry and codebook, and the sentences of the report about rules and
+    public totals.
 
     Args:
         folder: The bundle.
         document: Its statement.
-        program: Program that made the release, with its version.
+        claims: Its claims.
 
     Returns:
         `Undecided` if they differ and the statement has an earlier format.
@@ -96,9 +108,53 @@ def check_copies(
         for name, contents in made.items()
         if (folder / name).is_file() and (folder / name).read_bytes() not in contents
     ]
+    wrong += _codebook_differs(folder, document, claims)
+    wrong += _report_differs(folder, claims)
     if wrong and not is_current(document):
-        return undecided_by_format(document, program, f"{CITATION} and {REGISTRY}")
-    return tuple(wrong) or f"{CITATION} and {REGISTRY} agree with {STATEMENT}."
+        what = f"{CITATION}, {REGISTRY}, {CODEBOOK} and {REPORT}"
+        return undecided_by_format(document, claims.program, what)
+    return tuple(wrong) or (
+        f"{CITATION}, {REGISTRY} and {CODEBOOK}, and what {REPORT} says of rules and public totals,"
+        f" agree with {STATEMENT}."
+    )
+
+
+def _codebook_differs(folder: Path, document: Mapping[str, Any], claims: Claims) -> list[str]:
+    """Return a sentence if the codebook is not the one of the statement's schema and files."""
+    if not (folder / CODEBOOK).is_file():
+        return []
+    release = document["release"]
+    made = package(
+        claims.schema,
+        document["files"],
+        name=release["name"],
+        version=release["version"],
+        created=release["created"],
+        sets=claims.sets,
+        source=source_of(release["title"]),
+    )
+    try:
+        stated = json.loads((folder / CODEBOOK).read_bytes().decode("utf-8"))
+        keys = [key for key in {**made, **stated} if stated.get(key) != made.get(key)]
+    except (OSError, *GARBAGE):
+        return [f"{CODEBOOK} cannot be read as a codebook."]
+    if not keys:
+        return []
+    named = ", ".join(repr(key)[:40] for key in keys[:3])
+    return [f"{CODEBOOK} does not agree with {STATEMENT} in {named}."]
+
+
+def _report_differs(folder: Path, claims: Claims) -> list[str]:
+    """Return a sentence if the report lacks what the schema says of rules or public totals."""
+    if not (folder / REPORT).is_file():
+        return []
+    report, linked = (folder / REPORT).read_bytes().decode("utf-8", "replace"), claims.schema.linked
+    sentences = public_facts(claims.schema, claims.sets).sentences
+    if linked is not None:
+        sentences = tuple(in_words(sentence, linked) for sentence in sentences)
+    if all(f"<li>{each}" in report or f" {each}" in report for each in sentences):
+        return []
+    return [f"{REPORT} does not agree with {STATEMENT} in what it says of rules or public totals."]
 
 
 def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:

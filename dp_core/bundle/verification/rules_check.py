@@ -7,15 +7,21 @@ of areas (`within`). For linked tables, rules that count members are checked for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
-from dp_core.bundle.files.linked_sets import codes_of_set, joined, read_linked_set
+from dp_core.bundle.files.linked_sets import (
+    codes_of_set,
+    households_with_members,
+    joined,
+    read_linked_set,
+)
 from dp_core.bundle.files.marginals_file import read_marginals
 from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.bundle.quality.ruled_tables import ruled_tables
@@ -28,8 +34,12 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import RuleRows, Units, rows_that_break
 from dp_core.spec.quality_checks import countable
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.linked_columns import MEMBERS
 from dp_core.tables.member_rules import households_that_break
+from dp_core.tables.structural_zeros import StructuralZeros
 
+_Read: TypeAlias = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
+"""Returns some columns of all rows."""
 _SAME = 2e-6
 """Largest difference between the results of two machines in a figure of six digits."""
 
@@ -53,7 +63,13 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
     for number in range(1, claims.sets + 1):
         path = synthetic_path(number) if schema.linked is None else f"Set {number}"
         try:
-            broken = _broken(schema, partial(_rows, folder, schema, number))
+            broken = [
+                *dict.fromkeys(
+                    what
+                    for part, read in _judged(folder, schema, number)
+                    for what in _broken(part, read)
+                )
+            ]
             broken += _broken_counts(folder, schema, number)
         except (OSError, pa.ArrowException, ValueError, LookupError, BadInput):
             wrong.append(f"{path} cannot be compared with the rules of its schema.")
@@ -73,18 +89,29 @@ def check_rules(folder: Path, document: Mapping[str, Any], claims: Claims) -> st
     return f"Every {what} of the sets obeys the {which} of the schema."
 
 
-def _rows(
-    folder: Path, schema: Schema, number: int, names: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """Yield columns of the rows of a set; of linked tables, of its persons in their households."""
-    if schema.linked is None:
-        yield from read_parquet(folder / synthetic_path(number), names)
+def _judged(folder: Path, schema: Schema, number: int) -> Iterator[tuple[Schema, _Read]]:
+    """Yield a schema with rules, and a function that reads the rows of a set that they are about.
+
+    Of linked tables, rules about a household are judged for all households, also those without
+    members, and the others for all persons in their households.
+    """
+    linked = schema.linked
+    if linked is None:
+        yield schema, partial(read_parquet, folder / synthetic_path(number))
         return
-    table = joined(schema, read_linked_set(folder, schema, number)).select(list(names))
-    yield from table.unify_dictionaries().combine_chunks().to_batches()
+    data, homes = read_linked_set(folder, schema, number), {*linked.household_columns, MEMBERS}
+    for of_homes, table in ((True, households_with_members(data)), (False, joined(schema, data))):
+        zeros = (each for each in schema.zeros.rules if ({*each.columns} <= homes) == of_homes)
+        rules = tuple(each for each in schema.rules if ({*each.columns} <= homes) == of_homes)
+        part = replace(schema, zeros=StructuralZeros(tuple(zeros)), rules=rules)
+        yield part, partial(_batches, table)
 
 
-def _broken(schema: Schema, read: Callable[[Sequence[str]], Iterable[pa.RecordBatch]]) -> list[str]:
+def _batches(table: pa.Table, names: Sequence[str]) -> Iterable[pa.RecordBatch]:
+    yield from table.select(list(names)).unify_dictionaries().combine_chunks().to_batches()
+
+
+def _broken(schema: Schema, read: _Read) -> list[str]:
     """Return what is wrong with the rows of a set: rules that they break, values off their unit.
 
     Rules compare values in whole units. A value with more digits than `decimals` would be rounded

@@ -204,7 +204,7 @@ def verify(
     checks.append(_guard("ledger", lambda: _ledger(claims)))
     checks.append(_guard("signature", lambda: _signature(claims, trusted)))
     checks.append(_guard("wording", lambda: check_statement(document, claims)))
-    checks.append(_guard("copies", lambda: check_copies(folder, document, claims.program)))
+    checks.append(_guard("copies", lambda: check_copies(folder, document, claims)))
     checks.append(_guard("guarantee", lambda: check_guarantee(claims.payer)))
     checks.append(_guard("charges", lambda: check_charges(claims.payer)))
     checks += _tables(folder, document, claims)

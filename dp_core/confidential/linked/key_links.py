@@ -71,10 +71,12 @@ class Links:
     Attributes:
         sizes: Number of members of each household that are kept, `int64`, shape (households,).
         persons: Their rows in the table of persons, household by household, shape (persons kept,).
+        keys: Key of each household, texts without null, shape (households,).
     """
 
     sizes: NDArray[np.int64]
     persons: NDArray[np.int64]
+    keys: pa.Array
 
 
 def linked_members(
@@ -113,8 +115,9 @@ def linked_members(
     sizes = np.bincount(of, minlength=len(keys)).astype(np.int64)
     if (few := sizes < linked.min_members).any():
         raise _violation(
-            f"Some households in {home} have no members in {person}; add their members, or leave"
-            " these households out.",
+            f"Some households in {home} have no members in {person}; add their members, leave these"
+            " households out, or write `min_members: 0` in the schema if households, such as vacant"
+            " dwellings, may be without members.",
             few,
         )
     many = sizes > linked.max_members
@@ -132,7 +135,7 @@ def linked_members(
         rank = np.arange(order.size) - starts[of[order]]
         order = order[rank < linked.max_members]
         sizes = np.minimum(sizes, linked.max_members)
-    return Links(sizes, order)
+    return Links(sizes, order, keys)
 
 
 def _repeated(of: NDArray[np.int64], person_keys: pa.Array) -> NDArray[np.bool_]:

@@ -19,14 +19,14 @@ can be read piece by piece. Memory is linear in the rows, and so is time except 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.between_columns import RuleCheck
-from dp_core.confidential.encoding import BrokenRule, Encoder, settle_zeros
+from dp_core.confidential.encoding import FIRST_ROWS, BrokenRule, Encoder, settle_zeros
 from dp_core.confidential.linked.key_links import Links, key_texts, linked_members
 from dp_core.confidential.raw_values import Array, Reader
 from dp_core.errors import BadInput, SchemaViolation, nearest
@@ -42,6 +42,33 @@ from dp_core.tables.structural_zeros import StructuralZeros
 
 _SHOWN = 5
 """Columns or rules that an error names."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BrokenCount:
+    """Rows of a table that break a rule. Confidential.
+
+    Attributes:
+        text: The rule.
+        whose: What the rows are: `household` or `person`.
+        rows: Their number.
+        keys: Keys of the first households that have such rows.
+    """
+
+    text: str
+    whose: str
+    rows: int
+    keys: tuple[str, ...]
+
+
+class RulesBroken(SchemaViolation):
+    """Households or persons break rules.
+
+    Attributes:
+        broken: Each rule that is broken, with examples. Confidential.
+    """
+
+    broken: tuple[BrokenCount, ...] = ()
 
 
 def pair_row_codes(schema: Schema, households: pa.Table, persons: pa.Table) -> Dataset:
@@ -116,29 +143,32 @@ def linked_codes(
         each,
         {**home_units, MEMBERS: links.sizes},
         {name: units[links.persons] for name, units in person_units.items()},
-        links.sizes,
+        links,
     )
     rows = HouseholdRows(
         np.stack([homes[name] for name in linked.household_columns]),
         links.sizes,
         np.stack([each[name] for name in linked.person_columns]),
     )
-    _refuse_broken_counts(linked, rows)
+    _refuse_broken_counts(linked, rows, links)
     return rows
 
 
-def _refuse_broken_counts(linked: LinkedTables, rows: HouseholdRows) -> None:
+def _refuse_broken_counts(linked: LinkedTables, rows: HouseholdRows, links: Links) -> None:
     """Refuse households that break a rule that counts members.
 
     A household is judged as it is kept: after members are left out, and after other rules set
     columns to missing.
     """
-    broken = {}
+    broken = []
     for rule in linked.rules:
-        number = int(households_that_break(rule, linked.person_columns, rows).sum())
-        if number:
-            broken[rule.text] = number
-    _refuse(linked, linked.households, broken)
+        of = np.flatnonzero(households_that_break(rule, linked.person_columns, rows))
+        broken.append(BrokenCount(rule.text, "household", of.size, _keys(links, of[:FIRST_ROWS])))
+    _refuse(broken)
+
+
+def _keys(links: Links, households: NDArray[np.intp]) -> tuple[str, ...]:
+    return tuple(links.keys.take(pa.array(np.unique(households))).to_pylist())
 
 
 def encoded_columns(
@@ -195,7 +225,7 @@ def settle_rules(
     persons: Mapping[str, Codes],
     home_units: Mapping[str, NDArray[np.int64]],
     person_units: Mapping[str, NDArray[np.int64]],
-    sizes: NDArray[np.int64],
+    links: Links,
 ) -> None:
     """Set columns to missing in rows that break a rule, where the schema says so; in place.
 
@@ -205,22 +235,22 @@ def settle_rules(
         persons: Codes of the person columns, each of shape (persons,), household by household.
         home_units: Values of household columns and of `members` that rules compare.
         person_units: Values of person columns that rules compare.
-        sizes: Number of members of each household, shape (households,).
+        links: The members of each household.
 
     Raises:
         SchemaViolation: if rows break a rule and no policy settles them.
     """
-    linked = _linked(schema)
-    _refuse(linked, linked.households, _refused(_settled(schema, homes, home_units)))
+    every = np.arange(links.sizes.size)
+    _refuse(_refused("household", _settled(schema, homes, home_units), every, links))
     named = {
         *(name for zero in schema.zeros.rules for name in zero.columns),
         *(name for rule in schema.rules for name in rule.columns),
     }
-    of = np.repeat(np.arange(sizes.size), sizes)
+    of = np.repeat(every, links.sizes)
     codes = {name: codes[of] for name, codes in homes.items() if name in named}
     units = {name: units[of] for name, units in home_units.items() if name in named}
     broken = _settled(schema, {**codes, **persons}, {**units, **person_units}, fixed={*homes})
-    _refuse(linked, linked.persons, _refused(broken))
+    _refuse(_refused("person", broken, of, links))
 
 
 def _settled(
@@ -255,27 +285,33 @@ def _settled(
     return settle_zeros(only, [codes[name] for name in names], units)
 
 
-def _refused(broken: Sequence[BrokenRule]) -> dict[str, int]:
-    """Return the text of each rule that no policy settles, and the number of rows that break it."""
-    return {each.rule.text: each.refused for each in broken if each.refused}
+def _refused(
+    whose: str, broken: Sequence[BrokenRule], of: NDArray[np.intp], links: Links
+) -> list[BrokenCount]:
+    """Return the rows that no policy settles, by rule; `of` is the household of each row."""
+    return [
+        BrokenCount(each.rule.text, whose, each.refused, _keys(links, of[list(each.first)]))
+        for each in broken
+        if each.refused
+    ]
 
 
-def _refuse(linked: LinkedTables, table: str, broken: Mapping[str, int]) -> None:
-    """Refuse rows that break a rule.
-
-    Args:
-        linked: The two tables.
-        table: Name of the table that has them.
-        broken: Text of each rule that is broken, and the number of rows that break it.
-    """
+def _refuse(broken: Sequence[BrokenCount]) -> None:
+    """Refuse rows of one table that break a rule."""
+    broken = [each for each in broken if each.rows]
     if not broken:
         return
-    texts = ", ".join(f"`{text}`" for text in list(broken)[:_SHOWN])
-    whose = "households" if table == linked.households else "persons"
-    raise SchemaViolation(
-        f"The files have {whose} that break {texts} of the schema; correct the files or the rule.",
-        internal="\n".join(f"{rows} rows of {table}: {text}" for text, rows in broken.items()),
+    texts = ", ".join(f"`{each.text}`" for each in broken[:_SHOWN])
+    error = RulesBroken(
+        f"The files have {broken[0].whose}s that break {texts} of the schema; correct the files or"
+        " the rule.",
+        internal="\n".join(
+            f"{each.rows} rows: {each.text}; first households: {', '.join(each.keys)}"
+            for each in broken
+        ),
     )
+    error.broken = tuple(broken)
+    raise error
 
 
 def _check_columns(table: str, rows: pa.Table, reads: Sequence[str], ignore: Sequence[str]) -> None:

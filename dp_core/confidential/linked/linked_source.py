@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,11 @@ class LinkedSource:
 
     households: Source
     persons: Source
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Paths of the files of both tables."""
+        return (*self.households.files, *self.persons.files)
 
     def digest(self, key: bytes) -> str:
         """Return the keyed hash of both tables; see `dp_core.confidential.source.keyed_digest`."""

@@ -37,6 +37,7 @@ from dp_core.methods.replicates.dual_newton import Floats, with_sums
 from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column, Schema
 from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.households_with_members import codes_with_members
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Table, tables_of
 
@@ -72,7 +73,8 @@ def points_of(schema: Schema) -> Mapping[str, Points]:
 def scores_of(schema: Schema) -> Mapping[str, Floats]:
     """Return the value of each code of numeric and ordinal columns, NaN for missing.
 
-    The values of an ordinal column are the ranks of its levels.
+    The values of an ordinal column are the ranks of its levels. A household without members is no
+    small household, so its code of `members` is NaN, too.
     """
     found = {}
     for column in schema.columns:
@@ -81,9 +83,11 @@ def scores_of(schema: Schema) -> Mapping[str, Floats]:
             found[column.name] = points.numbers
         elif column.kind == "ordinal":
             ranks = np.arange(column.size, dtype=np.float64)
-            if column.missing_code is not None:
-                ranks[column.missing_code] = math.nan
+            ranks[column.bins :] = math.nan
             found[column.name] = ranks
+    for name, kept in codes_with_members(schema.domain).items():
+        if name in found:
+            found[name][: kept.start] = math.nan
     return found
 
 
@@ -336,5 +340,4 @@ def _points(column: Column) -> Points:
         return Points(None)
     values = BinValues.of(column)
     means = values.mean() / values.steps
-    missing = [math.nan] if column.missing_code is not None else []
-    return Points(np.array([*means, *missing]))
+    return Points(np.array([*means, *[math.nan] * (column.size - column.bins)]))

@@ -2,12 +2,14 @@
 
 Drawn records meet the tables of their model up to rounding. Here as few of them as possible get
 another level. They are chosen at random from levels with too many records, and obey all rules
-afterwards. Where every such change breaks a rule, a record becomes a copy of another one.
+afterwards. Where every such change breaks a rule, a record becomes a copy of another one. If no
+single copy brings the totals nearer, a program in whole numbers finds the fewest copies that
+meet them together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +31,7 @@ from dp_core.tables.public_totals import decisive
 
 _TRIES = 50  # rounds; each tries other records and levels where a rule forbade a change
 _MOST_CELLS = 1000  # combinations of levels among which exchanges of whole records are sought
+_MOST_NODES = 10_000  # of the search for exchanges that together meet all totals
 _MOST_CHECKED = 1 << 16  # records that are checked at a time
 
 Rows = NDArray[np.intp]
@@ -242,7 +245,7 @@ def _exchange(
     """Replace whole records by copies of others, until all totals are met.
 
     Raises:
-        BadInput: if no replacement brings the totals nearer.
+        BadInput: if no replacements meet the totals.
     """
     while True:
         levels = [records.level(name) for name in counts]
@@ -269,7 +272,20 @@ def _exchange(
             better = better + np.where(gap[own[into]] < 0, 1, -1)
             gained += np.where(own[out][:, None] == own[into], 0, better)
         if not gained.size or gained.max() <= 0:
-            raise _not_met(records, gaps, counts)
+            target = _nearest_table(cells, held, list(counts.values()))
+            if target is None:
+                raise _not_met(records, gaps, counts)
+            rows = np.concatenate(
+                [
+                    rng.permutation(np.flatnonzero(of == cell))[: held[cell] - target[cell]]
+                    for cell in np.flatnonzero(target < held)
+                ]
+            )
+            more = rng.permutation(np.repeat(np.arange(held.size), np.maximum(target - held, 0)))
+            for cell in np.unique(more):
+                own = rows[more == cell]
+                records.replace(own, _donors(records, own, np.flatnonzero(of == cell), rng=rng))
+            return
         one, other = np.unravel_index(
             rng.choice(np.flatnonzero(gained == gained.max())), gained.shape
         )
@@ -282,6 +298,44 @@ def _exchange(
         number = min(*moved, int(held[start])) if moved else 0
         rows = rng.permutation(np.flatnonzero(of == start))[:number]
         records.replace(rows, _donors(records, rows, np.flatnonzero(of == end), rng=rng))
+
+
+def _nearest_table(
+    cells: NDArray[np.integer], held: NDArray[np.int64], counts: Sequence[NDArray[np.int64]]
+) -> NDArray[np.int64] | None:
+    """Return the nearest table with given totals: numbers of records in cells, or None.
+
+    It is for totals to which no single exchange comes nearer, but several together do.
+
+    Args:
+        cells: The combinations of levels that some records have, shape (columns, cells).
+        held: Number of records of each, shape (cells,).
+        counts: Number of records for each level, by column.
+    """
+    from scipy.optimize import LinearConstraint, milp
+    from scipy.sparse import csr_array, eye_array, hstack, vstack
+
+    number = np.arange(held.size)
+    of_levels = vstack(
+        [
+            csr_array((np.ones(held.size), (codes, number)), shape=(wanted.size, held.size))
+            for codes, wanted in zip(cells, counts, strict=True)
+        ]
+    )
+    # Variables: the table, then the records that each cell loses.
+    whole = hstack([of_levels, csr_array((of_levels.shape[0], held.size))])
+    wanted = np.concatenate(counts)
+    lost = hstack([eye_array(held.size), eye_array(held.size)])
+    solved = milp(
+        np.concatenate([np.zeros(held.size), np.ones(held.size)]),
+        integrality=np.ones(2 * held.size),
+        constraints=[LinearConstraint(whole, wanted, wanted), LinearConstraint(lost, lb=held)],
+        options={"node_limit": _MOST_NODES},
+    )
+    if solved.x is None:
+        return None
+    found = np.rint(solved.x[: held.size]).astype(np.int64)
+    return found if np.array_equal(of_levels @ found, wanted) else None
 
 
 def _donors(records: _Records, rows: Rows, among: Rows, *, rng: np.random.Generator) -> Rows:
@@ -303,5 +357,6 @@ def _not_met(
     return BadInput(
         "The public totals cannot be met by records that obey all rules:"
         f" {-gap[code]:,} more records need {name} = {label!r}, but no record can get this level."
-        " Check `totals` against the rules of the schema."
+        " What was paid stays spent. Correct `totals` or the rules, and release again under another"
+        " name."
     )

@@ -4,7 +4,8 @@ The *wide domain* has the household columns, `members` (the number of persons of
 person columns (one member) and a column `other.x` for each person column `x` (another member of
 the same household). A household with s >= 2 members has s(s - 1) pair rows, one for each ordered
 pair of different members. A household with one member has one pair row, whose `other.` columns have
-the code for no other member.
+the code for no other member. A household without members has one pair row, too; in addition, its
+person columns have the code for no member.
 
 A pair row of a household with s members weighs S / (s(s - 1)) shares, and S shares if s is 0 or 1.
 S is the least common multiple of s(s - 1) over all s from 2 to `max_members`, so that every weight
@@ -27,6 +28,8 @@ from dp_core.tables.member_rules import MemberRule
 Larger = Literal["reject", "clip"]
 """What happens to a household with more than `max_members` members."""
 
+NO_MEMBER = "(no member)"
+"""Label of the last level of a person column, if households may be without members."""
 NO_OTHER = "(no other member)"
 """Label of the last level of a column of another member."""
 

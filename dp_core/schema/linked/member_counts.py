@@ -172,6 +172,7 @@ def zeros_of_counts(
 
     They are the sizes that no household can have, and the codes that no member of a household of
     some size can have. If a rule counts at most one member, two members that it counts are another.
+    A household without members obeys every rule.
 
     Args:
         rules: The rules.
@@ -180,7 +181,7 @@ def zeros_of_counts(
         zeros: The other structural zeros.
 
     Raises:
-        BadInput: if the rules leave no household possible, or are too many.
+        BadInput: if the rules leave no household with members possible, or are too many.
     """
     if not rules:
         return ()
@@ -188,8 +189,9 @@ def zeros_of_counts(
     text = "; ".join(rule.text for rule in rules)
     usable = np.zeros(types.possible.shape, dtype=bool)
     counts: dict[tuple[Type, ...], MemberCounts] = {}
+    with_members = [(code, members) for code, members in enumerate(linked.sizes) if members]
     sizes = []
-    for code, members in enumerate(linked.sizes):
+    for code, members in with_members:
         here = types.at(code)
         if here not in counts:
             counts[here] = MemberCounts(rules, here)
@@ -205,7 +207,7 @@ def zeros_of_counts(
             " remove one of them."
         )
     found = []
-    impossible = tuple(code for code in range(len(linked.sizes)) if code not in sizes)
+    impossible = tuple(code for code, _ in with_members if code not in sizes)
     if impossible:
         found.append(Rule((MEMBERS,), (impossible,), text, derived=True))
     for axis, name in enumerate(types.columns):

@@ -94,7 +94,7 @@ def _with_possible_values(schema: Schema, data: Dataset, *, rng: np.random.Gener
 
 
 def possible_household(schema: Schema, *, rng: np.random.Generator) -> HouseholdRows:
-    """Return a household with its members that obeys all rules that codes decide.
+    """Return a household with one or more members that obeys all rules that codes decide.
 
     Rules over the values of one table are not judged, because `with_possible_members` replaces
     codes that have no values.
@@ -106,6 +106,7 @@ def possible_household(schema: Schema, *, rng: np.random.Generator) -> Household
     Raises:
         BadInput: if the rules leave no household possible, or none is found in many tries.
     """
+    schema = schema.with_members
     linked = schema.linked
     if linked is None:
         raise ValueError("The schema is of a single table.")
@@ -169,9 +170,9 @@ def _all_alike(
             np.tile(one.persons, households),
         )
         return to_pair_rows(linked, domain, many)
-    record = possible_record(schema, rng=rng)
+    record = possible_record(schema.with_members, rng=rng)
     middle, end = len(linked.household_columns), len(linked.columns) - len(linked.others)
-    size = linked.members_of(int(record[middle]))
+    size = 1 + int(record[middle])
     rows = HouseholdRows(
         np.repeat(record[:middle, None], households, axis=1),
         np.full(households, size),

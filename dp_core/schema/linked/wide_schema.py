@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from math import prod
 
@@ -11,7 +12,8 @@ from dp_core.schema.linked.member_counts import zeros_of_counts
 from dp_core.schema.rules.column_rules import AtMost, ColumnRule
 from dp_core.schema.rules.excluded_boxes import MOST_CELLS
 from dp_core.schema.rules.unit_bounds import unit_bounds, units_by_column
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.tables.linked_columns import MEMBERS
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
 
 
 def widened(flat: Schema, linked: LinkedTables, missing_values: tuple[str, ...]) -> Schema:
@@ -26,7 +28,8 @@ def widened(flat: Schema, linked: LinkedTables, missing_values: tuple[str, ...])
     Returns:
         The same schema with the columns of another member. A structural zero over person columns
         also holds for another member; rules between columns are unchanged. Rules that count members
-        have structural zeros, too.
+        have structural zeros, too. If households may be without members, person columns have a code
+        for no member, and structural zeros for it.
 
     Raises:
         BadInput: if the rules that count members leave no household possible, or are too many.
@@ -39,14 +42,42 @@ def widened(flat: Schema, linked: LinkedTables, missing_values: tuple[str, ...])
         if persons & {*rule.columns}
     )
     counted = zeros_of_counts(linked.rules, linked, flat.domain, flat.zeros)
+    columns = (*flat.columns, *others)
+    empty: tuple[Rule, ...] = ()
+    if linked.min_members == 0:
+        columns = tuple(replace(c, nobody=True) if c.name in persons else c for c in columns)
+        empty = _zeros_of_empty(linked, columns)
     return replace(
         flat,
-        columns=(*flat.columns, *others),
-        zeros=StructuralZeros((*flat.zeros.rules, *also, *counted)),
+        columns=columns,
+        zeros=StructuralZeros((*flat.zeros.rules, *also, *counted, *empty)),
         unit=Unit(missing_values=missing_values, max_members=linked.max_members),
         order=linked.columns,
         linked=linked,
     )
+
+
+def _zeros_of_empty(linked: LinkedTables, columns: tuple[Column, ...]) -> tuple[Rule, ...]:
+    """Return the structural zeros of households without members.
+
+    A household has no members if and only if every person column has the code for no member. It
+    then has no other member, either. Each pair of columns has its own rules, because the table of a
+    pair uses only rules about its two columns.
+
+    Args:
+        linked: The two tables.
+        columns: Columns of the wide domain.
+    """
+    size = {column.name: column.size for column in columns}
+    none = {name: (size[name] - 1,) for name in (*linked.person_columns, *linked.others)}
+    some = {name: tuple(range(size[name] - 1)) for name in none}
+    none[MEMBERS], some[MEMBERS] = (0,), tuple(range(1, size[MEMBERS]))
+    found = []
+    for one, two in itertools.combinations((MEMBERS, *linked.person_columns), 2):
+        found += [((one, two), (none[one], some[two])), ((one, two), (some[one], none[two]))]
+    for one, two in itertools.product((MEMBERS, *linked.person_columns), linked.others):
+        found.append(((one, two), (none[one], some[two])))
+    return tuple(Rule(names, codes, "no member", derived=True) for names, codes in found)
 
 
 def other_column(column: Column) -> Column:

@@ -16,14 +16,16 @@ from dp_core.documents.node import Node, one_of
 from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, nearest
 from dp_core.schema.definition import Schema
-from dp_core.schema.linked.linked_tables import NO_OTHER, Larger, LinkedTables
+from dp_core.schema.linked.linked_tables import NO_MEMBER, NO_OTHER, Larger, LinkedTables
 from dp_core.schema.linked.wide_schema import decided_by_codes, widened
 from dp_core.schema.reading.dependency_reader import follows
-from dp_core.schema.reading.known_totals.totals_reader import refuse_of_persons
+from dp_core.schema.reading.known_totals.totals_reader import check_possible, refuse_of_persons
 from dp_core.schema.reading.nested_reader import lies_within
 from dp_core.schema.reading.private_domain_reader import is_private
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.stated_rules.member_rule_reader import counts_members, read_member_rule
+from dp_core.schema.reading.stated_rules.rule_reader import place_of
+from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.tables.linked_columns import MEMBERS, MOST_MEMBERS, OTHER
 from dp_core.tables.member_rules import MemberRule
 
@@ -107,8 +109,11 @@ class StatedTables:
         homes, persons = self._households, self._persons
         for name, node in persons.columns.items():
             levels = flat.column(name).levels
-            if any(NO_OTHER in (level.text, level.label) for level in levels):
-                raise node.error(f"the level {shown(NO_OTHER)} is reserved; choose another label.")
+            for reserved in (NO_MEMBER, NO_OTHER):
+                if any(reserved in (level.text, level.label) for level in levels):
+                    raise node.error(
+                        f"the level {shown(reserved)} is reserved; choose another label."
+                    )
         linked = LinkedTables(
             households=homes.name,
             persons=persons.name,
@@ -122,13 +127,12 @@ class StatedTables:
             rules=self._member_rules(flat, faults),
             **self._unit,
         )
-        if flat.nested is not None:
-            for lower in flat.nested.columns[1:]:
-                if {lower, flat.nested.above(lower)} & {*persons.columns}:
-                    raise homes.columns[lower].error(_HOUSEHOLDS_ONLY)
-        self._check_rules(flat)
-        if flat.totals:
-            refuse_of_persons(flat.totals, linked.person_columns, self.flat.entries()["totals"])
+        for rule in flat.rules:
+            faults.of(None, self._check_rule, rule, flat)
+        faults.stop()
+        totals = self.flat.entries()["totals"].items() if flat.totals else ()
+        places = {each.column: item for each, item in zip(flat.totals, totals, strict=True)}
+        refuse_of_persons(places, linked.person_columns)
         document: Any = _document(flat.document, linked)
         if self._rules:
             document["rules"] = [rule_text(item) for item in self._rules]
@@ -136,10 +140,16 @@ class StatedTables:
         counting = [item for item in self._rules if counts_members(item)]
         try:
             wide = widened(flat, linked, missing_values)
-        except BadInput as error:
-            if not counting:
-                raise
-            raise counting[0].error(error.message) from None
+        except BadInput:
+            # The first rule that leaves no household possible, with those before it, is at fault.
+            for number, item in enumerate(counting, start=1):
+                try:
+                    widened(flat, replace(linked, rules=linked.rules[:number]), missing_values)
+                except BadInput as error:
+                    raise item.error(error.message) from None
+            raise
+        if counting and wide.totals:
+            check_possible(wide.totals, places, wide)
         return replace(wide, document=document)
 
     def _member_rules(self, flat: Schema, faults: Faults) -> tuple[MemberRule, ...]:
@@ -160,17 +170,16 @@ class StatedTables:
         faults.stop()
         return tuple(rule for rule in found if rule is not None)
 
-    def _check_rules(self, flat: Schema) -> None:
-        for rule in flat.rules:
-            names = {*rule.columns}
-            alone = names <= {*self._households.columns} or names <= {*self._persons.columns}
-            if not alone and not decided_by_codes(rule, flat):
-                raise self.flat.entries()[rule.key].error(
-                    f"`{rule.text}` names columns of both tables, or `members`, so codes alone must"
-                    " decide it: every value that it compares must be the edge of a bin, and two"
-                    " columns that it compares must have one bin for each value; state such bins,"
-                    " or keep the rule to the columns of one table."
-                )
+    def _check_rule(self, rule: ColumnRule, flat: Schema) -> None:
+        names = {*rule.columns}
+        alone = names <= {*self._households.columns} or names <= {*self._persons.columns}
+        if not alone and not decided_by_codes(rule, flat):
+            raise place_of(rule, self.flat.entries()[rule.key]).error(
+                f"`{rule.text}` names columns of both tables, or `members`, so codes alone must"
+                " decide it: every value that it compares must be the edge of a bin, and two"
+                " columns that it compares must have one bin for each value; state such bins,"
+                " or keep the rule to the columns of one table."
+            )
 
 
 def is_linked(root: Node) -> bool:
@@ -214,7 +223,10 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
     both = tuple(name for name in homes.columns if name in persons.columns)
     for name in both:
         faults.of(None, _refuse_twice, name, persons.columns[name], homes.name)
-    faulty = frozenset(both) | homes.faulty | persons.faulty
+    inside = tuple(name for name, node in homes.columns.items() if _within_any(node, persons))
+    for name in inside:
+        faults.of(None, _refuse_within, homes.columns[name])
+    faulty = frozenset((*both, *inside)) | homes.faulty | persons.faulty
     faults.of(None, _check_names, homes, persons)
     least, most = unit.get("min_members", 1), unit.get("max_members", 1)
     place = entries.get("unit", entries["tables"])
@@ -387,6 +399,15 @@ def _is_sound(name: str, node: Node, is_parent: bool) -> bool:
     return True
 
 
+def _within_any(node: Node, table: _Table) -> bool:
+    """Return whether a column lies within a column of a table."""
+    return lies_within(node) and node.entries()["within"].content in table.columns
+
+
+def _refuse_within(node: Node) -> None:
+    raise node.entries()["within"].error(_HOUSEHOLDS_ONLY)
+
+
 def _refuse_twice(name: str, node: Node, homes: str) -> None:
     raise node.error(
         f"{shown(name)} is also a column of the table {homes}; release it from one table and put it"
@@ -434,11 +455,6 @@ def _read_unit(root: Node, node: Node | None, homes: str, persons: str) -> dict[
         )
     most = keys["max_members"].integer(minimum=1, maximum=MOST_MEMBERS)
     least = keys["min_members"].integer(minimum=0, maximum=1) if "min_members" in keys else 1
-    if least == 0:
-        raise keys["min_members"].error(
-            "households without members are not supported yet; write 1, and leave such households"
-            " out of the file."
-        )
     larger = one_of(keys.get("larger"), _LARGER)
     return {"min_members": least, "max_members": most, "larger": larger}
 

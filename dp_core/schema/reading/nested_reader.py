@@ -95,26 +95,26 @@ def nested_document(schema: Schema, name: str) -> dict[str, object]:
     }
 
 
-def check_rules(schema: Schema, rules: Mapping[str, Collection[str]], node: Node) -> None:
-    """Refuse rules that name a column in which others lie.
+def check_rule(schema: Schema, text: str, names: Collection[str], node: Node) -> None:
+    """Refuse a rule that names a column in which others lie.
 
     Args:
         schema: The schema.
-        rules: Columns of each rule, by its text.
-        node: The rules.
+        text: The rule.
+        names: Its columns.
+        node: The rule's place.
 
     Raises:
-        BadInput: if a rule does so.
+        BadInput: if the rule does so.
     """
     if schema.nested is None:
         return
-    for text, names in rules.items():
-        for name in schema.nested.upper:
-            if name in names:
-                raise node.error(
-                    f"the rule `{text}` names {name!r}, in which {schema.nested.lowest!r} lies;"
-                    f" state it for {schema.nested.lowest!r}, which decides {name!r}."
-                )
+    for name in schema.nested.upper:
+        if name in names:
+            raise node.error(
+                f"the rule `{text}` names {name!r}, in which {schema.nested.lowest!r} lies;"
+                f" state it for {schema.nested.lowest!r}, which decides {name!r}."
+            )
 
 
 def _read_above(

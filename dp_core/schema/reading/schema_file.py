@@ -39,7 +39,7 @@ from dp_core.schema.reading.known_totals.calibration_reader import read_margins
 from dp_core.schema.reading.known_totals.totals_reader import read_totals
 from dp_core.schema.reading.linked_reader import is_linked, read_tables
 from dp_core.schema.reading.nested_reader import (
-    check_rules,
+    check_rule,
     lies_within,
     read_nested,
     without_place,
@@ -47,7 +47,7 @@ from dp_core.schema.reading.nested_reader import (
 from dp_core.schema.reading.schema_document import VERSION, schema_document
 from dp_core.schema.reading.stated_rules.column_rule_reader import EXAMPLE as RULE_EXAMPLE
 from dp_core.schema.reading.stated_rules.column_rule_reader import read_column_rules
-from dp_core.schema.reading.stated_rules.rule_reader import read_rules
+from dp_core.schema.reading.stated_rules.rule_reader import place_of, read_rules
 from dp_core.schema.reading.survey_reader import check_roles, read_survey
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.rules.excluded_boxes import with_excluded_boxes
@@ -258,10 +258,6 @@ def _read_flat(
         between = (*between, *found)
     own = keys.get("expectations")
     expected = () if own is None else of((), _read_expectations, own, schema, faults, bad)
-    if rules is not None:
-        of(None, check_rules, schema, {rule.text: rule.columns for rule in zeros.rules}, rules)
-    if stated is not None:
-        of(None, check_rules, schema, {rule.text: rule.columns for rule in between}, stated)
     faults.stop()
     schema = replace(schema, zeros=zeros, rules=between)
     schema = replace(schema, zeros=with_excluded_boxes(schema, between)) if between else schema
@@ -328,8 +324,14 @@ def _read_column_rules(
     node: Node, schema: Schema, identifiers: Sequence[str], faults: Faults, bad: Collection[str]
 ) -> tuple[ColumnRule, ...]:
     """Return the rules between columns; notes faults, and skips those about bad columns."""
+
+    def read(item: Node) -> tuple[ColumnRule, ...]:
+        (rule,) = read_column_rules(replace(node, content=(item,)), schema, identifiers)
+        check_rule(schema, rule.text, rule.columns, item)
+        return (rule,)
+
     found = (
-        faults.of([], read_column_rules, replace(node, content=(item,)), schema, identifiers)
+        faults.of((), read, item)
         for item in node.items(example=RULE_EXAMPLE)
         if not names_any(item, bad)
     )
@@ -355,7 +357,7 @@ def _check_weight(keys: Mapping[str, Node], schema: Schema) -> None:
         return
     for rule in schema.rules:
         if weight.name in rule.columns:
-            raise keys["rules" if rule.key == "rules" else "impossible"].error(
+            raise place_of(rule, keys[rule.key]).error(
                 f"`{rule.text}` names the weight {shown(weight.name)}, whose values `calibrate`"
                 " changes after the rules were obeyed; remove the rule, or `calibrate`."
             )

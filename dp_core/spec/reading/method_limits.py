@@ -5,12 +5,14 @@ Everything else in a spec is the same as for a single table without them.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dp_core.documents.faults import Faults
-from dp_core.documents.node import Node
+from dp_core.documents.node import FALSE, Node
 from dp_core.documents.typed_text import shown
+from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.schema.definition import Schema
 from dp_core.spec.release_spec import Mode
 from dp_core.tables.public_totals import records_of
@@ -66,6 +68,8 @@ def refuse_unsupported(schema: Schema, keys: Mapping[str, Node], faults: Faults)
         _refuse_other(_NESTED, keys, faults)
     elif schema.totals:
         _refuse_other(_TOTALS, keys, faults)
+    if schema.has_drawn_tables:
+        _refuse_unused(keys, faults)
     if schema.totals:
         faults.of(None, _check_size, keys, schema)
 
@@ -82,6 +86,22 @@ def _check_size(keys: Mapping[str, Node], schema: Schema) -> None:
             f"is not the sum of the public totals, {records}, which is the number of records of"
             " every set; write same."
         )
+
+
+def _refuse_unused(keys: Mapping[str, Node], faults: Faults) -> None:
+    """Refuse options of `reconstruct` that have no effect on sets whose tables are drawn."""
+    section = keys["reconstruct"].content if "reconstruct" in keys else None
+    options = {field.name for field in dataclasses.fields(AutoReconstruction)}
+    for option, place in section.items() if isinstance(section, Mapping) else ():
+        # The tables of all pairs are drawn, so records are never cleared.
+        if option in options and (option != "cleared" or place.content not in FALSE):
+            faults.of(
+                None,
+                _refuse,
+                place,
+                "has no effect on these sets, whose records match a drawn table of every pair;"
+                " remove it.",
+            )
 
 
 def _refuse_other(limit: _Limit, keys: Mapping[str, Node], faults: Faults) -> None:

@@ -251,21 +251,20 @@ def makes_posterior(selector: Selector, reconstructor: Reconstructor, domain: Do
     return able and pairs <= MOST_PAIRS
 
 
-def for_posterior(section: Node, reconstructor: Reconstructor, *, every_mode: bool = False) -> Gum:
+def for_posterior(section: Node, reconstructor: Reconstructor) -> Gum:
     """Return the reconstruction of sets whose tables are drawn: GUM, from a table of every pair.
 
-    These are posterior sets, and all sets of files with `within` or public totals.
+    These are posterior sets, and all sets of files with `within` or public totals, for which
+    `refuse_unsupported` judged the options before.
 
     Args:
         section: Node of `reconstruct`.
         reconstructor: The stated one, which `check_posterior` accepts.
-        every_mode: Whether the sets of all modes are such sets; False by default.
 
     Raises:
         BadInput: if the spec sets an option that has no effect on them.
     """
     stated = section.entries()
-    whose = "these" if every_mode else "posterior"
     drawing = reconstructor if isinstance(reconstructor, Gum) else Gum()
     # The tables of all pairs are drawn, so records imply no others.
     off = {name for name in ("implied", "cleared") if not getattr(reconstructor, name, True)}
@@ -273,8 +272,8 @@ def for_posterior(section: Node, reconstructor: Reconstructor, *, every_mode: bo
     for option in stated:
         if option not in used:
             raise stated[option].error(
-                f"has no effect on {whose} sets, whose records match a drawn table of every pair;"
-                f" remove it{'' if every_mode else ', or choose another synthesize.mode'}."
+                "has no effect on posterior sets, whose records match a drawn table of every pair;"
+                " remove it, or choose another synthesize.mode."
             )
     return dataclasses.replace(drawing, implied=False)
 

@@ -59,7 +59,7 @@ from dp_core.spec.reading.method_reader import (
 from dp_core.spec.reading.set_count import refuse_records, without_sets
 from dp_core.spec.reading.share_reader import KNOWING, LOOKING, check_known, read_shares
 from dp_core.spec.reading.spec_document import VERSION, spec_document
-from dp_core.spec.reading.wanted_reader import refuse_wanted
+from dp_core.spec.reading.wanted_reader import read_wanted, refuse_wanted
 from dp_core.spec.release_spec import PUBLISH, ReleaseSpec
 from dp_core.tables.public_totals import records_of
 
@@ -159,6 +159,8 @@ def read_spec(
     data = of("", read_data, keys["data"], schema) if "data" in keys else ""
     if schema is not None:
         refuse_unsupported(schema, keys, faults)
+        if "tables" in keys:
+            of((), read_wanted, keys["tables"], schema)
     if "privacy" in keys:
         unit = Unit() if schema is None else schema.unit
         of(None, _privacy, keys, root, unit)
@@ -239,9 +241,7 @@ def read_spec(
             selector = for_noise_aware(sections["select"], selector)
         reconstructor = for_noise_aware(sections["reconstruct"], reconstructor)
     elif mode == "posterior" or schema.has_drawn_tables:
-        reconstructor = for_posterior(
-            sections["reconstruct"], reconstructor, every_mode=schema.has_drawn_tables
-        )
+        reconstructor = for_posterior(sections["reconstruct"], reconstructor)
         reconstructor_name = "gum"
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:

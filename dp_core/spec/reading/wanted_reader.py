@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from dp_core.documents.faults import Faults
 from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
@@ -79,13 +80,14 @@ def read_wanted(node: Node, schema: Schema) -> tuple[WantedTable, ...]:
     """Return the wanted tables, columns in the schema's order.
 
     Raises:
-        BadInput: for any mistake, with its place.
+        BadInput: for any mistakes, each with its place.
     """
     items = node.items(example=EXAMPLE)
     if not items:
         raise node.error(f"is empty; list the tables that are wanted, such as {EXAMPLE}.")
     found: list[WantedTable] = []
-    for item in items:
+
+    def add(item: Node) -> None:
         table = _entry(_written_out(item, schema), schema)
         if any(_asks(table) == _asks(other) for other in found):
             raise item.error(
@@ -93,6 +95,11 @@ def read_wanted(node: Node, schema: Schema) -> tuple[WantedTable, ...]:
                 " of the weights."
             )
         found.append(table)
+
+    faults = Faults(node.source, each=bool(node.line))
+    for item in items:
+        faults.of(None, add, item)
+    faults.stop()
     parts = len(worths(found, schema.domain))
     if parts > MOST_PARTS:
         raise node.error(

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dp_core.display.number_texts import plural
 from dp_core.errors import BadInput
 from dp_core.inspection.file_check import check_files, data_files, with_findings
-from dp_core.inspection.findings import FileCheck, Finding
+from dp_core.inspection.findings import Example, FileCheck, Finding
 from dp_core.inspection.header_check import check_header
 from dp_core.schema.reading.schema_file import load_schema
 
@@ -54,6 +55,7 @@ def check(file: Path, patterns: Sequence[str]) -> FileCheck:
 
 def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:
     """Check each of two linked tables by itself and, if both fit, their keys and links."""
+    from dp_core.confidential.linked.linked_rows import RulesBroken
     from dp_core.confidential.linked.linked_source import LinkedSource, read_households
     from dp_core.confidential.source import open_source
 
@@ -85,6 +87,20 @@ def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:
                     )
                 ),
             )
+        except RulesBroken as error:
+            more += [
+                Finding(
+                    "refusal",
+                    "rules",
+                    "",
+                    f"{plural(each.rows, each.whose)} break{'s' * (each.rows == 1)} the rule"
+                    f" `{each.text}`.",
+                    "Correct the files or the rule.",
+                    each.rows,
+                    tuple(Example(f"household {key}") for key in each.keys),
+                )
+                for each in error.broken
+            ]
         except BadInput as error:
             message, _, fix = error.message.partition("; ")
             where = f" ({error.internal})" if error.internal else ""
@@ -99,7 +115,18 @@ def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:
         columns=homes.columns + persons.columns,
         rows_of=None if homes.rows is None or persons.rows is None else (homes.rows, persons.rows),
     )
-    return with_findings(both, [*persons.findings, *more])
+    return with_findings(
+        replace(both, findings=_of_table(linked.households, homes)),
+        [*_of_table(linked.persons, persons), *more],
+    )
+
+
+def _of_table(name: str, found: FileCheck) -> tuple[Finding, ...]:
+    """Return the findings of one table, each with its name."""
+    return tuple(
+        replace(one, message=f"{one.message.removesuffix('.')} (table {name}).")
+        for one in found.findings
+    )
 
 
 def _swapped(schema: Schema, patterns: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from dp_core.metrics.classification import MOST_CLASSES
 from dp_core.metrics.field_scores.file_scores import MOST_GROUPS, MOST_LEVELS, default_columns
 from flows.cli.actions.internal_regression import release_with_file
 from tasks.run.earlier_releases import load_release
-from tasks.run.internal_evaluation import AskedEvaluation, write_evaluation
+from tasks.run.internal_evaluation import AskedEvaluation, write_evaluation, write_linked_evaluation
 from tasks.run.release_cleanup import reading_folder
 
 if TYPE_CHECKING:
@@ -64,12 +64,16 @@ def evaluate_release(
 
     found = release_with_file(home, bundle_folder)
     claims, bundle = found.claims, found.bundle
+    if claims.schema.linked is not None:
+        asked = {"group": by, "target": targets, "quasi": quasi, "line": line, "attacks": attacks}
+        _refuse_records_only([f"--{option}" for option, value in asked.items() if value])
+        return claims.name, _evaluate_linked(found, bundle_folder)
     own = claims.schema.coarse or claims.schema
     columns = _columns(own, by=by, quasi=quasi, line=line)
     _check_targets(own, targets)
     plan = _attacked(found) if attacks else None
     name = found.unused_name("evaluation")
-    asked = AskedEvaluation(
+    asked_for = AskedEvaluation(
         schema=claims.schema,
         sets=[bundle_folder / synthetic_path(number) for number in range(1, claims.sets + 1)],
         released=bundle.measured,
@@ -80,8 +84,34 @@ def evaluate_release(
         attacked=plan,
     )
     with reading_folder(found.folder) as work:
-        page = write_evaluation(found.folder.internal, work, found.source(work), asked, name=name)
+        page = write_evaluation(
+            found.folder.internal, work, found.source(work), asked_for, name=name
+        )
     return claims.name, page
+
+
+def _refuse_records_only(options: Sequence[str]) -> None:
+    """Refuse options for linked tables whose results take independent records."""
+    for option in options:
+        raise BadInput(
+            f"{option} takes records that do not depend on each other, but the release has linked"
+            f" tables, whose members of a household do; leave out {option}."
+        )
+
+
+def _evaluate_linked(found: ReleaseWithFile, bundle_folder: Path) -> Path:
+    """Evaluate a release of linked tables; return the page."""
+    name, claims = found.unused_name("evaluation"), found.claims
+    with reading_folder(found.folder) as work:
+        source = found.linked_source(work)
+        return write_linked_evaluation(
+            found.folder.internal,
+            source,
+            claims.schema,
+            bundle_folder,
+            sets=claims.sets,
+            name=name,
+        )
 
 
 def _columns(

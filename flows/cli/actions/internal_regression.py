@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dp_core.confidential.linked.linked_source import LinkedSource
+from dp_core.confidential.source import Source
 from dp_core.errors import BadInput
+from dp_core.spec.data_location import TablePlaces
 from flows.cli.command_parts import existing_ledger
 from tasks.ledger.input_seals import is_sealed
 from tasks.run.home import home_key
@@ -23,7 +26,6 @@ from tasks.support.run_folder import RunFolder
 if TYPE_CHECKING:
     from dp_core.bundle.reading import Bundle
     from dp_core.bundle.verification.claims import Claims
-    from dp_core.confidential.source import Source
     from dp_core.schema.definition import Schema
     from tasks.ledger.ledger import Ledger
     from tasks.ledger.reservations import Reservation
@@ -53,7 +55,15 @@ def against_file(home: Path, bundle_folder: Path, formula: str) -> tuple[str, Pa
     from dp_core.bundle.files.codebook import synthetic_path
     from dp_core.inference.formulas.comparable_formula import check_formula
 
-    found = release_with_file(home, bundle_folder, lambda schema: check_formula(formula, schema))
+    def check(schema: Schema) -> None:
+        if schema.linked is not None:
+            raise BadInput(
+                "The release has linked tables, whose regressions are not compared with the"
+                " confidential files yet; leave out --against-confidential."
+            )
+        check_formula(formula, schema)
+
+    found = release_with_file(home, bundle_folder, check)
     claims, bundle = found.claims, found.bundle
     assert bundle.rule is not None  # it has sets
     files = [bundle_folder / synthetic_path(number) for number in range(1, claims.sets + 1)]
@@ -108,6 +118,17 @@ class ReleaseWithFile:
         Raises:
             BadInput: if it is no longer where the spec has it, or has changed.
         """
+        source = self._same(work)
+        assert isinstance(source, Source)
+        return source
+
+    def linked_source(self, work: Path) -> LinkedSource:
+        """Return both confidential tables, as `source` does the file of a single one."""
+        source = self._same(work)
+        assert isinstance(source, LinkedSource)
+        return source
+
+    def _same(self, work: Path) -> Source | LinkedSource:
         copies = self.folder.confidential if kept_files(self.folder) else work
         return _same_source(self, copies)
 
@@ -123,7 +144,7 @@ def release_with_file(
         check: Called with its schema before the ledger is opened; None (the default) for no check.
 
     Raises:
-        BadInput: if the folder is no such release, or one of linked tables.
+        BadInput: if the folder is no such release.
     """
     from dp_core.bundle.reading import read_bundle
     from dp_core.bundle.verification.claims import Claims
@@ -132,11 +153,6 @@ def release_with_file(
     bundle = read_bundle(bundle_folder)
     claims = bundle.claims
     assert isinstance(claims, Claims)  # only a release in memory has other facts
-    if claims.schema.linked is not None:
-        raise BadInput(
-            f"Release {claims.name!r} has linked tables, which this command does not compare with"
-            " the confidential files yet; read utility.html in its internal folder."
-        )
     if check is not None:
         check(claims.schema)
     ledger = existing_ledger()
@@ -163,18 +179,25 @@ def release_with_file(
     return ReleaseWithFile(home, bundle, claims, ledger, reservation, folder)
 
 
-def _same_source(release: ReleaseWithFile, copies: Path) -> Source:
-    """Return the confidential file as it was when the release was made.
+def _same_source(release: ReleaseWithFile, copies: Path) -> Source | LinkedSource:
+    """Return the confidential files as they were when the release was made.
 
     Raises:
-        BadInput: if it is no longer where the spec has it, or has changed.
+        BadInput: if they are no longer where the spec has them, or have changed.
     """
-    from dp_core.confidential.source import Source, keyed_digest
+    from dp_core.confidential.source import keyed_digest
     from tasks.inputs.open_input import open_input
     from tasks.run.earlier_releases import load_release
 
     ledger, reservation = release.ledger, release.reservation
-    spec = load_release(release.folder.remembered()[0])
+    path = release.folder.remembered()[0]
+    spec, linked = load_release(path), release.claims.schema.linked
+    if isinstance(spec.data, TablePlaces) != (linked is not None):
+        has, named = ("a single table", "two") if linked is None else ("two linked tables", "one")
+        raise BadInput(
+            f"Release {reservation.release!r} is of {has}, but the spec {path} now names {named};"
+            " undo this change."
+        )
     source = open_input(spec, release.claims.schema, copies)
     key = home_key(release.home, ledger)
     digest = keyed_digest(source, key)
@@ -184,5 +207,4 @@ def _same_source(release: ReleaseWithFile, copies: Path) -> Source:
             f"The data of release {reservation.release!r} are not those that it was made of any"
             " more; put that file back where the spec has it."
         )
-    assert isinstance(source, Source)  # not of linked tables
     return source

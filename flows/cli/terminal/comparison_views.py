@@ -16,6 +16,10 @@ from flows.cli.terminal.view_parts import path
 
 _FIRST = (
     "tvd2",
+    "tvd_members",
+    "tvd_household",
+    "tvd_person",
+    "tvd_both",
     "cpu",
     "tvd3",
     "misclassified",
@@ -42,7 +46,7 @@ def compared(console: Console, answer: ComparisonAnswer) -> None:
         console.print(f"\n[bold]{file}[/bold]")
         rows = [row for row in answer.rows if row.cell.file == file]
         _table(console, rows)
-        for line in problems(rows):
+        for line in (*problems(rows), *answer.notes.get(file, ())):
             sentence(console, line)
     console.print()
     most = max((row.done for row in answer.rows), default=0)
@@ -66,11 +70,11 @@ def _table(console: Console, rows: Sequence[Row]) -> None:
     left = console.width - sum(_width(head, cells) for head, cells in columns.items())
     chosen = set()
     for name in (name for name in _FIRST if name in have):
-        left -= _width(FIGURE[name].label, figures[name])
+        left -= _width(_head(name), figures[name])
         if left < 0:
             break
         chosen.add(name)
-    columns |= {FIGURE[name].label: figures[name] for name in have if name in chosen}
+    columns |= {_head(name): figures[name] for name in have if name in chosen}
     table = table_of(*columns, right=tuple(columns)[1:])
     for line in zip(*columns.values(), strict=True):
         table.add_row(*line)
@@ -79,7 +83,12 @@ def _table(console: Console, rows: Sequence[Row]) -> None:
 
 def _width(head: str, cells: Sequence[str]) -> int:
     """Return the width of a column with the space beside it, in characters."""
-    return 2 + max(map(len, (head, *cells)))
+    return 2 + max(map(len, (*head.splitlines(), *cells)))
+
+
+def _head(name: str) -> str:
+    """Return the label of a figure, that of a kind of pairs in two lines."""
+    return FIGURE[name].label.replace(" x ", "\nx ")
 
 
 def _name(row: Row) -> str:

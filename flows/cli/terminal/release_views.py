@@ -135,6 +135,8 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
         yield many.in_words
     if plan.public_totals:
         yield (f"Every set meets these public totals, at no cost: {'; '.join(plan.public_totals)}.")
+    if plan.totals_remark:
+        yield plan.totals_remark
     if plan.bins_unused:
         yield (
             f"{plan.method} uses the bins of {', '.join(plan.bins_unused)} for plots and"

@@ -18,6 +18,7 @@ from dp_core.audit.tiny_households import (
     RICH,
     SETTLED,
     UNKNOWN,
+    VACANT,
     Household,
     TinyHouseholds,
     household_like,
@@ -28,7 +29,7 @@ from dp_core.tables.linked_columns import MEMBERS
 
 
 def files_of(relation):
-    first = next(each for each in configurations() if each.linked)
+    first = next(each for each in configurations() if each.schema == "vacant")
     schema = plan_of(first, relation, epsilon="4", delta="1e-6").spec.schema
     stated = schema.columns, schema.zeros, schema.rules, schema.unit, schema.linked
     return schema, TinyHouseholds(*stated, relation, 1)
@@ -60,7 +61,7 @@ def test_the_files_of_a_pair_differ_in_the_shares_of_one_household(relation):
         moved.append(gone + come)
     assert max(moved) == relation.shares * (1 + (relation.neighbours == "replace-one"))
     sizes = {len(unit) for pair in pairs for unit in pair.one}
-    assert sizes == {1, 2, 6}  # of one, two and three members
+    assert sizes == {1, 2, 6}  # of no member or one, of two, and of three
 
 
 def test_members_above_the_limit_are_left_out_by_the_household_alone():
@@ -75,6 +76,22 @@ def test_members_above_the_limit_are_left_out_by_the_household_alone():
     (last,) = files.code((Household(RICH, crowd.members, numbered=False),))
     (ages,) = schema.domain.axes(("age",))
     assert {*last[:, ages]} == {*files.code((Household(RICH, (CHILD, BEYOND)),))[0][:, ages]}
+
+
+def test_a_household_without_members_is_one_pair_row_with_the_codes_for_none():
+    schema, files = files_of(HOUSEHOLDS[0])
+    (unit,) = files.code((VACANT,))
+    none = {name: schema.domain.size((name,)) - 1 for name in schema.domain.columns[2:]}
+    found = dict(zip(schema.domain.columns, unit[0].tolist(), strict=True))
+    assert unit.shape == (1, len(schema.domain))
+    assert {name: found[name] for name in none} == none | {MEMBERS: 0}
+    assert any(VACANT in file for file in files.named.values())
+    assert any(
+        abs(len(pair.one) - len(pair.other)) == 1
+        for name in files.named
+        for pair in files.pairs(name)
+        if pair.name.endswith("no member")
+    )
 
 
 def test_values_beyond_the_bounds_and_broken_rules_become_the_codes_of_the_schema():
@@ -92,7 +109,7 @@ def test_the_search_makes_whole_possible_households_of_every_size():
     schema, _ = files_of(HOUSEHOLDS[0])
     rng = np.random.default_rng(2)
     unit, sizes, seen = np.zeros((1, 0), np.uint16), Counter(), set()
-    for _ in range(300):
+    for _ in range(400):
         unit = household_like(schema, unit, rng)
         data = Dataset(schema.domain, np.ascontiguousarray(unit.T))
         assert not schema.zeros.violations(data).any()
@@ -100,5 +117,5 @@ def test_the_search_makes_whole_possible_households_of_every_size():
         (size,) = rows.sizes.tolist()
         sizes[size] += 1
         seen.add(unit.tobytes())
-    assert min(sizes[size] for size in (1, 2, 3)) > 30
+    assert min(sizes[size] for size in (0, 1, 2, 3)) > 30
     assert len(seen) > 150

@@ -10,7 +10,8 @@ import pytest
 from dp_core.bundle.quality.pooled_release import pool_release
 from dp_core.bundle.report import count_tables as module
 from dp_core.bundle.report.count_tables import count_tables
-from dp_core.methods.reconstruction.estimates.pooled_functionals import Functionals, half_widths
+from dp_core.methods.reconstruction.estimates.functional_noise import half_widths
+from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.wall.released import Measurement
 from tests.browser import CHROMIUM, Page, browser

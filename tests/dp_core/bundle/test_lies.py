@@ -223,8 +223,9 @@ def test_every_file_is_signed_through_its_checksum(written, keys, name):
     document = json.loads((folder / "release.json").read_bytes())
     document["files"][name] = file_record(path)
     reseal(folder, document)
-    found = verify(folder, trusted=[keys[0].public])
-    assert [check.name for check in found.failures] == ["signature"]
+    found = {check.name for check in verify(folder, trusted=[keys[0].public]).failures}
+    # The codebook, which has the hashes of the sets, is compared with the statement, too.
+    assert found - {"copies"} == {"signature"}
 
 
 def test_a_stranger_who_signs_a_changed_statement_is_not_the_ledger(written, keys):

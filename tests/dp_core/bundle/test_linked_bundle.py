@@ -28,7 +28,16 @@ from dp_core.spec.procedure import sample
 from dp_core.wall.household_values import stored_shares
 from tests.dp_core.bundle import recomputed
 from tests.dp_core.bundle.forgery import failed, reseal, statement_of
-from tests.linked_release import SCHEMA, chain_of, frames, outcome, published_of, write
+from tests.linked_release import (
+    SCHEMA,
+    VACANCIES,
+    chain_of,
+    frames,
+    outcome,
+    published_of,
+    with_vacant,
+    write,
+)
 
 S = 12
 """Shares of a household of at most four members."""
@@ -71,6 +80,50 @@ def test_the_bundle_verifies(bundle):
     assert found.passed, found
     sentences = {check.name: check.sentence for check in found.checks}
     assert "every person is linked to a household" in sentences["sets"]
+
+
+@pytest.fixture(scope="module")
+def vacancies(tmp_path_factory):
+    """Return the bundle of a release with vacant dwellings, which have no high income."""
+    data = with_vacant(frames())
+    homes = data["homes"]
+    empty = ~homes["home"].isin(data["people"]["home_id"])
+    homes.loc[empty & (homes["income"] == 3), "income"] = 1
+    schema = {
+        **VACANCIES,
+        "impossible": [*SCHEMA["impossible"], {"members": "0", "income": ["high"]}],
+    }
+    made, session = outcome(data, schema=schema)
+    return write(tmp_path_factory.mktemp("vacant") / "out", made, published_of(made, session))
+
+
+def test_a_bundle_with_vacant_dwellings_verifies(vacancies):
+    found = verify(vacancies)
+    assert found.passed, found
+    homes, people = (pq.read_table(vacancies / name).to_pandas() for name in (HOMES, PEOPLE))
+    empty = ~homes["home"].isin(people["home_id"])
+    assert 60 < empty.sum() < 140
+    assert not (homes["income"][empty].astype(str) == "high").any()
+    package = json.loads((vacancies / "datapackage.json").read_text())
+    described = json.dumps([each["schema"] for each in package["resources"][:2]])
+    assert "(no member)" not in described
+    assert package["linkedTables"]["other"].endswith("Without members, x is '(no member)'.")
+    assert "No member: " in (vacancies / "report.html").read_text()
+
+
+def test_a_rule_about_vacant_dwellings_is_verified(vacancies, tmp_path):
+    copy = shutil.copytree(vacancies, tmp_path / "copy")
+    people = pq.read_table(copy / PEOPLE)["home_id"].to_pylist()
+
+    def enrich(table):
+        homes = table["home"].to_pylist()
+        vacant = next(home for home in homes if home not in people)
+        income = table["income"].to_pylist()
+        income[homes.index(vacant)] = "high"
+        return put(table, "income", income)
+
+    change(copy, HOMES, enrich)
+    assert "rules" in failed(verify(copy))
 
 
 def test_with_a_public_number_of_households_it_verifies_too(tmp_path):

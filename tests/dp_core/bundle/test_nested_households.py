@@ -59,6 +59,22 @@ def test_a_release_of_households_in_areas_verifies(tmp_path, mode):
         assert_in_place(pq.read_table(path))
 
 
+@pytest.mark.parametrize("most_cells", [60, posterior_tables.MOST_CELLS])
+def test_vacant_dwellings_lie_in_areas_too(monkeypatch, most_cells):
+    monkeypatch.setattr(posterior_tables, "MOST_CELLS", most_cells)
+    data = frames()
+    homes = data["homes"]
+    vacant = homes["home"].isin(homes["home"].sample(100, random_state=1))
+    left = ~data["people"]["home_id"].isin(homes["home"][vacant])
+    data["people"] = data["people"][left].reset_index(drop=True)
+    schema = stated() | {"unit": linked_release.VACANCIES["unit"]}
+    made, _ = linked_release.outcome(data, schema=schema)
+    records = drawn_set(made.plan, made.models, 1).records
+    assert_in_place(records.households)
+    lived = {*records.persons["home_id"].to_pylist()}
+    assert 50 < records.households.num_rows - len(lived) < 150
+
+
 def test_households_without_drawn_districts_stay_whole(monkeypatch):
     # Only the pairs of small columns are drawn, so a county's households are dealt to districts.
     monkeypatch.setattr(posterior_tables, "MOST_CELLS", 60)

@@ -42,6 +42,20 @@ def rules(draw, domain=DOMAIN):
     return Rule(ordered, codes, "drawn")
 
 
+@given(st.lists(rules(), max_size=4), st.data())
+def test_rules_for_fewer_codes_are_impossible_where_they_were(found, data):
+    zeros = StructuralZeros(tuple(found))
+    kept = {}
+    for name, size in zip(DOMAIN.columns[:3], DOMAIN.sizes, strict=False):
+        start = data.draw(st.integers(0, size - 1))
+        kept[name] = range(start, data.draw(st.integers(start + 1, size)))
+    sizes = (*(len(codes) for codes in kept.values()), 1)
+    expected = zeros.mask(DOMAIN)[tuple(slice(each.start, each.stop) for each in kept.values())]
+    np.testing.assert_array_equal(
+        zeros.of_codes(kept).mask(Domain(DOMAIN.columns, sizes)), expected
+    )
+
+
 ZEROS = st.lists(rules(), min_size=1, max_size=4).map(lambda found: StructuralZeros(tuple(found)))
 
 

@@ -16,6 +16,7 @@ from dp_core.tables.linked_columns import household_shares
 from dp_core.wall.household_counter import HouseholdCounter
 from tests.household_files import (
     KINDS,
+    NO_MEMBER,
     NO_OTHER,
     counter_of,
     domain,
@@ -36,11 +37,11 @@ def by_hand(file, clique):
             for i, one in enumerate(members)
             for j, other in enumerate(members)
             if i != j
-        ] or [(members[0], (NO_OTHER, NO_OTHER))]
+        ] or [(members[0] if members else (NO_MEMBER,) * 2, (NO_OTHER,) * 2)]
         for (p, q), (other_p, other_q) in pairs:
             codes = {
                 "h": h,
-                "members": len(members) - 1,
+                "members": len(members),
                 "p": p,
                 "q": q,
                 "other.p": other_p,
@@ -107,7 +108,7 @@ def test_a_file_without_households_has_empty_tables():
 
 def test_weights_that_give_households_different_shares_are_refused():
     class OnePerPair:
-        shares, sizes, weights = 6, (1, 2, 3), (1, 1, 1)
+        shares, sizes, weights = 6, (0, 1, 2, 3), (1, 1, 1, 1)
 
     with pytest.raises(ValueError, match="do not add up"):
         HouseholdCounter(MemoryCounter(pair_rows([])), OnePerPair())

@@ -65,7 +65,7 @@ SHARES = 6
 OTHERS = [
     (),
     ((0, ((0, 0),)),),
-    ((0, ((0, 0),) * 3),),
+    ((0, ((0, 0),) * 3), (1, ())),
     ((1, ((0, 1), (1, 0))), (0, ((1, 1),))),
     ((0, ((0, 0), (1, 1), (1, 1))), (1, ((0, 0), (0, 1))), (1, ((1, 0),))),
 ]
@@ -113,10 +113,10 @@ TABLES = [table_of([household]) for household in households()]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_household_moves_a_table_further_than_its_bounds_and_one_reaches_them(kind):
-    """Over all households of up to three members, added and removed, and replaced by another."""
+    """Over all households of none to three members, added and removed, and replaced by another."""
     clique = KINDS[kind]
     added = [counter_of([one]).count([clique])[clique].counts.ravel() for one in households()]
-    assert len(added) == 68
+    assert len(added) == 70
     found = {
         "add-remove": added,
         "replace-one": [one - other for one, other in itertools.combinations(added, 2)],
@@ -142,9 +142,9 @@ def test_a_table_of_a_file_is_the_sum_of_its_households_so_their_changes_are_tho
         np.testing.assert_array_equal(table, sum(parts, np.zeros_like(table)))
 
 
-NUMBER = Number(name="members", positions=3, centre=0, reach=1)
-LEVELS = Features((Levels(name="p", size=2), Levels(name="other.q", size=3)))
-PRESENT = Features((Levels(name="p", size=2), NUMBER))
+NUMBER = Number(name="members", positions=4, centre=0, reach=1)
+LEVELS = Features((Levels(name="p", size=3), Levels(name="other.q", size=3)))
+PRESENT = Features((Levels(name="p", size=3), NUMBER))
 CELLS = Cells((("p",), ("p", "other.p"), ("h",), ()), ((1,), (1, 0), (0,), ()))
 CANDIDATES = (("p", ("other.p",)), ("h", ("members", "q")))
 
@@ -156,24 +156,24 @@ def asked():
         InDif((("p", "other.p"), ("h", "members"), ("members", "q"))),
         RScore(CANDIDATES),
         QueryCounts(CELLS),
-        QueryCounts(Parities((("p",), ("p", "q"), ("h", "q"), ()))),
+        QueryCounts(Parities((("h",), ()))),
         QueryDistance(CELLS, answers, 4),
         SignedQueries(CELLS, 3, answers, np.array([1, -1, 0, 1])),
         TableDistance(
             (("p", "q"), ("h", "members")),
-            (np.arange(4).reshape(2, 2), np.arange(6)),
+            (np.arange(9).reshape(3, 3), np.arange(8)),
             3,
             (2, 1),
             (5, -1),
         ),
-        TableChecks((("p",), ("h", "q")), (np.array([7, 0]), np.full((2, 2), 5)), SHARES),
+        TableChecks((("p",), ("h", "q")), (np.array([7, 0, 2]), np.full((2, 3), 5)), SHARES),
         Quantile(column="members", low=0, high=3, part=1, of=3),
-        BinnedCounts(columns=("members", "p"), sizes=(3, 2), edges=((0, 1, 3), None)),
-        CellCounts(by=("h", "p"), sizes=(2, 2), numbers=("members",), positions=(3,)),
-        CellSums(column="members", positions=3, by=("p",), sizes=(2,)),
-        Products(columns=("members", "members"), positions=(3, 3)),
-        Products(columns=("members", "q"), positions=(3, 2), about="cells"),
-        Interaction(("p", "other.p"), (2, 3)),
+        BinnedCounts(columns=("members", "p"), sizes=(4, 3), edges=((0, 1, 4), None)),
+        CellCounts(by=("h", "p"), sizes=(2, 3), numbers=("members",), positions=(4,)),
+        CellSums(column="members", positions=4, by=("p",), sizes=(3,)),
+        Products(columns=("members", "members"), positions=(4, 4)),
+        Products(columns=("members", "q"), positions=(4, 3), about="cells"),
+        Interaction(("p", "other.p"), (3, 3)),
         ClassGradient(column="h", classes=2, features=LEVELS, at=(0,) * LEVELS.width),
         NumberGradient(target=NUMBER, features=LEVELS, at=(9,) * LEVELS.width),
         SecondMoments(features=PRESENT, transform=(1 << 16,) * PRESENT.width, length_limit=900),
@@ -226,6 +226,21 @@ def test_no_household_moves_a_statistic_further_than_proven(number, neighbours):
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
+def test_no_household_moves_parities_of_its_members_further_than_proven(neighbours):
+    """Person columns are binary only if every household has members."""
+    relation = Relation(neighbours, shares=SHARES)
+    asked = QueryCounts(Parities((("p",), ("p", "q"), ("h", "q"), ())))
+    statistic = asked_in_shares(asked, relation)
+    change, l1, l2_squared = in_shares(relation, bounds(statistic, relation))
+    values = np.array([statistic.exact(counter_of([one], least=1)) for one in households(least=1)])
+    if neighbours == "replace-one":
+        values = (values[:, None] - values).reshape(-1, statistic.length)
+    assert SHARES <= np.abs(values).max() <= change
+    assert np.abs(values).sum(axis=1).max() <= l1
+    assert (values**2).sum(axis=1).max() <= l2_squared
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
 def test_no_household_moves_the_distance_from_independence_further_than_proven(neighbours):
     """Over all files of up to two households and all their neighbours."""
     relation = Relation(neighbours, shares=SHARES)
@@ -262,8 +277,8 @@ def test_no_household_moves_the_distance_from_independence_further_than_proven(n
 
 def plain(file):
     """Return a counter of households as records, with their own columns only."""
-    codes = np.array([(h, len(members) - 1) for h, members in file], dtype=np.uint16)
-    data = Dataset(Domain(("h", "members"), (2, 3)), np.ascontiguousarray(codes.reshape(-1, 2).T))
+    codes = np.array([(h, len(members)) for h, members in file], dtype=np.uint16)
+    data = Dataset(Domain(("h", "members"), (2, 4)), np.ascontiguousarray(codes.reshape(-1, 2).T))
     return MemoryCounter(data)
 
 
@@ -271,19 +286,19 @@ OF_HOUSEHOLDS = [
     (QueryCounts(Cells((("h",), ("h", "members"), ()), ((1,), (1, 2), ()))), 0),
     (QueryDistance(Cells((("h",), ()), ((1,), ())), np.array([7, 30]), 4), 0),
     (SignedQueries(Cells((("h",), ()), ((1,), ())), 3, np.array([7, 30]), np.array([1, -1])), 0),
-    (TableDistance((("h", "members"),), (np.arange(6),), 3, (2,), (5,)), 0),
+    (TableDistance((("h", "members"),), (np.arange(8),), 3, (2,), (5,)), 0),
     (Quantile(column="members", low=0, high=3, part=1, of=3), 0),
-    (BinnedCounts(columns=("members", "h"), sizes=(3, 2), edges=((0, 1, 3), None)), 0),
-    (CellCounts(by=("h",), sizes=(2,), numbers=("members",), positions=(3,)), 0),
-    (CellSums(column="members", positions=3, by=("h",), sizes=(2,)), 0),
-    (Products(columns=("members", "members"), positions=(3, 3)), 0),
-    (Interaction(("h", "members"), (2, 3)), 0),
+    (BinnedCounts(columns=("members", "h"), sizes=(4, 2), edges=((0, 1, 4), None)), 0),
+    (CellCounts(by=("h",), sizes=(2,), numbers=("members",), positions=(4,)), 0),
+    (CellSums(column="members", positions=4, by=("h",), sizes=(2,)), 0),
+    (Products(columns=("members", "members"), positions=(4, 4)), 0),
+    (Interaction(("h", "members"), (2, 4)), 0),
     (NumberGradient(target=NUMBER, features=Features((Levels(name="h", size=2),)), at=(9, 9)), 0),
     (InDif((("h", "members"),)), Fraction(1, 2)),
     (RScore((("h", ("members",)),)), Fraction(1, 2)),
     (
         Products(
-            columns=("members", "members"), positions=(3, 3), about="cells", by=("h",), sizes=(2,)
+            columns=("members", "members"), positions=(4, 4), about="cells", by=("h",), sizes=(2,)
         ),
         2,
     ),
@@ -297,7 +312,7 @@ def test_a_statistic_in_shares_is_that_of_households_as_records_times_the_shares
 ):
     rng = np.random.default_rng(3)
     for size in (0, 1, 4, 25):
-        file = [households()[number] for number in rng.integers(0, 68, size)]
+        file = [households()[number] for number in rng.integers(0, len(households()), size)]
         records = statistic.exact(plain(file))
         shares = asked_in_shares(statistic, Relation("add-remove", shares=SHARES))
         found = shares.exact(counter_of(file))
@@ -382,7 +397,7 @@ def test_thresholds_and_draws_are_refused_before_a_charge():
 
 # -- the curator
 
-FILE = [households()[number] for number in (0, 7, 9, 9, 30, 41, 55, 67)]
+FILE = [households()[number] for number in (0, 1, 7, 9, 9, 30, 41, 55, 69)]
 
 
 @pytest.mark.usefixtures("no_noise")
@@ -417,11 +432,11 @@ def test_without_noise_every_other_answer_is_in_households_too():
     curator, session = curator_of(FILE, Currency("zcdp", Fraction(10)))
     exact, one = counter_of(FILE), Fraction(1)
     (interaction,) = curator.interactions("measure", [("p", "other.p")], [one])
-    contrasts = Interaction(("p", "other.p"), (2, 3))
+    contrasts = Interaction(("p", "other.p"), (3, 3))
     np.testing.assert_array_equal(interaction.values, contrasts.exact(exact) / SHARES)
     answers = curator.answer("measure", "queries", CELLS, one)
     np.testing.assert_array_equal(answers.values, QueryCounts(CELLS).exact(exact) / SHARES)
-    sums = CellSums(column="members", positions=3, by=("p",), sizes=(2,))
+    sums = CellSums(column="members", positions=4, by=("p",), sizes=(3,))
     total = curator.total("analyses", "sums", sums, one)
     np.testing.assert_array_equal(total.values, sums.exact(exact) / SHARES)
     pairs = InDif((("p", "other.p"), ("h", "members")))
@@ -457,7 +472,7 @@ def test_a_choice_is_made_at_the_change_in_shares_and_its_scale_is_stated_in_hou
 @pytest.mark.usefixtures("no_noise")
 def test_a_check_states_its_distance_and_noise_in_households():
     curator, session = curator_of(FILE, Currency("pure", Fraction(1)))
-    reference = np.array([10, 3], dtype=np.int64)
+    reference = np.array([10, 3, 1], dtype=np.int64)
     (figure,) = curator.check("x", TableChecks((("p",),), (reference,), SHARES), Fraction(1))
     shares = counter_of(FILE).count([("p",)])["p",].counts
     assert figure.distance == np.abs(shares - reference).sum()
@@ -473,14 +488,14 @@ def test_households_of_one_member_have_one_share_and_whole_numbers():
     curator, session = curator_of(file, Currency("pure", Fraction(1)), most=1)
     (table,) = curator.measure("measure", [("h", "p")], [Fraction(1)])
     assert table.values.dtype == np.int64
-    np.testing.assert_array_equal(table.values, [[2, 2], [2, 2]])
+    np.testing.assert_array_equal(table.values, [[2, 2, 1], [2, 2, 1]])
     assert table.scale == 1.0
     assert session.charges[0].step.event == LaplaceEvent(Fraction(1), 1)
 
 
 def test_the_number_of_households_is_public_under_replace_one_only():
     currency = Currency("pure", Fraction(1))
-    for file in ([], FILE, [households()[0]] * 3, [households()[67]] * 3):
+    for file in ([], FILE, [households()[0]] * 3, [households()[69]] * 3):
         assert curator_of(file, currency, "replace-one")[0].public_rows() == len(file)
         assert curator_of(file, currency, "add-remove")[0].public_rows() is None
 
@@ -548,16 +563,16 @@ def test_no_household_moves_a_table_further_than_its_receipt_states(neighbours):
 @pytest.mark.usefixtures("no_noise")
 def test_the_audit_finds_a_household_that_has_more_shares_than_others():
     # The shares of a household of two members on each of its members' pair rows.
-    assert violations("add-remove", lambda file: Weighted(file, (6, 3, 3))) == {*KINDS}
+    assert violations("add-remove", lambda file: Weighted(file, (6, 6, 3, 3))) == {*KINDS}
     # As many shares on each pair row as a household of one member has on its only one.
-    assert violations("add-remove", lambda file: Weighted(file, (6, 6, 6))) == {*KINDS}
+    assert violations("add-remove", lambda file: Weighted(file, (6, 6, 6, 6))) == {*KINDS}
 
 
 @pytest.mark.usefixtures("no_noise")
 def test_the_audit_finds_pair_rows_that_all_count_once():
     # No household moves a table by more than its 6 pair rows, but they are no fixed number.
-    assert violations("add-remove", lambda file: Weighted(file, (1, 1, 1))) == set()
-    assert violations("replace-one", lambda file: Weighted(file, (1, 1, 1))) == {"number"}
+    assert violations("add-remove", lambda file: Weighted(file, (1, 1, 1, 1))) == set()
+    assert violations("replace-one", lambda file: Weighted(file, (1, 1, 1, 1))) == {"number"}
 
 
 @pytest.mark.usefixtures("no_noise")

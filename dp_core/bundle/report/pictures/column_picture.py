@@ -74,7 +74,7 @@ class Picture:
         summary: What the picture shows, for those who do not see it.
         ordered: Whether the codes are bins or ordered levels.
         density: The column on its own axis; None if it is drawn code by code.
-        missing: The code of a missing value beside a density; None for none.
+        beside: Codes without a value, beside a density: for missing and for no member.
     """
 
     column: str
@@ -86,7 +86,7 @@ class Picture:
     summary: str
     ordered: bool
     density: Density | None = None
-    missing: Mark | None = None
+    beside: tuple[Mark, ...] = ()
 
     @property
     def wide(self) -> bool:
@@ -255,7 +255,7 @@ def picture(
         summary=_summary(column, marks, found, whole, synthetic if tallies else None, noisy),
         ordered=column.kind != "category",
         density=drawn,
-        missing=marks[-1] if drawn and column.missing == "level" else None,
+        beside=marks[column.bins :] if drawn else (),
     )
 
 

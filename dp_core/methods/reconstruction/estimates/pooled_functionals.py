@@ -12,63 +12,48 @@ a part, so the covariance of two functionals f and g is
     sum over S of  prod(i not in S) mean(f_i) mean(g_i)
                  * prod(i in S) <f_i - mean(f_i), g_i - mean(g_i)> / precision(S).
 
+Columns of areas within one another are treated apart. A functional names at most one of them. Each
+part of the other columns then has an estimate in every area, with a covariance between areas, from
+the tables of all levels (`area_parts`); the two sums above are over these parts.
+
 Nothing is clipped or shrunk: every estimate is unbiased. All inputs are public.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import TypeAlias
-
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.reconstruction.estimates.area_parts import Floats
+from dp_core.methods.reconstruction.estimates.functional_terms import (
+    Functionals,
+    along,
+    areas_of,
+    by_area,
+    first_cell,
+    product_of_means,
+    spread,
+    terms,
+)
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
-from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
-from dp_core.metrics.noise_size import half_width_in_units
 from dp_core.tables.domain import Clique
 from dp_core.tables.structural_zeros import StructuralZeros
-
-Floats: TypeAlias = NDArray[np.float64]
-MOST_PATTERNS = 64
-"""Most different patterns of weights for which the fourth cumulant is computed exactly."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Functionals:
-    """A family of functionals, one for each combination of a row of every column's weights.
-
-    Attributes:
-        columns: Columns, in the order of the domain.
-        weights: For each column, weights of shape (rows, codes).
-    """
-
-    columns: Clique
-    weights: tuple[Floats, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of rows of each column: the shape of the estimates."""
-        return tuple(len(each) for each in self.weights)
-
-    def times(self, other: Functionals) -> Functionals:
-        """Return the functionals whose weights are the products of two; rows are broadcast."""
-        pairs = zip(self.weights, other.weights, strict=True)
-        return Functionals(self.columns, tuple(one * two for one, two in pairs))
 
 
 def unobserved(pooled: Pooled, asked: Functionals) -> list[Clique]:
     """Return the parts that the functionals need and no measurement observed, smallest first."""
-    return [
-        part
-        for part, _, _ in _terms(asked)
-        if not (pooled.precision(part) or (not part and pooled.rows is not None))
-    ]
+    place, weights, level = by_area(pooled, asked)
+    nested = pooled.domain.nested
+    found = []
+    for part, _, _ in terms(asked, place):
+        areas = pooled.areas(part)
+        own, depth = (weights, 0) if areas is None else areas.coarsest(weights, level)
+        if areas is not None and depth >= areas.levels:
+            assert nested is not None
+            found.append(pooled.with_column(part, nested.columns[depth - 1]))
+        elif areas is None or not areas.determines(own, depth):
+            found.append(part)
+    return found
 
 
 def estimate(pooled: Pooled, asked: Functionals) -> Floats:
@@ -77,11 +62,14 @@ def estimate(pooled: Pooled, asked: Functionals) -> Floats:
     Every part must be observed (`unobserved`).
     """
     found = np.zeros(asked.shape)
-    for part, inside, outside in _terms(asked):
-        values = pooled.part(part)
-        for axis, contrast in enumerate(inside):
+    place, weights, level = by_area(pooled, asked)
+    for part, inside, outside in terms(asked, place):
+        areas = areas_of(pooled, part)
+        own, depth = areas.coarsest(weights, level)
+        values = np.tensordot(own, areas.values[depth], axes=1)
+        for axis, contrast in enumerate(inside, start=1):
             values = np.moveaxis(np.tensordot(contrast, values, axes=(1, axis)), 0, axis)
-        found += _spread(asked, part, values) * _product(outside, asked, part)
+        found += spread(asked, part, place, values) * product_of_means(outside, asked, part, place)
     return found
 
 
@@ -94,106 +82,49 @@ def covariance(pooled: Pooled, one: Functionals, other: Functionals) -> Floats:
         other: Functionals of the same columns; the same ones for the variance.
     """
     found = np.zeros(np.broadcast_shapes(one.shape, other.shape))
-    theirs = {part: (inside, outside) for part, inside, outside in _terms(other)}
-    for part, inside, outside in _terms(one):
-        if part not in theirs or (not part and pooled.rows is not None):
+    place, weights, level = by_area(pooled, one)
+    _, their_weights, _ = by_area(pooled, other)
+    theirs = {part: (inside, outside) for part, inside, outside in terms(other, place)}
+    for part, inside, outside in terms(one, place):
+        if part not in theirs:
             continue
+        areas = areas_of(pooled, part)
+        both = areas.coarsest(np.concatenate([weights, their_weights]), level)
+        mine, others = both[0][: len(weights)], both[0][len(weights) :]
+        rows = areas.covariance(mine, others, both[1])
+        factor = rows.reshape(along(len(one.columns), place) if place is not None else ())
         their_inside, their_outside = theirs[part]
-        factor = np.array(1 / pooled.precision(part))
         contrasts, means = (
             iter(zip(inside, their_inside, strict=True)),
             iter(zip(outside, their_outside, strict=True)),
         )
         for axis, name in enumerate(one.columns):
+            if axis == place:
+                continue
             if name in part:
-                mine, others = next(contrasts)
-                row = (mine * others).sum(axis=1)
+                own, its = next(contrasts)
+                row = (own * its).sum(axis=1)
             else:
                 mean, their_mean = next(means)
                 row = mean * their_mean
-            factor = factor * row.reshape(_axis(len(one.columns), axis))
+            factor = factor * row.reshape(along(len(one.columns), axis))
         found += factor
     return found
 
 
-def fourth_cumulant(pooled: Pooled, asked: Functionals) -> Floats:
-    """Return the fourth cumulant of the noise of each functional, shape `asked.shape`.
-
-    A cell x of a table T enters with the coefficient h(x) = sum over the parts S in T of (share of
-    T in the precision of S) * prod(i not in S) mean(w_i) * prod(i in S) (w_i(x_i) - mean(w_i)), and
-    the fourth cumulants of h Z add up. h depends on the codes only through their weights, so codes
-    of equal weight are counted together, and rows whose weights are permutations of one another
-    have the same result. For more than `MOST_PATTERNS` patterns of weights, the noise of tables
-    counts as one draw, which has the widest interval.
-    """
-    found = np.zeros(asked.shape)
-    if not (any(pooled.fourth.values()) or any(pooled.fourth_beyond.values())):
-        return found
-    kinds = [_patterns(each) for each in asked.weights]
-    if math.prod(len(patterns) for patterns, _ in kinds) > MOST_PATTERNS:
-        return 3 * covariance(pooled, asked, asked) ** 2
-    small = Functionals(asked.columns, tuple(patterns for patterns, _ in kinds))
-    tables = np.zeros(small.shape)
-    for rows in np.ndindex(*small.shape):
-        weights = [each[row] for each, row in zip(small.weights, rows, strict=True)]
-        tables[rows] = _of_tables(pooled, asked.columns, weights)
-    found += tables[np.ix_(*[index for _, index in kinds])]
-    for part, inside, outside in _terms(asked):
-        if part in pooled.fourth_beyond:
-            share = 1 / (pooled.interactions[part][1] * pooled.precision(part))
-            sums = np.array(share**4 * pooled.fourth_beyond[part])
-            for axis, contrast in enumerate(inside):
-                entries = contrast @ _orthonormal(contrast.shape[1]).T
-                sums = sums * (entries**4).sum(axis=1).reshape(_axis(len(inside), axis))
-            found += _spread(asked, part, sums) * _product(outside, asked, part) ** 4
-    return found
-
-
-def half_widths(pooled: Pooled, asked: Functionals, level: float = 0.95) -> Floats:
-    """Return half of the width of each functional's interval for the noise, shape `asked.shape`.
-
-    Exact for single cells with one discrete Laplace draw; otherwise of the mixture of the noise
-    (`dp_core.metrics.noise_quantiles`). If one table was measured, errors of counts are whole, so
-    their half-width is the least whole number with a probability of at least `level`, as if the
-    mixture were rounded. Other half-widths of less than a record's noise are rounded up. Of linked
-    tables, shares of a household take the place of records.
+def is_determined(pooled: Pooled, clique: Clique) -> bool:
+    """Return whether the cells of a table can be estimated; never if two columns are nested.
 
     Args:
         pooled: All measurements.
-        asked: The functionals.
-        level: Confidence level, 0.95 by default.
+        clique: Columns of the table, in the order of the domain.
     """
-    shares = pooled.domain.shares
-    scale = single_laplace_scale(pooled, asked)
-    if scale is not None:
-        return np.full(asked.shape, float(half_width_in_units("laplace", scale, shares, level)))
-    variance = covariance(pooled, asked, asked)
-    draws = effective_draws(variance, fourth_cumulant(pooled, asked))
-    found = np.asarray(central_quantile(level, draws) * np.sqrt(variance))
-    if not all(((each == 0) | (each == 1)).all() for each in asked.weights):
-        return found
-    if len(pooled.tables) == 1 and not pooled.interactions and pooled.rows is None:
-        return np.maximum(np.ceil(found * shares - 0.5), 0.0) / shares
-    return np.where(variance * shares**2 < 1, np.ceil(found * shares - 1e-9) / shares, found)
-
-
-def single_laplace_scale(pooled: Pooled, asked: Functionals) -> float | None:
-    """Return the scale of the noise if each functional is one cell with one Laplace draw.
-
-    That is so if one table was measured, once, and the functionals are its cells. None otherwise.
-    """
-    if len(pooled.tables) != 1 or pooled.interactions or pooled.rows is not None:
-        return None
-    (table,) = pooled.tables
-    if not math.isclose(pooled.fourth.get(table.clique, 0.0), 3 * table.variance**2):
-        return None
-    told = {
-        name
-        for name, each in zip(asked.columns, asked.weights, strict=True)
-        if bool(((each == 0) | (each == 1)).all() and (each.sum(axis=1) == 1).all())
-    }
-    whole = set(asked.columns) == told and told == set(table.clique)
-    return math.sqrt(table.variance / 2) if whole else None
+    if pooled.domain.nested is not None and pooled.domain.nested.together(clique):
+        return False
+    one = first_cell(pooled, clique)
+    place, _, level = by_area(pooled, one)
+    known = (pooled.areas(part) for part, _, _ in terms(one, place))
+    return all(each is not None and each.total and level < each.levels for each in known)
 
 
 def impossible(zeros: StructuralZeros, asked: Functionals) -> NDArray[np.bool_]:
@@ -213,124 +144,8 @@ def impossible(zeros: StructuralZeros, asked: Functionals) -> NDArray[np.bool_]:
                 outside = np.ones(each.shape[1], dtype=bool)
                 outside[list(rule.codes[rule.columns.index(name)])] = False
                 row = ~(each[:, outside] != 0).any(axis=1)
-                inside = inside & row.reshape(_axis(len(asked.columns), axis))
+                inside = inside & row.reshape(along(len(asked.columns), axis))
         found |= inside
     for axis, each in enumerate(asked.weights):
-        found |= ~(each != 0).any(axis=1).reshape(_axis(len(asked.columns), axis))
-    return found
-
-
-def _terms(asked: Functionals) -> Iterator[tuple[Clique, list[Floats], list[Floats]]]:
-    """Yield each part with weight: contrasts of its columns, and means of the other columns.
-
-    Contrasts have shape (rows, codes), means shape (rows,).
-    """
-    means = [each.mean(axis=1) for each in asked.weights]
-    contrasts = [each - mean[:, None] for each, mean in zip(asked.weights, means, strict=True)]
-    sizes = [float(np.abs(each).max(initial=0.0)) for each in asked.weights]
-    varies = [
-        float(np.abs(each).max(initial=0.0)) > 1e-12 * size
-        for each, size in zip(contrasts, sizes, strict=True)
-    ]
-    some = [
-        bool((np.abs(mean) > 1e-12 * size).any()) for mean, size in zip(means, sizes, strict=True)
-    ]
-    able = [axis for axis in range(len(varies)) if varies[axis]]
-    for count in range(len(able) + 1):
-        for axes in itertools.combinations(able, count):
-            rest = [axis for axis in range(len(varies)) if axis not in axes]
-            if all(some[axis] for axis in rest):
-                yield (
-                    tuple(asked.columns[axis] for axis in axes),
-                    [contrasts[axis] for axis in axes],
-                    [means[axis] for axis in rest],
-                )
-
-
-def _of_tables(pooled: Pooled, columns: Clique, weights: Sequence[Floats]) -> float:
-    """Return the fourth cumulant from the noise of tables for one row of weights per column."""
-    classes = {
-        name: np.unique(each, return_counts=True)
-        for name, each in zip(columns, weights, strict=True)
-    }
-    means = {name: float(each.mean()) for name, each in zip(columns, weights, strict=True)}
-    varying = [name for name in columns if len(classes[name][0]) > 1]
-    touching = {table.clique: table for name in varying for table in pooled.holders((name,))}
-    constant = math.prod(means.values())
-    found = 0.0
-    if pooled.rows is None:
-        # Tables without any of the columns contribute through the total only.
-        through = pooled.fourth_of_total()
-        found = math.fsum(through.values()) - math.fsum(
-            through.get(clique, 0.0) for clique in touching
-        )
-        found = max(found, 0.0) * constant**4
-    # Tables of equal size and noise that share the same columns contribute the same.
-    alike = Counter(
-        (
-            tuple(name for name in varying if name in clique),
-            table.values.size,
-            table.variance,
-            fourth,
-        )
-        for clique, table in touching.items()
-        if (fourth := pooled.fourth.get(clique, 0.0))
-    )
-    for (own, cells, variance, fourth), number in alike.items():
-        coefficients = np.zeros([len(classes[name][0]) for name in own])
-        for count in range(len(own) + 1):
-            for part in itertools.combinations(own, count):
-                if not part and pooled.rows is not None:
-                    continue
-                share = pooled.domain.size(part) / cells / variance / pooled.precision(part)
-                term = np.array(
-                    share * math.prod(means[name] for name in columns if name not in part)
-                )
-                for axis, name in enumerate(own):
-                    if name in part:
-                        contrast = classes[name][0] - means[name]
-                        term = term * contrast.reshape(_axis(len(own), axis))
-                coefficients = coefficients + term
-        times = np.array(cells / pooled.domain.size(own))
-        for axis, name in enumerate(own):
-            times = times * classes[name][1].reshape(_axis(len(own), axis))
-        found += number * fourth * float((times * coefficients**4).sum())
-    return found
-
-
-def _patterns(weights: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """Return the rows that differ by more than a permutation, and the pattern of each row."""
-    if len(weights) == 1:
-        return weights, np.zeros(1, dtype=np.intp)
-    found, index = np.unique(np.sort(weights, axis=1), axis=0, return_inverse=True)
-    return found, index.ravel()
-
-
-@lru_cache(maxsize=256)
-def _orthonormal(size: int) -> Floats:
-    """Return the orthonormal contrasts of `Interaction`, shape (size - 1, size)."""
-    found = np.zeros((size - 1, size))
-    for j in range(1, size):
-        found[j - 1, :j], found[j - 1, j] = 1.0, -j
-        found[j - 1] /= math.sqrt(j * (j + 1))
-    return found
-
-
-def _axis(axes: int, axis: int) -> list[int]:
-    """Return the shape of values along one of several axes."""
-    return [-1 if place == axis else 1 for place in range(axes)]
-
-
-def _spread(asked: Functionals, part: Clique, values: Floats) -> Floats:
-    """Return values by the rows of a part's columns with an axis for every column."""
-    rows = iter(values.shape)
-    return values.reshape([next(rows) if name in part else 1 for name in asked.columns])
-
-
-def _product(means: Sequence[Floats], asked: Functionals, part: Clique) -> Floats:
-    """Return the product of the means of the other columns, with an axis for every column."""
-    found, rest = np.array(1.0), iter(means)
-    for axis, name in enumerate(asked.columns):
-        if name not in part:
-            found = found * next(rest).reshape(_axis(len(asked.columns), axis))
+        found |= ~(each != 0).any(axis=1).reshape(along(len(asked.columns), axis))
     return found

@@ -12,6 +12,10 @@ by |K| / |S|, so that the parts add up to a variance in each cell of
 
     sum over S of |S| d(S) / |K|^2 / (sum of 1 / c),    d(S) = product of (size - 1) over S.
 
+Columns within one another, such as districts in counties, are no factors of a table, because the
+larger areas are sums of the smaller ones. `Pooled.areas` combines a part of the other columns over
+all levels of areas (`area_parts`); `Pooled.part` uses the tables with one column of areas only.
+
 This ignores bounds at zero and impossible cells, which only reduce the variance. All inputs are
 public: noise scales, and noisy values for estimates of counts.
 """
@@ -26,6 +30,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.reconstruction.estimates.area_parts import AreaPart, Told, least_squares
 from dp_core.methods.reconstruction.estimates.consistency import Estimate, estimates
 from dp_core.methods.reconstruction.estimates.raking import margin, others
 from dp_core.methods.reconstruction.estimates.table_parts import beyond, interactions_by_clique
@@ -54,6 +59,8 @@ class Pooled:
         fourth: Fourth cumulant of the noise of a cell of each table, records to the fourth power; 0
             for a table with normal noise only, which may be left out.
         fourth_beyond: The same for the orthonormal entries of each interaction.
+        known: Exact counts of single columns from public totals, by column. Only `areas` uses them.
+            None by default.
     """
 
     domain: Domain
@@ -63,9 +70,11 @@ class Pooled:
     rows: float | None
     fourth: Mapping[Clique, float] = field(default_factory=dict)
     fourth_beyond: Mapping[Clique, float] = field(default_factory=dict)
+    known: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     _precisions: dict[Clique, float] = field(default_factory=dict, init=False)
     _of_total: dict[Clique, float] = field(default_factory=dict, init=False)
     _parts_found: dict[Clique, NDArray[np.float64]] = field(default_factory=dict, init=False)
+    _areas: dict[Clique, AreaPart | None] = field(default_factory=dict, init=False)
     _by_column: dict[str, list[tuple[frozenset[str], Estimate]]] = field(
         default_factory=dict, init=False
     )
@@ -231,6 +240,70 @@ class Pooled:
                 found = found + precision * values
             self._parts_found[part] = found / self.precision(part)
         return self._parts_found[part]
+
+    def areas(self, part: Clique) -> AreaPart | None:
+        """Return a part's estimates in all areas and levels of areas, from all tables.
+
+        The first level is the sum over all areas: the only one without nested columns, and then the
+        estimate is that of `part`.
+
+        Args:
+            part: Columns of the part, none of them nested, in the order of the domain.
+
+        Returns:
+            The estimates for all levels that were observed; None if none was.
+        """
+        if part not in self._areas:
+            nested = self.domain.nested
+            names = () if nested is None else nested.columns
+            parents = [np.zeros(self.domain.size(names[:1]), dtype=np.intp)] if names else []
+            if nested is not None:
+                parents += [nested.map(*pair) for pair in itertools.pairwise(names)]
+            told = [Told(), *(Told() for _ in names)]
+            exact = self.known.get(part[0]) if len(part) == 1 else None
+            if not part and self.rows is not None:
+                told[0].add(math.inf, np.full(1, float(self.rows)))
+            elif exact is not None:
+                told[0].add(math.inf, beyond(exact)[None])
+            for depth, name in enumerate(names if not part else (), start=1):
+                if name in self.known:
+                    told[depth].add(math.inf, self.known[name])
+            for table in self.holders(part):
+                inside = [name for name in names if name in table.clique]
+                self._tell(told, part, inside[-1] if inside else None, table)
+            for depth, area in enumerate((None, *names)):
+                clique = self.with_column(part, area)
+                if clique in self.interactions:
+                    values, variance = self.interactions[clique]
+                    moved = _areas_first(values, clique, area)
+                    told[depth].add(1 / variance, moved, deviations=area is not None)
+            self._areas[part] = least_squares(parents, told)
+        return self._areas[part]
+
+    def _tell(self, told: Sequence[Told], part: Clique, name: str | None, table: Estimate) -> None:
+        """Add what a table observes of a part in the areas of a column, or in their sum."""
+        clique = self.with_column(part, name)
+        values = _areas_first(_margin(table, clique), clique, name)
+        for axis in range(1, values.ndim):
+            values = values - values.mean(axis=axis, keepdims=True)
+        depth = 0
+        if name is not None:
+            assert self.domain.nested is not None
+            depth = self.domain.nested.columns.index(name) + 1
+        told[depth].add(self.domain.size(clique) / (table.variance * table.values.size), values)
+
+    def with_column(self, part: Clique, name: str | None) -> Clique:
+        """Return a part and a further column in the order of the domain."""
+        if name is None:
+            return part
+        return tuple(each for each in self.domain.columns if each in part or each == name)
+
+
+def _areas_first(
+    values: NDArray[np.float64], clique: Clique, name: str | None
+) -> NDArray[np.float64]:
+    """Return a table with the axis of a column first; a new axis for None."""
+    return values[None] if name is None else np.moveaxis(values, clique.index(name), 0)
 
 
 def _margin(table: Estimate, clique: Clique) -> NDArray[np.float64]:

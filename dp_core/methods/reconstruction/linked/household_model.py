@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.household_rows import HouseholdRows, households_with, to_pair_rows, with_donors
+from dp_core.tables.households_with_members import codes_with_members, domain_with_members
 from dp_core.tables.linked_columns import MEMBERS, OTHER, LinkedColumns
 from dp_core.tables.member_rules import MemberRule, broken_households
 from dp_core.tables.structural_zeros import StructuralZeros
@@ -35,6 +36,7 @@ _ENOUGH = 0.015  # part of the remaining error below which a sweep gains little
 _SPARE = 0.001
 _MOST_IMPLIED = 1 << 16  # cells of a table of a pair by the number of members
 _RAKING_ROUNDS = 30
+_FLOOR = 0.001  # records in an empty cell, which raking could not fill otherwise
 _HOUSEHOLDS = 0.2  # part of the drawing after the households are drawn, for the progress
 
 
@@ -76,22 +78,49 @@ class HouseholdModel(FittedTables):
         """Return the pair rows of `rows` synthetic households, and report the progress.
 
         A household that has no member who obeys the rules, or finds none, is replaced by another
-        one with its members.
+        one with its members. Households that are drawn without members have none.
 
         Raises:
-            BadInput: if that is so of all households.
+            BadInput: if that is so of all households with members.
         """
         linked = self.domain.linked
         assert linked is not None
         households = self._households(rows, linked, rng=rng)
         progress(_HOUSEHOLDS)
-        sizes = households.column(MEMBERS).astype(np.int64) + 1
+        codes = households.codes.copy()
+        sizes = households.column(MEMBERS).astype(np.int64) + linked.min_members
+        lived = sizes > 0
         told = step_of(progress, _HOUSEHOLDS, 1.0)
-        persons, broken = self._persons(households, sizes, linked, rng=rng, progress=told)
-        made = HouseholdRows(households.codes[: len(linked.household_columns)], sizes, persons)
-        pairs = to_pair_rows(linked, self.domain, made)
+        made = _with_members(self).lived(codes[:-1, lived], sizes[lived], rng=rng, progress=told)
+        codes[:-1, lived], sizes[lived] = made.households, made.sizes
+        return to_pair_rows(linked, self.domain, HouseholdRows(codes[:-1], sizes, made.persons))
+
+    def lived(
+        self,
+        homes: Codes,
+        sizes: NDArray[np.int64],
+        *,
+        rng: np.random.Generator,
+        progress: Progress,
+    ) -> HouseholdRows:
+        """Return households with members, in a domain in which no household is empty.
+
+        Args:
+            homes: Codes of the household columns, shape (columns, households).
+            sizes: Number of members of each household.
+            rng: Generator for post-processing.
+            progress: Told about the members.
+        """
+        linked = self.domain.linked
+        assert linked is not None
+        names = (*linked.household_columns, MEMBERS)
+        codes = np.vstack([homes, (sizes - 1).astype(homes.dtype)])
+        households = Dataset(self.domain.project(names), codes)
+        persons, broken = self._persons(households, sizes, linked, rng=rng, progress=progress)
+        made = HouseholdRows(homes, sizes, persons)
         if not broken:
-            return pairs
+            return made
+        pairs = to_pair_rows(linked, self.domain, made)
         bad = households_with(self.zeros.violations(pairs), sizes)
         bad |= broken_households(self.rules, linked.person_columns, made)
         if bad.all():
@@ -99,12 +128,14 @@ class HouseholdModel(FittedTables):
                 "No synthetic household has members that obey every rule; relax the rules between"
                 " columns of the two tables under `impossible`, or those that count members."
             )
-        return to_pair_rows(linked, self.domain, with_donors(made, bad, rng=rng))
+        return with_donors(made, bad, rng=rng)
 
     def _households(self, rows: int, linked: LinkedColumns, *, rng: np.random.Generator) -> Dataset:
         """Return the households, in the order of the household columns and `members`."""
         names = (*linked.household_columns, MEMBERS)
         within = [table for table in self.tables if set(table.clique) <= set(names)]
+        if codes_with_members(self.domain):
+            within = with_agreeing_empty(self.domain, within, self.zeros)
         # The reconstruction expects the tables of all columns first, in the domain's order.
         within.sort(key=lambda table: (len(table.clique) > 1, _places(names, table.clique)))
         zeros = StructuralZeros(
@@ -187,6 +218,55 @@ class HouseholdModel(FittedTables):
             values = np.searchsorted(edges, np.arange(mine.size), side="right")
             found[rng.permutation(mine)] = np.minimum(values, size - 1)
         return found
+
+
+def _with_members(model: HouseholdModel) -> HouseholdModel:
+    """Return the model of the households with members; itself if all have members."""
+    kept = codes_with_members(model.domain)
+    if not kept:
+        return model
+    domain = domain_with_members(model.domain)
+    tables = []
+    for table in model.tables:
+        every = (kept.get(name, range(domain.size((name,)))) for name in table.clique)
+        cells = tuple(slice(codes.start, codes.stop) for codes in every)
+        tables.append(Table(domain.project(table.clique), table.values[cells]))
+    zeros = model.zeros.of_codes(kept)
+    return replace(model, domain=domain, tables=tuple(tables), zeros=zeros)
+
+
+def with_agreeing_empty(
+    domain: Domain, tables: Sequence[Table], zeros: StructuralZeros
+) -> list[Table]:
+    """Return the tables after those of two household columns agree with the empty households.
+
+    Vacant dwellings often have few possible codes, such as no income. The table of region and
+    income then has to leave room for the vacant dwellings of each region, and only the tables with
+    `members` tell their number. A noisy or unmeasured table may not; so it is made to agree.
+
+    Args:
+        domain: Domain of pair rows in which households may be empty.
+        tables: Fitted tables of household columns and `members`.
+        zeros: Impossible cells.
+    """
+    fitted = {table.clique: table.values for table in tables}
+    found = []
+    for table in tables:
+        known = [(name, MEMBERS) for name in table.clique]
+        if len(known) != 2 or not all(each in fitted for each in known):
+            found.append(table)
+            continue
+        wide = domain.project((*table.clique, MEMBERS))
+        if wide.size() > _MOST_IMPLIED:
+            found.append(table)
+            continue
+        # The last axis is whether there are members: no, then yes.
+        possible = np.add.reduceat(~zeros.mask(wide), (0, 1), axis=2) > 0
+        margins = [(table.clique, np.maximum(table.values, _FLOOR))]
+        margins += [(each, np.add.reduceat(fitted[each], (0, 1), axis=1)) for each in known]
+        raked = rake(possible.astype(float), wide.columns, margins, rounds=_RAKING_ROUNDS)
+        found.append(Table(table.domain, raked.sum(axis=2)))
+    return found
 
 
 def with_agreeing_members(domain: Domain, tables: Sequence[Table]) -> tuple[Table, ...]:

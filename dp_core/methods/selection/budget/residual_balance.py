@@ -32,6 +32,8 @@ _POWER = 0.3  # assumed deviation of a cell from its expected count E is proport
 # this was the best on most generated files.
 _ADD_UP = 1.2
 _WORTH = 0.05  # smallest relative reduction of the error for which pairs or triples are measured
+_SMALL = 0.1  # a smaller share, relative to the mean share, is 0 unless it removes much error
+_LITTLE = 0.25  # part of the error of a part
 _STEPS = 300
 _LOOKS = 10  # number of steps between two checks for convergence
 _TOLERANCE = 2e-5
@@ -258,6 +260,17 @@ class _Error:
                     if now > (1 - _TOLERANCE) * before:
                         break
                     before = now
-            shares[shares < 0.1 / shares.size] = 0.0
+            shares = np.where(self._dispensable(shares), 0.0, shares)
             shares /= shares.sum()
         return shares
+
+    def _dispensable(self, shares: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which shares are small and remove little of the error of their part.
+
+        Beside a table of many thousand cells, a small share can measure a table of a few cells
+        exactly enough; such a share is kept.
+        """
+        small = shares < _SMALL / shares.size
+        with_them = (self.areas * self._kept(shares)).sum(axis=1)
+        without = (self.areas * self._kept(np.where(small, 0.0, shares))).sum(axis=1)
+        return np.asarray(small & (with_them > (1 - _LITTLE) * without))

@@ -7,13 +7,11 @@ the header `column,total`; and its `source`.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.documents.faults import Faults, names_any
 from dp_core.documents.node import Node
@@ -21,12 +19,13 @@ from dp_core.documents.typed_text import shown
 from dp_core.errors import nearest
 from dp_core.schema.definition import MISSING_LABEL, Column, Schema
 from dp_core.schema.reading.known_totals.calibration_reader import stated_cells
+from dp_core.schema.reading.known_totals.possible_totals import contradiction, impossible_levels
 from dp_core.schema.reading.level_reader import check_public, level_names, read_level
 from dp_core.tables.nested_columns import NestedColumns
 from dp_core.tables.public_totals import MOST_RECORDS, PublicTotals
 
 SOURCE = "source"
-_MOST_CELLS = 1 << 17  # of two columns whose totals are compared with impossible combinations
+_SHOWN = 5  # levels that an error names
 _EXAMPLE = '- {county: {north: 12000, south: 30400}, source: "Census 2021, Table 3"}'
 
 
@@ -63,84 +62,58 @@ def read_totals(
     if len(found) == len(items):
         _check_sums(tuple(found.values()), places)
         _check_nested(found, places, schema)
-        _check_possible(found, places, schema)
+        check_possible(tuple(found.values()), places, schema)
     return tuple(found.values())
 
 
-def _check_possible(
-    found: Mapping[str, PublicTotals], places: Mapping[str, Node], schema: Schema
+def check_possible(
+    totals: Sequence[PublicTotals], places: Mapping[str, Node], schema: Schema
 ) -> None:
-    """Refuse two lists that no records can meet together, because of impossible combinations.
+    """Refuse totals that no records can have together, because of impossible combinations.
 
-    Only combinations of the two columns are judged, if they have at most `_MOST_CELLS` cells.
+    Args:
+        totals: Public totals whose sums agree.
+        places: Items of the document, by column.
+        schema: The schema, with its structural zeros.
+
+    Raises:
+        BadInput: if a contradiction is found; see `contradiction`.
     """
-    nested = schema.nested
-    for one, other in itertools.combinations(found, 2):
-        if nested is not None and nested.together((one, other)):
-            continue
-        possible = _possible(schema, one, other)
-        if possible is None or possible.all():
-            continue
-        totals = np.array(found[one].counts), np.array(found[other].counts)
-        if not _can_be_met(possible, *totals):
-            raise places[other].error(
-                f"no records have these totals and those of {shown(one)}, because of combinations"
-                " that the schema calls impossible; correct the totals or the rules."
-            )
+    found = contradiction(totals, schema)
+    if len(found) == 1:
+        (name,) = found
+        (stated,) = (each for each in totals if each.column == name)
+        labels = schema.column(name).code_labels()
+        levels = ", ".join(
+            shown(labels[code]) for code in impossible_levels(stated, schema)[:_SHOWN]
+        )
+        raise places[name].error(
+            f"no record can have {name} = {levels}, because of combinations that the schema calls"
+            " impossible; write 0 as the total, or correct the rules."
+        )
+    if found:
+        *others, last = found
+        told = "".join(f" and those of {shown(name)}" for name in others)
+        raise places[last].error(
+            f"no records have these totals{told}, because of combinations that the schema calls"
+            " impossible; correct the totals or the rules."
+        )
 
 
-def _possible(schema: Schema, one: str, other: str) -> NDArray[np.bool_] | None:
-    """Return which combinations of two columns are possible; None for too many."""
-    nested = schema.nested
-    upper = () if nested is None else nested.upper
-    names = tuple(nested.lowest if nested and name in upper else name for name in (one, other))
-    if schema.domain.size(names) > _MOST_CELLS:
-        return None
-    found = ~schema.zeros.mask(schema.domain.project(names))
-    for axis, name in enumerate((one, other)):
-        if nested is not None and name in upper:
-            # A larger area is possible with a level if one of its smallest areas is.
-            summed = np.zeros((schema.domain.size((name,)), found.shape[1 - axis]), dtype=bool)
-            np.logical_or.at(summed, nested.map(name, nested.lowest), np.moveaxis(found, axis, 0))
-            found = np.moveaxis(summed, 0, axis)
-    return found
-
-
-def _can_be_met(
-    possible: NDArray[np.bool_], rows: NDArray[np.int64], columns: NDArray[np.int64]
-) -> bool:
-    """Return whether a nonnegative table of these possible cells has these sums."""
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_array, vstack
-
-    at, to = np.nonzero(possible)
-    ones, cells = np.ones(at.size), np.arange(at.size)
-    sums = vstack(
-        [
-            csr_array((ones, (at, cells)), shape=(rows.size, at.size)),
-            csr_array((ones, (to, cells)), shape=(columns.size, at.size)),
-        ]
-    )
-    wanted = np.concatenate([rows, columns]) / max(int(rows.sum()), 1)
-    solved = linprog(np.zeros(at.size), A_eq=sums, b_eq=wanted, method="highs")
-    return bool(solved.status != 2)  # 2: infeasible
-
-
-def refuse_of_persons(totals: Sequence[PublicTotals], persons: Collection[str], node: Node) -> None:
+def refuse_of_persons(places: Mapping[str, Node], persons: Collection[str]) -> None:
     """Refuse totals of a column of persons of linked tables, whose records are households.
 
     Args:
-        totals: The public totals.
+        places: Items of the document, by column.
         persons: Columns of the table of persons.
-        node: The totals.
 
     Raises:
         BadInput: if a list names one of them.
     """
-    for each in totals:
-        if each.column in persons:
-            raise node.error(
-                f"{shown(each.column)} is a column of persons, but totals of linked tables count"
+    for name, item in places.items():
+        if name in persons:
+            raise item.error(
+                f"{shown(name)} is a column of persons, but totals of linked tables count"
                 " households; name a column of households, or remove this list."
             )
 
@@ -168,13 +141,22 @@ def _read_item(
     item: Node, schema: Schema, folder: Path | None, before: Mapping[str, PublicTotals]
 ) -> PublicTotals:
     keys = item.entries(example=_EXAMPLE[2:])
-    names = [name for name in keys if name != SOURCE]
-    if len(names) != 1:
+    columns = [name for name in keys if name != SOURCE]
+    if len(columns) != 1:
+        several = " Totals of combinations of columns cannot be stated." * ("columns" in keys)
         raise item.error(
-            f"must name one column with its totals, and `source`, such as {_EXAMPLE[2:]}."
+            f"must name one column with its totals, and `source`, such as {_EXAMPLE[2:]}.{several}"
         )
-    name = names[0]
+    name = columns[0]
     if SOURCE not in keys:
+        inner = keys[name].content
+        names = level_names(schema.column(name)) if name in schema.domain.columns else ()
+        is_level = any(SOURCE in words for words in names)
+        if isinstance(inner, Mapping) and SOURCE in inner and not is_level:
+            raise inner[SOURCE].error(
+                f"stands among the totals of {shown(name)}; move it one level up, beside"
+                f" `{name}`, as in {_EXAMPLE[2:]}."
+            )
         raise item.error(
             "the key 'source' is missing; name the publication that states the totals. Counts of"
             " the confidential file itself are not public."

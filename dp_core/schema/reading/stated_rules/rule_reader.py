@@ -31,11 +31,14 @@ from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin, scale_of
 from dp_core.schema.reading.level_reader import (
     MISSING_WORDS,
+    LevelNames,
     check_public,
     level_names,
     missing_code,
     read_level,
 )
+from dp_core.schema.reading.nested_reader import check_rule
+from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.stated_rules.rule_conditions import (
     Alternatives,
     checked,
@@ -75,9 +78,12 @@ def read_rules(
 
     def add(item: Node) -> None:
         if _names_private(item, schema, known, EXAMPLE):
-            between.append(_by_values(item, schema, known, EXAMPLE))
+            of_values = _by_values(item, schema, known, EXAMPLE)
+            check_rule(schema, of_values.text, of_values.columns, item)
+            between.append(of_values)
             return
         rule = _read_rule(item, schema, known, EXAMPLE)
+        check_rule(schema, rule.text, rule.columns, item)
         rules.append(rule)
         # A condition that every value meets has no effect; a rule for one column bans its codes.
         narrow = [
@@ -100,6 +106,22 @@ def read_rules(
         if not names_any(item, without):
             faults.of(None, add, item)
     return StructuralZeros(tuple(rules)), tuple(between)
+
+
+def place_of(rule: ColumnRule, node: Node) -> Node:
+    """Return the item that states a rule.
+
+    Args:
+        rule: The rule.
+        node: The list of rules from which it was read, under the rule's key.
+    """
+    texts = (
+        rule_text(item)
+        if rule.key == "rules"
+        else _rule_text(item.ordered_entries(example=EXAMPLE))
+        for item in node.items()
+    )
+    return next(item for item, text in zip(node.items(), texts, strict=True) if text == rule.text)
 
 
 def _names_private(node: Node, schema: Schema, known: Mapping[str, Column], example: str) -> bool:
@@ -240,17 +262,20 @@ def _rule_text(entries: Mapping[str, Node]) -> str:
     return ", ".join(f"{name}: {_text(condition)}" for name, condition in entries.items())
 
 
-def _codes(node: Node, column: Column) -> set[int]:
+def _codes(node: Node, column: Column, names: LevelNames | None = None) -> set[int]:
+    """Return the codes that meet a condition; `names` are those of the column, made once."""
+    if column.levels and names is None:
+        names = level_names(column)
     if isinstance(node.content, tuple):
         if not node.content:
             raise node.error("the list is empty; give at least one value.")
-        return set().union(*(_codes(item, column) for item in node.content))
+        return set().union(*(_codes(item, column, names) for item in node.content))
     if isinstance(node.content, Mapping):
         inner = node.fields(("not",), required=("not",), example="{not: [a, b]}")["not"]
-        return set(range(column.bins)) - _codes(inner, column)
+        return set(range(column.bins)) - _codes(inner, column, names)
     text = node.text(example="a level" if column.levels else '"<15"')
-    if column.levels:
-        return {read_level(node, text, column, level_names(column))}
+    if names is not None:
+        return {read_level(node, text, column, names)}
     if text in MISSING_WORDS:
         return {missing_code(node, column)}
     return _binned(node, text, column)

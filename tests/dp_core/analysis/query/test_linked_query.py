@@ -13,11 +13,11 @@ from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.sources import pooled_sources
 from dp_core.confidential.linked.linked_rows import pair_row_codes
 from dp_core.errors import BadInput
-from dp_core.metrics.household_tally import HouseholdTally
+from dp_core.metrics.linked.household_tally import HouseholdTally
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.wall.released import Measurement
-from tests.linked_release import SCHEMA, frames
+from tests.linked_release import SCHEMA, VACANCIES, frames, with_vacant
 
 SIZES = np.array([1, 2, 3, 4])
 SCALE = 5.0
@@ -35,6 +35,10 @@ def data():
 
 @pytest.fixture(scope="module")
 def sources(schema, data):
+    return sources_of(schema, data)
+
+
+def sources_of(schema, data):
     """Return a function: the sources of exact tables that state noise of a scale."""
     tables = [pa.Table.from_pandas(data[name].astype(str)) for name in ("homes", "people")]
     pairs = pair_row_codes(schema, *tables)
@@ -104,6 +108,32 @@ def test_a_question_may_name_the_number_of_members(sources, joined):
     found = ask(known, "count by members, age")
     expected = joined.groupby(["size", "band"]).size().unstack(fill_value=0)
     assert estimates(found) == pytest.approx(expected.to_numpy().ravel().tolist())
+
+
+def test_vacant_dwellings_are_households_and_add_no_persons(data, sources):
+    vacant = sources_of(parse_schema(VACANCIES), with_vacant(data))
+    found = ask(vacant(("members", "age")), "count by age")
+    plain = ask(sources(("members", "age")), "count by age")
+    assert [cell.codes for cell in found.cells] == [(0,), (1,), (2,)]
+    assert estimates(found) == pytest.approx(estimates(plain))
+    assert [cell.margin for cell in found.cells] == [cell.margin for cell in plain.cells]
+
+    found = ask(vacant(("members", "age")), "count by members, age")
+    assert found.cells[0].codes == (1, 0)
+    found = ask(vacant(("members",)), "count by members")
+    assert estimates(found)[0] == pytest.approx(100)
+    found = ask(vacant(("members",)), "mean of members")
+    assert estimates(found) == pytest.approx([len(data["people"]) / 500])
+    found = ask(vacant(("tenure", "members")), "share of members = 0 by tenure")
+    homes = with_vacant(data)["homes"]
+    empty = ~homes["home"].isin(data["people"]["home_id"])
+    assert estimates(found) == pytest.approx(empty.groupby(homes["tenure"]).mean().tolist())
+
+
+def test_no_member_is_no_level_that_a_question_may_name(data):
+    vacant = sources_of(parse_schema(VACANCIES), with_vacant(data))
+    with pytest.raises(BadInput, match="no level"):
+        ask(vacant(("members", "work")), "count of work = '(no member)'")
 
 
 def test_the_total_of_members_is_the_number_of_persons(sources, joined):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -13,6 +14,7 @@ from dp_core.analysis.query.sources import pooled_sources
 from dp_core.errors import BadInput
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.tables.public_totals import PublicTotals
 from dp_core.wall.released import Measurement
 
 COUNTY_OF = {"a1": "a", "a2": "a", "b1": "b", "c1": "c", "c2": "c", "c3": "c"}
@@ -64,24 +66,28 @@ def records():
 FILE = records()
 
 
-def measured(*cliques):
+def measured(*cliques, noise="gaussian", rng=None, schema=SCHEMA, rows=None):
+    """Tables of the file, with noise of scale 3 if there is a generator."""
     found = []
     for clique in cliques:
         domain = DOMAIN.project(clique)
         cells = np.ravel_multi_index([FILE[name] for name in domain.columns], domain.sizes)
         values = np.bincount(cells, minlength=domain.size()).reshape(domain.sizes)
+        if rng is not None:
+            draw = rng.normal if noise == "gaussian" else rng.laplace
+            values = values + np.rint(draw(0, SCALE, values.shape)).astype(np.int64)
         found.append(
             Measurement(
                 domain,
                 values,
-                noise="gaussian",
+                noise=noise,
                 scale=SCALE,
                 stage="measure",
                 replicate=0,
                 grant=1,
             )
         )
-    return pooled_sources(SCHEMA, found, rows=None, relation=Relation("add-remove"))
+    return pooled_sources(schema, found, rows=rows, relation=Relation("add-remove"))
 
 
 def answers(sources, text):
@@ -116,17 +122,144 @@ def test_larger_areas_are_sums_of_smaller_ones_with_their_noise():
     assert any("sum over its district areas" in note for note in found.notes)
 
 
-def test_the_next_level_that_was_measured_answers():
+def test_a_county_is_pooled_from_its_table_and_those_of_its_districts():
+    apart = {name: measured(("age", name)) for name in ("county", "district")}
     both = measured(("age", "county"), ("age", "district"))
-    cells, found = answers(both, "share by region where age >= 40")
-    assert any("sum over its county areas" in note for note in found.notes)
-    assert sum(cell.estimate for cell in cells.values()) == pytest.approx(1)
+    question = "count by county where age >= 40"
+    cells, found = answers(both, question)
+    for (name,), cell in cells.items():
+        margins = {key: answers(each, question)[0][name,].margin for key, each in apart.items()}
+        variances = 1 / sum(1 / margin**2 for margin in margins.values())
+        assert cell.margin == pytest.approx(math.sqrt(variances), rel=0.1)
+        assert cell.margin < min(margins.values())
+    assert any("combines the tables of county and the sums over district" in n for n in found.notes)
 
 
-def test_a_level_with_its_own_table_answers_alone():
-    both = measured(("age", "region"), ("age", "district"))
-    _, found = answers(both, "count by region where age >= 40")
-    assert not any("areas" in note for note in found.notes)
+def test_larger_areas_are_pooled_from_all_smaller_ones():
+    cells, found = answers(
+        measured(("age", "county"), ("age", "district")), "count by region where age >= 40"
+    )
+    assert any("sums over its county and district areas" in note for note in found.notes)
+    # By county: 1 of variance 9 and 2 districts; for 2 bins of age.
+    pooled = {"north": [2], "south": [1, 3]}
+    for name, districts in pooled.items():
+        variance = sum(1 / (1 / 9 + 1 / (9 * number)) for number in districts)
+        assert cells[name,].margin == pytest.approx(1.96 * math.sqrt(2 * variance), rel=0.01)
+
+
+def test_answers_of_all_levels_add_up():
+    sources = measured(("age", "region"), ("age", "county"), ("age", "district"), ("age",))
+    whole = answers(sources, "count by age")[0]
+    for level in ("region", "county", "district"):
+        parts = answers(sources, f"count by age, {level}")[0]
+        for (age,), cell in whole.items():
+            total = sum(each.estimate for key, each in parts.items() if key[0] == age)
+            assert total == pytest.approx(cell.estimate)
+
+
+REPEATS = 200
+NEAR = 3.5 * math.sqrt(0.95 * 0.05 / REPEATS)
+"""Three and a half standard errors of a coverage, as if all answers of a file were one."""
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_pooled_intervals_cover_and_are_narrower_than_those_of_the_best_table(noise):
+    """Fixed seed: the errors have the stated size, and not that of the best table alone."""
+    rng, truth = np.random.default_rng(12), counts_of("county", 3)
+    cliques, question = [("age", "county"), ("age", "district")], "count by county where age >= 40"
+    single = [ask(measured(clique, noise=noise), question).cells for clique in cliques]
+    best = np.array([min(one.margin for one in cells) for cells in zip(*single, strict=True)])
+    errors, margins = np.zeros((REPEATS, 3)), np.zeros(3)
+    for repeat in range(REPEATS):
+        found = ask(measured(*cliques, noise=noise, rng=rng), question).cells
+        errors[repeat] = [cell.estimate - true for cell, true in zip(found, truth, strict=True)]
+        margins = np.array([cell.margin for cell in found])
+    assert (np.abs(errors) <= margins).mean() == pytest.approx(0.95, abs=NEAR)
+    assert (margins < 0.95 * best).all()
+    # Relative to the stated variance; that of the best table is 1.3 times or more.
+    spread = np.square(errors * 1.96 / margins).mean()
+    assert 0.8 < spread < 1.2
+    assert not 0.8 < np.square(errors * 1.96 / best).mean() < 1.2
+
+
+def test_shares_pooled_from_three_levels_cover():
+    """Fixed seed."""
+    rng, truth = np.random.default_rng(13), counts_of("region", 2) / counts_of("region", 2).sum()
+    cliques, hits = [("age", "region"), ("age", "county"), ("age", "district")], 0
+    for _ in range(REPEATS):
+        found = ask(measured(*cliques, rng=rng), "share by region where age >= 40").cells
+        hits += sum(cell.low <= true <= cell.high for cell, true in zip(found, truth, strict=True))
+    assert hits / REPEATS / 2 == pytest.approx(0.95, abs=NEAR)
+
+
+def counts_of(name, size):
+    return np.bincount(FILE[name][FILE["age"] >= 2], minlength=size)
+
+
+TOTALS = {"a": counted(county="a"), "b": counted(county="b"), "c": counted(county="c")}
+
+
+def with_totals(numbers, *cliques, **changes):
+    totals = PublicTotals("county", tuple(numbers.values()), "Census 2021, Table 3")
+    return measured(*cliques, schema=dataclasses.replace(SCHEMA, totals=(totals,)), **changes)
+
+
+def test_a_public_total_answers_exactly_and_names_its_source():
+    sources = with_totals(TOTALS, ("age", "district"), rng=np.random.default_rng(3))
+    cells, found = answers(sources, "count by county")
+    for (name,), number in zip(cells, TOTALS.values(), strict=True):
+        cell = cells[name,]
+        assert (cell.low, cell.estimate, cell.high) == (number, number, number)
+    assert any("exact" in note and "Census 2021, Table 3" in note for note in found.notes)
+    for question in ("count", "count by region", "share by region", "count where region = south"):
+        cells, found = answers(sources, question)
+        assert all(cell.margin == 0 for cell in cells.values()), question
+    cells, found = answers(sources, "count by district")
+    # b1 is the only district of its county.
+    assert [name for (name,), cell in cells.items() if cell.margin == 0] == ["b1"]
+    assert any("taken as exact" in note for note in found.notes)
+
+
+def test_a_public_total_needs_no_table_of_its_column():
+    cells, _ = answers(with_totals(TOTALS, ("age",)), "count by county")
+    assert [cell.estimate for cell in cells.values()] == [*TOTALS.values()]
+
+
+def test_public_totals_narrow_what_was_measured():
+    cliques = (("age", "county"), ("district",))
+    for question in ("count by district", "count by age, county", "share of age >= 40 by county"):
+        one, _ = answers(measured(*cliques), question)
+        other, _ = answers(with_totals(TOTALS, *cliques), question)
+        assert sum(each.margin for each in other.values()) < sum(e.margin for e in one.values())
+
+
+def test_answers_given_public_totals_cover():
+    """Fixed seed."""
+    rng, hits = np.random.default_rng(8), 0
+    for _ in range(REPEATS):
+        sources = with_totals(TOTALS, ("age", "county"), ("age", "district"), rng=rng)
+        assert sources.totals
+        found = ask(sources, "count by county where age >= 40").cells
+        hits += sum(
+            cell.low <= truth <= cell.high
+            for cell, truth in zip(found, counts_of("county", 3), strict=True)
+        )
+    assert hits / REPEATS / 3 == pytest.approx(0.95, abs=NEAR)
+
+
+def test_totals_that_noise_does_not_explain_are_not_used():
+    wrong = {**TOTALS, "a": TOTALS["a"] + 90}
+    sources = with_totals(wrong, ("age", "district"))
+    assert sources.totals == ()
+    cells, found = answers(sources, "count by county")
+    assert cells["a",].estimate == pytest.approx(TOTALS["a"])
+    assert any("not used" in note and "Census 2021" in note for note in found.notes)
+
+
+def test_a_public_number_of_records_contradicts_other_totals():
+    wrong = {**TOTALS, "a": TOTALS["a"] + 1}
+    assert with_totals(TOTALS, ("age",), rows=float(ROWS)).totals
+    assert with_totals(wrong, ("age",), rows=float(ROWS)).totals == ()
 
 
 def test_two_levels_in_one_question_need_no_table_of_both():

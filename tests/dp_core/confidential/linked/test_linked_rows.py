@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.confidential.linked.linked_rows import household_codes, pair_row_codes
+from dp_core.confidential.linked.linked_rows import RulesBroken, household_codes, pair_row_codes
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.tables.household_rows import from_pair_rows
 from tests.schema_texts import FLATS, RAND, read
@@ -238,6 +238,25 @@ def test_the_order_of_columns_and_the_cut_into_pieces_are_free():
     assert np.array_equal(other.codes, whole.codes)
 
 
+def test_a_vacant_dwelling_is_one_pair_row_without_a_member_if_the_schema_allows_it():
+    text = FLATS[: FLATS.index("impossible:")]
+    vacant = read(text.replace("max_members: 4", "max_members: 4, min_members: 0"))
+    households = homes({"hh": "8", "district": "2"}, {}, {"hh": "9"})
+    data = pair_row_codes(vacant, households, persons({"number": "1"}, {"number": "2"}))
+    found = from_pair_rows(vacant.linked, data)
+
+    assert found.sizes.tolist() == [0, 2, 0]
+    assert data.rows == 4  # one of each vacant dwelling, and both pairs of the two members
+    labels = [vacant.column(name).code_labels() for name in data.domain.columns]
+    first = [label[code] for label, code in zip(labels, data.codes[:, 0], strict=True)]
+    assert first[0] == "south"
+    assert first[3:] == ["0", *["(no member)"] * 3, *["(no other member)"] * 3]
+    assert not vacant.zeros.violations(data).any()
+    # The members of the others are those of a file without vacant dwellings.
+    alone = pair_row_codes(PLAIN, homes({}), persons({"number": "1"}, {"number": "2"}))
+    np.testing.assert_array_equal(data.codes[4:, 1:3], alone.codes[4:])
+
+
 REFUSED = {
     "no such household": (
         (homes({}), persons({}, {"hh": "4711"})),
@@ -253,7 +272,8 @@ REFUSED = {
     ),
     "a household without persons": (
         (homes({}, {"hh": "4711"}), persons({})),
-        "Some households in the table households have no members in the table persons",
+        "Some households in the table households have no members in the table persons; add their"
+        " members, leave these households out, or write `min_members: 0`",
     ),
     "a repeated household": (
         (homes({}, {}), persons({})),
@@ -371,7 +391,7 @@ def test_a_rule_that_counts_members_is_judged_for_each_household():
             "The files have households that break `exactly one job == full` of the schema; correct"
             " the files or the rule."
         )
-        assert caught.value.internal == "1 rows of households: exactly one job == full"
+        assert caught.value.internal == "1 rows: exactly one job == full; first households: 7"
     child = persons({"age": "3", "job": "full"})
     assert "`at least one age >= 16`" in refusal(schema, homes({}), child)
     # Members of other households do not count.
@@ -406,6 +426,24 @@ def test_a_rule_that_counts_members_sees_values_that_another_rule_sets_to_missin
     assert rows.persons[1].tolist() == [2, 0]
     alone = persons({"sex": "m", "job": "full"})
     assert "`at least one sex == m`" in refusal(schema, homes({}), alone)
+
+
+def test_a_broken_rule_names_the_first_households_that_break_it():
+    schema = ruled("  - exactly one job == full\n", "  - if income < 20 then job != full\n")
+    keys = [str(number) for number in range(10, 17)]
+    given = homes(*({"hh": key, "income": "10"} for key in keys))
+    poor = [{"hh": key, "job": "full", "number": each} for key in keys for each in "12"]
+    idle = [{**person, "job": "none"} for person in poor]
+
+    for people, whose, rows, shown in (
+        (poor, "person", 14, ("10", "11", "12")),  # two persons of a household are one example
+        (idle, "household", 7, ("10", "11", "12", "13", "14")),
+    ):
+        with pytest.raises(RulesBroken) as caught:
+            household_codes(schema, given, persons(*people))
+        (broken,) = caught.value.broken
+        assert (broken.whose, broken.rows, broken.keys) == (whose, rows, shown)
+        assert not any(key in caught.value.message for key in keys)
 
 
 def test_a_structural_zero_of_persons_is_judged_in_the_table_of_persons():

@@ -7,14 +7,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dp_core.methods.reconstruction.estimates import pooled_functionals
+from dp_core.methods.reconstruction.estimates import functional_noise
+from dp_core.methods.reconstruction.estimates.functional_noise import (
+    fourth_cumulant,
+    single_laplace_scale,
+)
+from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from dp_core.methods.reconstruction.estimates.pooled_functionals import (
-    Functionals,
     covariance,
     estimate,
-    fourth_cumulant,
     impossible,
-    single_laplace_scale,
     unobserved,
 )
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
@@ -100,7 +102,7 @@ def test_normal_noise_has_no_fourth_cumulant():
 def test_too_many_patterns_count_as_one_draw(monkeypatch):
     pooled = pool(DOMAIN, MIXED)
     exact = fourth_cumulant(pooled, GROUPS)
-    monkeypatch.setattr(pooled_functionals, "MOST_PATTERNS", 1)
+    monkeypatch.setattr(functional_noise, "MOST_PATTERNS", 1)
 
     assert (fourth_cumulant(pooled, GROUPS) > exact).all()
     np.testing.assert_allclose(

@@ -102,6 +102,25 @@ def test_totals_hold_with_rules_between_values():
     assert (found.column("start")[found.column("a") == 2] >= 3).all()
 
 
+def test_totals_hold_where_only_several_exchanges_together_bring_them_nearer():
+    # From a = 0 to a = 1 only by way of a = 2, whose number is right.
+    allowed = {(0, 0), (2, 0), (2, 1), (1, 1)}
+    rules = [
+        {"a": str(a), "b": str(b)} for a in range(3) for b in range(3) if (a, b) not in allowed
+    ]
+    schema = schema_of(impossible=rules)
+    cells = np.repeat(np.array(sorted(allowed)), 100, axis=0).T
+    codes = np.vstack([cells, np.arange(400) % 3]).astype(np.uint16)
+    data = Dataset(schema.domain, codes)
+    found = met(schema, data, a=[90, 110, 200], b=[200, 200, 0])
+    assert counts_of(found, "a") == [90, 110, 200]
+    assert counts_of(found, "b") == [200, 200, 0]
+    assert not schema.zeros.violations(found).any()
+    assert int((found.codes != data.codes).any(axis=0).sum()) <= 20
+    with pytest.raises(BadInput, match="What was paid stays spent"):
+        met(schema, data, a=[90, 110, 200], b=[200, 199, 1])
+
+
 def test_totals_that_the_rules_exclude_are_a_clear_error():
     tied = [{"a": [one], "b": [each for each in LEVELS if each != one]} for one in LEVELS]
     schema = schema_of(impossible=tied)

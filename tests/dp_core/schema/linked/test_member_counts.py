@@ -26,7 +26,7 @@ from dp_core.tables.member_rules import MemberRule, broken_households, household
 from dp_core.tables.structural_zeros import StructuralZeros
 from tests.dp_core.schema.linked.test_possible_members import APART
 from tests.dp_core.schema.linked.test_possible_members import TEXT as PAIRS
-from tests.member_rules import REFERENCE, RULES, SPOUSE, schema_with
+from tests.member_rules import REFERENCE, RULES, SPOUSE, schema_with, text_with
 from tests.schema_texts import read
 
 STATED = {"privacy": {"epsilon": "1", "delta": "1e-9"}, "method": "auto"}
@@ -119,6 +119,46 @@ def test_a_rule_counts_the_members_who_meet_all_its_conditions():
         *(True, False, False, False, True, True, True)
     ]  # fmt: skip
     assert households_that_break(rule, ("x", "y"), rows).tolist() == [False, True, True]
+
+
+def with_vacant(*rules):
+    """Return the schema with some rules, in which households may be without members."""
+    return read(text_with(*rules).replace("max_members: 4", "max_members: 4, min_members: 0"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_household_without_members_obeys_every_rule_that_counts_members(name):
+    """It does not change which members the others may have, either."""
+    schema, plain = with_vacant(*CASES[name]), schema_with(*CASES[name])
+    linked = schema.linked
+    rows = HouseholdRows(
+        np.array([[0, 1]], np.uint16), np.zeros(2, int), np.zeros((3, 0), np.uint16)
+    )
+
+    assert not broken_households(linked.rules, linked.person_columns, rows).any()
+    assert not schema.zeros.violations(to_pair_rows(linked, schema.domain, rows)).any()
+    occupied = schema.with_members
+    for clique in plain.domain.cliques(2):
+        np.testing.assert_array_equal(
+            occupied.zeros.mask(occupied.domain.project(clique)),
+            plain.zeros.mask(plain.domain.project(clique)),
+        )
+
+
+def test_rules_that_leave_households_without_members_only_are_refused():
+    with pytest.raises(BadInput, match="no household of any size can obey"):
+        with_vacant("at least three age >= 65", "at most one age >= 18")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_household_that_is_made_where_none_is_possible_has_members(seed):
+    schema = with_vacant(*RULES)
+    rows = possible_household(schema, rng=np.random.default_rng(seed))
+    plan = memory_plan(schema, STATED)
+
+    assert rows.sizes[0] > 0
+    assert not broken_households(schema.linked.rules, schema.linked.person_columns, rows).any()
+    assert plan.spec.schema.linked.min_members == 0
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,7 +10,13 @@ from dp_core.schema.linked.possible_members import with_possible_members
 from dp_core.schema.linked.wide_schema import decided_by_codes
 from dp_core.schema.rules.possible_codes import with_possible_values
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
+from dp_core.tables.household_rows import (
+    HouseholdRows,
+    from_pair_rows,
+    households_with,
+    to_pair_rows,
+    with_donors,
+)
 from tests.schema_texts import read
 
 NUMBER = "{type: integer, min: 0, max: 29, edges: [0, 10, 20, 30]}"
@@ -128,6 +134,34 @@ def test_households_that_obey_the_rules_stay_as_they_are():
     # Of the others, those of a number of members are replaced by such of as many.
     before = from_pair_rows(SCHEMA.linked, drawn(300, 7)).sizes
     np.testing.assert_array_equal(from_pair_rows(SCHEMA.linked, data).sizes, before)
+
+
+def test_households_without_members_stay_so_while_others_are_replaced():
+    schema = read(
+        (TEXT + "".join(f"  - {rule}\n" for rule in RULES)).replace("4}", "4, min_members: 0}")
+    )
+    rows, rng = from_pair_rows(SCHEMA.linked, drawn(300, 7)), np.random.default_rng(7)
+    at = np.sort(rng.choice(301, 60))
+    # A vacant dwelling may break a rule about the household alone by its values, too.
+    homes = np.insert(rows.households, at, rng.integers(0, 2, (4, 60)), axis=1)
+    sizes = np.insert(rows.sizes, at, 0)
+    pairs = to_pair_rows(
+        schema.linked, schema.domain, HouseholdRows(homes.astype(np.uint16), sizes, rows.persons)
+    )
+    bad = households_with(schema.zeros.violations(pairs), sizes)
+    assert (bad & (sizes == 0)).any()
+    kept = with_donors(from_pair_rows(schema.linked, pairs), bad, rng=rng)
+    data = to_pair_rows(schema.linked, schema.domain, kept)
+
+    found = with_possible_members(schema, data, rng=rng)
+
+    assert not schema.zeros.violations(found).any()
+    np.testing.assert_array_equal(from_pair_rows(schema.linked, found).sizes, kept.sizes)
+    homes = decode_tables(schema, from_pair_rows(schema.linked, found), rng=rng).households
+    homes = homes.to_pandas()
+    assert len(homes) == 360
+    assert (homes.a + 6 <= homes.b).all()
+    assert (homes.b + 6 <= homes.c).all()
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -126,8 +126,8 @@ def test_a_schema_without_rules_keeps_its_document(tmp_path):
 
 def test_a_rule_about_a_calibrated_weight_is_refused(tmp_path):
     totals = "calibrate:\n  - {status: {child: 10, adult: 20}}\n"
-    with pytest.raises(BadInput, match="calibrate"):
-        read(tmp_path, "weight <= hours", extra=totals)
+    with pytest.raises(BadInput, match=r"rules\[2\]: .*calibrate"):
+        read(tmp_path, "hours <= age", "weight <= hours", extra=totals)
 
 
 def test_impossible_rules_may_name_missing_values_and_thresholds_of_private_bins(tmp_path):

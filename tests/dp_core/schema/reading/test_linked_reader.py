@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from dp_core.documents.canonical import canonical_json
@@ -17,6 +18,13 @@ def edited(*edits: tuple[str, str]) -> str:
         assert text.count(old) == 1, f"{old} is there {text.count(old)} times"
         text = text.replace(old, new)
     return text
+
+
+EMPTY = edited(
+    ("max_members: 4", "max_members: 4, min_members: 0"),
+    ("children < members", "children <= members"),
+)
+"""Households may be without members."""
 
 
 def test_the_wide_domain_has_the_households_their_size_a_member_and_another_member():
@@ -78,8 +86,59 @@ def test_rules_may_name_the_number_of_members():
     ]
 
 
-def test_the_document_reads_back_as_the_same_schema_whatever_json_does_to_it():
-    schema = read(edited(("max_members: 4", "max_members: 7, larger: clip, min_members: 1")))
+def test_without_members_person_columns_have_a_code_of_their_own():
+    plain, schema = read(FLATS), read(EMPTY)
+
+    assert schema.domain.sizes == (2, 6, 4, 5, 5, 4, 4, 5, 4, 4)
+    assert schema.column("members").code_labels() == ("0", "1", "2", "3", "4")
+    for name in schema.linked.person_columns:
+        labels = plain.column(name).code_labels()
+        assert schema.column(name).code_labels() == (*labels, "(no member)")
+        assert schema.column(name).of_member == plain.column(name)
+        # Another member has no code for a household without members: it has no other one.
+        assert schema.column(f"other.{name}") == plain.column(f"other.{name}")
+    assert schema.person_schema.domain == plain.person_schema.domain
+    assert schema.person_schema.zeros == plain.person_schema.zeros
+    assert schema.household_schema.domain == plain.household_schema.domain
+
+
+def test_a_household_has_no_members_exactly_if_every_person_column_says_so():
+    schema = read(EMPTY)
+    of_size = schema.zeros.mask(schema.domain.project(("members", "sex")))
+    of_person = schema.zeros.mask(schema.domain.project(("age", "sex")))
+    of_other = schema.zeros.mask(schema.domain.project(("age", "other.sex")))
+
+    np.testing.assert_array_equal(of_size[0], [True, True, True, False])
+    np.testing.assert_array_equal(of_size[1:, -1], True)
+    np.testing.assert_array_equal(of_person[-1], [True, True, True, False])
+    np.testing.assert_array_equal(of_person[:-1, -1], True)
+    np.testing.assert_array_equal(of_other[-1], [True, True, True, False])
+    assert not of_other[:-1, -1].any()  # a person who lives alone
+    assert not of_size[1:, :-1].any()
+
+
+def test_a_rule_about_the_number_of_members_is_also_about_households_without_any():
+    schema = read(EMPTY)
+    impossible = schema.zeros.mask(schema.domain.project(("children", "members")))
+
+    assert impossible[:, 0].tolist() == [False, True, True, True]
+
+
+def test_the_schema_of_households_with_members_is_that_without_empty_ones():
+    plain = read(edited(("children < members", "children <= members")))
+    schema = read(EMPTY).with_members
+
+    assert schema.domain == plain.domain
+    assert {(r.columns, r.codes) for r in schema.zeros.rules} == {
+        (r.columns, r.codes) for r in plain.zeros.rules
+    }
+    assert plain.with_members is plain
+
+
+@pytest.mark.parametrize("least", [0, 1])
+def test_the_document_reads_back_as_the_same_schema_whatever_json_does_to_it(least):
+    sizes = f"max_members: 7, larger: clip, min_members: {least}"
+    schema = read(edited(("max_members: 4", sizes)))
     stored = json.loads(canonical_json(schema.document))
 
     assert parse_schema(stored) == schema
@@ -263,9 +322,9 @@ REFUSED = {
     "an unknown table as unit": (edited(("table: households", "table: homes")), "no table 'homes'"),
     "no largest size": (edited((", max_members: 4", "")), "the key 'max_members' is missing"),
     "too large a size": (edited(("max_members: 4", "max_members: 21")), "must be at most 20"),
-    "empty households": (
-        edited(("max_members: 4", "max_members: 4, min_members: 0")),
-        "households without members are not supported yet",
+    "another smallest size": (
+        edited(("max_members: 4", "max_members: 4, min_members: 2")),
+        "must be at most 1",
     ),
     "another word for larger": (
         edited(("max_members: 4", "max_members: 4, larger: drop")),
@@ -273,7 +332,7 @@ REFUSED = {
     ),
     "a rule over both tables inside a bin": (
         edited(("if income < 20", "if income < 30")),
-        "`if income < 30 then job != full` names columns of both tables, or `members`",
+        "rules[2]: `if income < 30 then job != full` names columns of both tables, or `members`",
     ),
     "a comparison of both tables in wide bins": (
         edited(("children < members", "children <= age")),

@@ -172,6 +172,15 @@ def test_the_faults_of_several_rules_are_listed_at_once():
     assert "rules[3]" in message
 
 
+def test_the_first_rule_that_leaves_no_household_possible_is_named():
+    text = text_with("at most one relation == child", REFERENCE, "at least 3 relation == spouse")
+    text = text.replace("max_members: 4", "max_members: 3")
+    message = refusal(text)
+
+    assert "rules[3]: no household of any size can obey" in message
+    assert "`exactly one relation == reference`, `at least 3 relation == spouse`" in message
+
+
 def test_too_many_rules_are_refused_and_not_tried_for_long():
     levels = ", ".join(f"l{number}" for number in range(20))
     text = text_with(*(f"at most one relation == l{number}" for number in range(20)))

@@ -184,10 +184,13 @@ def test_a_column_does_not_both_follow_and_lie_within_another(tmp_path, source):
 def test_a_rule_about_a_larger_area_is_refused(tmp_path, key, name):
     level = {"region": "north", "county": "x"}[name]
     rule = {
-        "impossible": f"impossible:\n  - {{{name}: {level}, age: '<20'}}\n",
-        "rules": f"rules:\n  - if {name} == {level} then age >= 20\n",
+        "impossible": "impossible:\n  - {district: 1, age: '<20'}\n"
+        f"  - {{{name}: {level}, age: '<20'}}\n",
+        "rules": "rules:\n  - if district == 1 then age >= 20\n"
+        f"  - if {name} == {level} then age >= 20\n",
     }[key]
     message = refused(tmp_path, COLUMNS, rule)
+    assert f"{key}[2]: " in message
     assert f"names {name!r}" in message
     assert "state it for 'district'" in message
 
@@ -244,3 +247,12 @@ def test_columns_of_persons_do_not_lie_within_others(tmp_path, upper):
     with pytest.raises(BadInput, match="only columns of households") as found:
         linked(tmp_path, "missing: reject", inside)
     assert "place" in str(found.value)
+
+
+def test_a_column_of_households_does_not_lie_within_one_of_persons(tmp_path):
+    # The fault is not one of the map, whose levels are those of no column of households.
+    with pytest.raises(BadInput) as found:
+        linked(tmp_path, "within: sex, map: {x: north, y: south}")
+    (fault,) = found.value.faults
+    assert fault.key == "tables.homes.columns.county.within"
+    assert "only columns of households can lie within one another" in fault.text

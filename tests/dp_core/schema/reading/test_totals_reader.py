@@ -77,8 +77,16 @@ def test_a_file_may_hold_the_totals(tmp_path):
         ([], "has no totals; add some"),
         ([{"county": {"a": "30", "b": "12"}}], "the key 'source' is missing"),
         ([COUNTY | {"source": " "}], "source"),
+        (
+            [{"county": {"a": "30", "b": "12", "source": "C"}}],
+            "totals[1].county.source: stands among the totals of 'county'; move it one level up",
+        ),
         ([{"source": "Census"}], "must name one column with its totals"),
         ([COUNTY | {"sex": {"male": "1", "female": "41"}}], "must name one column"),
+        (
+            [{"columns": ["county"], "totals": {"a": "1", "b": "1"}, "source": "C"}],
+            "Totals of combinations of columns cannot be stated.",
+        ),
         ([{"county": {"a": "30"}, "source": "C"}], "there is no total for 'b'"),
         ([{"county": {"a": "30", "b": "-1"}, "source": "C"}], "must be at least 0"),
         ([{"county": {"a": "30", "b": "1.5"}, "source": "C"}], "is not a whole number"),
@@ -120,7 +128,8 @@ def test_an_impossible_level_has_no_records():
 
 def test_totals_of_persons_are_refused():
     totals = [{"work": {"employed": "10", "not employed": "12"}, "source": "C"}]
-    with pytest.raises(BadInput, match="'work' is a column of persons"):
+    totals.insert(0, {"tenure": {"own": "10", "rent": "12"}, "source": "C"})
+    with pytest.raises(BadInput, match=r"totals\[2\]: 'work' is a column of persons"):
         parse_schema({**linked_release.SCHEMA, "totals": totals})
 
 

@@ -79,3 +79,25 @@ def test_a_wanted_table_has_one_level_of_the_areas(tmp_path):
     message = refused(tmp_path, "tables:\n  - {of: [county, region, age]}\n")
     assert "'county' lies within 'region' and decides it; remove 'region'" in message
     assert read(tmp_path, "tables:\n  - {of: [county, age]}\n").schema.nested is not None
+
+
+def test_everything_that_is_not_supported_is_told_at_once(tmp_path):
+    text = (
+        "tables:\n  - {of: [county, region]}\n  - {of: [county, agee]}\n"
+        "reconstruct: {method: pgm, shrink: false, smoothing: 1, cleared: no}\n"
+        'analyses: ["age ~ county"]\nsynthesize: {sets: 2, mode: split, rows: 41}\n'
+    )
+    totals = "totals:\n  - {region: {x: 20, y: 22}, source: Census}\n"
+    with pytest.raises(BadInput) as found:
+        write_spec(tmp_path, text, schema=SCHEMA + totals, method="privsyn")
+    assert {fault.key for fault in found.value.faults} == {
+        "method",
+        "tables[1].of",
+        "tables[2].of[2]",
+        "reconstruct.method",
+        "reconstruct.shrink",
+        "reconstruct.smoothing",
+        "analyses",
+        "synthesize.mode",
+        "synthesize.rows",
+    }

@@ -3,13 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.metrics.household_tally import HouseholdTally, tally_of
+from dp_core.metrics.linked.household_tally import HouseholdTally, tally_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.linked_columns import LinkedColumns
 from dp_core.wall.household_values import in_households
-from tests.household_files import KINDS, counter_of, households, pair_rows
+from tests.household_files import KINDS, counter_of, households, linked, pair_rows
 
 CLIQUES = tuple(KINDS.values())
 
@@ -17,8 +16,7 @@ CLIQUES = tuple(KINDS.values())
 def linked_rows(file):
     """Return the pair rows in a domain that knows that they are pair rows."""
     rows = pair_rows(file)
-    linked = LinkedColumns(household_columns=("h",), person_columns=("p", "q"), max_members=3)
-    return Dataset(Domain(rows.domain.columns, rows.domain.sizes, linked), rows.codes)
+    return Dataset(Domain(rows.domain.columns, rows.domain.sizes, linked().wide), rows.codes)
 
 
 @pytest.fixture(scope="module")

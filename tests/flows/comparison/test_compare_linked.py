@@ -1,0 +1,193 @@
+"""`dp-release compare` on linked tables: households and the persons in them."""
+
+import csv
+import json
+
+import pytest
+
+from dp_core.analysis.comparison import cells
+from dp_core.analysis.comparison.linked_judging import NOTES
+from flows.comparison import cell_worker, comparison
+from tests.flows.linked_project import DATA, SCHEMA, linked_project, tables, write_tables
+from tests.specs import SCHEMA as SINGLE
+
+SURE = ("--public-data", "--by", "A. Person", "--reason", "a public-use file")
+KINDS = ("tvd_household", "tvd_person", "tvd_both", "tvd_members", "tvd_size")
+
+
+def write_spec(folder, *, name="public", text="", data=DATA, schema="town.schema.yaml"):
+    path = folder / f"{name}.yaml"
+    path.write_text(
+        f"version: 1\nrelease: {name}\ndata: {data}\nschema: {schema}\naccount: nobody\n"
+        f"privacy: {{epsilon: 1, delta: 1e-6}}\n{text}"
+    )
+    return path
+
+
+@pytest.fixture
+def spec(tmp_path, monkeypatch):
+    # Others may edit the sources while a test runs.
+    monkeypatch.setattr(cells, "program", lambda: "1.0")
+    monkeypatch.setattr("flows.comparison.comparison_layout.program", lambda: "1.0")
+    write_tables(tmp_path, tables())
+    (tmp_path / "town.schema.yaml").write_text(SCHEMA)
+    return write_spec(tmp_path)
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """Do cells in this process, and return those that were run."""
+    done = []
+
+    def in_process(jobs, store, declaration, *, told, **_):
+        for job in jobs:
+            # A process gets its job as JSON.
+            result = cell_worker.perform(json.loads(json.dumps(job.task)))
+            done.append(job.cell)
+            store.write(job.cell, declaration, result)
+            told(job.cell, result, 0.1)
+
+    monkeypatch.setattr(comparison, "run_cells", in_process)
+    return done
+
+
+@pytest.fixture
+def unseen(monkeypatch):
+    """Draw no pictures: they take longer than all the rest."""
+    monkeypatch.setattr("dp_core.analysis.comparison.plots.draw_plots", lambda *_: ())
+
+
+@pytest.mark.usefixtures("home", "quick", "unseen")
+def test_the_kinds_of_pairs_are_figures_of_their_own(command, spec, tmp_path, ran):
+    words = ("--epsilon", "0.1", "--epsilon", "1000", "--method", "auto", "--method", "aim")
+    words = ("compare", spec, *SURE, *words, "--runs", "1", "--out", "out")
+    answer = command(*words, "--json")
+    assert answer.code == 0, answer.err
+
+    rows = {(row["method"], row["epsilon"]): row for row in answer.json["rows"]}
+    assert list(rows) == [
+        ("bootstrap", None),
+        ("auto", "0.1"),
+        ("auto", "1000"),
+        ("aim", "0.1"),
+        ("aim", "1000"),
+    ]
+    assert {row["file"] for row in rows.values()} == {"homes-people"}
+    assert answer.json["notes"] == {"homes-people": list(NOTES)}
+    for name in KINDS:
+        floor, noisy, exact = (row["figures"][name]["mean"] for row in list(rows.values())[:3])
+        assert 0 < floor < noisy, name
+        assert exact < noisy / 3, name
+    # What does not apply is absent, not 0.
+    absent = {"tvd2", "relative", "kl", "ranges", "kmarginal", "propensity", "matched", "cost"}
+    for row in rows.values():
+        assert absent.isdisjoint(row["figures"])
+    assert {"tvd1", "tvd3", "cell", "kl2", "cpu", "memory"} <= set(rows["auto", "0.1"]["figures"])
+    assert rows["aim", "1000"]["refused"]
+    assert "linked tables" in rows["aim", "1000"]["sentences"][0]
+
+    lines = (tmp_path / "out" / "results.csv").read_text().splitlines()[1:]
+    (floor, *_) = csv.DictReader(lines)
+    assert floor["rows"] == "300"  # households are drawn with their members
+    assert floor["tvd2"] == ""
+    page = (tmp_path / "out" / "table.md").read_text()
+    assert "| household | person | household x person | member x member | size |" in page
+    assert all(f"- {note}" in page for note in NOTES)
+
+    del ran[:]
+    again = command(*words)
+    assert not ran
+    assert again.code == 0
+    shown = " ".join(again.out.split())
+    assert all(note in shown for note in NOTES)
+    assert "x member" in shown
+
+
+@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
+def test_specs_with_other_options_of_auto_are_rows(command, spec, tmp_path):
+    other = write_spec(tmp_path, name="other", text="tables: [{of: [members, income]}]\n")
+    answer = command("compare", spec, other, *SURE, "--runs", "1", "--json")
+    assert answer.code == 0, answer.err
+    found = [row["method"] for row in answer.json["rows"]]
+    assert found == ["bootstrap", "auto (public)", "auto (other)"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("home", "quick", "ran")
+def test_every_kind_of_pairs_has_a_plot(command, spec, tmp_path):
+    assert command("compare", spec, *SURE, "--runs", "1", "--out", "out").code == 0
+    names = {path.name for path in (tmp_path / "out" / "plots").iterdir()}
+    assert {f"homes-people-{name}.png" for name in KINDS} <= names
+
+
+@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--target", "tenure"),
+        ("--group", "tenure"),
+        ("--attacks",),
+        ("--formula", "income ~ tenure"),
+    ],
+)
+def test_figures_of_independent_records_are_refused(command, spec, words):
+    answer = command("compare", spec, *SURE, *words)
+    assert answer.code == 2
+    assert f"leave out {words[0]}" in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
+
+
+@pytest.mark.usefixtures("home", "quick", "ran", "unseen", "spec")
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"data": "homes.csv"}, "names one place, but the schema has two tables"),
+        ({"data": "{homes: homes.csv}"}, "people"),
+        ({"data": "{homes: people.csv, people: homes.csv}"}, "seem to be swapped"),
+        ({"schema": "single.yaml"}, "data"),
+        ({"data": "{homes: 's3://bucket/h.csv', people: 's3://bucket/p.csv'}"}, "object store"),
+    ],
+)
+def test_files_that_are_not_those_of_the_schema_are_refused(command, tmp_path, changed, said):
+    (tmp_path / "single.yaml").write_text(SINGLE)
+    answer = command("compare", write_spec(tmp_path, **changed), *SURE)
+    assert answer.code == 2, answer.out
+    assert said in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
+
+
+@pytest.mark.usefixtures("home", "quick", "ran", "unseen")
+def test_a_person_without_a_household_is_refused(command, spec, tmp_path):
+    found = tables()
+    found["people"].loc[3, "home_id"] = "nowhere"
+    write_tables(tmp_path, found)
+    answer = command("compare", spec, *SURE, "--out", "out")
+    assert answer.code == 2
+    assert "homes-people: Column 'home_id' of the table people has values" in answer.err
+    (details,) = (tmp_path / "out" / "validation").rglob("refusal.txt")
+    assert details.read_text() == "row 4\n"
+    assert not (tmp_path / "out" / "work").exists()
+
+
+@pytest.mark.usefixtures("quick", "ran", "unseen")
+@pytest.mark.parametrize("alone", ["both", "homes", "people"])
+def test_the_tables_of_an_account_are_recognised_together_and_alone(command, tmp_path, home, alone):
+    project = linked_project(tmp_path / "work", home)
+    project.release()
+    spec = write_spec(project.folder)
+    if alone != "both":
+        other = "people" if alone == "homes" else "homes"
+        found = tables()
+        found[other] = found[other].assign(note="x")
+        write_tables(project.folder, {other: found[other]})
+        schema = project.folder / "town.schema.yaml"
+        ignored = "ignore: [street]"
+        text = schema.read_text()
+        schema.write_text(
+            text.replace(ignored, "ignore: [street, note]")
+            if other == "homes"
+            else text.replace("impossible:", "    ignore: [note]\nimpossible:")
+        )
+    answer = command("compare", spec, *SURE)
+    assert answer.code == 2
+    assert "belong to account 'town'" in answer.err
