@@ -47,6 +47,7 @@ def notes_of(
     found = (
         *_of_totals(sources, exact),
         *_of_bins(sources, asked, from_bins),
+        *(() if exact else _of_areas(sources, asked)),
         *_notes(sources, asked, unbounded, negative),
     )
     if sampling and asked.schema.states_design:
@@ -77,7 +78,6 @@ def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> I
             "Estimates are not cut off at 0, so that their sums stay unbiased. An estimate below 0"
             " means a small count."
         )
-    yield from _of_areas(sources, asked)
     yield from dict.fromkeys(each.note for each in question.conditions if each.note)
     if question.measure == "share":
         parts = [question.levels_of, *(each.column for each in question.of)]

@@ -300,7 +300,8 @@ def _texts(
             for name in order
         )
     scale, sign = (100.0, " %") if unit == "share" else (1.0, "")
-    digits = dict.fromkeys(order, decimals(scale * least))
+    whole = least <= 0 and unit != "share" and all(float(cell[name]).is_integer() for name in order)
+    digits = dict.fromkeys(order, 0 if whole else decimals(scale * least))
     if WITHOUT_BINS in digits:
         # A margin of 0, or of a rounding error only, does not add decimals.
         digits[WITHOUT_BINS] = decimals(max(float(cell[WITHOUT_BINS]), scale * least / 1000))
