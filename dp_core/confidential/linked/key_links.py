@@ -121,11 +121,21 @@ def linked_members(
             few,
         )
     many = sizes > linked.max_members
+    key, link = f"`key: {linked.person_key}`", f"`link: {linked.link}`"
     if many.any() and linked.larger == "reject":
         raise _violation(
             f"Some households have more than {linked.max_members} members, the `max_members` of the"
-            " schema; leave them out (an institution is not a household), or write `larger: clip`"
-            " to keep only their first members.",
+            " schema; leave them out (an institution is not a household), write `larger: clip` to"
+            f" keep only their first members, or exchange {key} and {link} of {person} if nearly"
+            " all persons are in such households.",
+            many,
+        )
+    left_out = int((sizes[many] - linked.max_members).sum())
+    if 2 * left_out > of.size and 2 * int((sizes == 0).sum()) > sizes.size:
+        raise _violation(
+            f"`larger: clip` would leave out more than half of the persons, and more than half of"
+            f" the households have no members; {key} and {link} of {person} seem to be exchanged in"
+            " the schema.",
             many,
         )
     order = np.lexsort((_numbers(of, sizes, person_keys), of))  # stable: then the file's order

@@ -326,6 +326,20 @@ def test_a_household_of_four_thousand_keeps_its_first_members_where_the_schema_s
     assert rows.sizes.tolist() == [2]
 
 
+def test_a_key_and_a_link_that_are_exchanged_do_not_make_nearly_all_dwellings_vacant():
+    """The link is then the number within the household, so a few households have everybody."""
+    text = FLATS[: FLATS.index("impossible:")]
+    text = text.replace("max_members: 4", "max_members: 2, min_members: 0, larger: clip")
+    exchanged = read(text.replace("link: hh", "link: number").replace("key: number", "key: hh"))
+    households = homes(*({"hh": str(number)} for number in range(1, 10)))
+    people = persons(*({"hh": str(hh), "number": str(n)} for hh in range(1, 10) for n in (1, 2)))
+
+    assert "`key: hh` and `link: number` of the table persons seem to be exchanged" in refusal(
+        exchanged, households, people
+    )
+    assert household_codes(read(text), households, people).sizes.tolist() == [2] * 9
+
+
 def test_the_same_number_in_two_households_is_no_repetition():
     rows = household_codes(PLAIN, homes({}, {"hh": "8"}), persons({}, {"hh": "8"}))
 
