@@ -351,7 +351,7 @@ def make_linked(place, found, configuration, neighbours, monkeypatch):
     return project
 
 
-def another_household(found, neighbours, *, vacant):
+def another_household(found, neighbours, *, vacant=False):
     """Return files that differ in one household: with other values, and another number of members.
 
     It has no member if it is vacant. Under replace-one the first household is replaced, otherwise
