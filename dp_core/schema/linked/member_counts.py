@@ -171,8 +171,9 @@ def zeros_of_counts(
     """Return structural zeros of pair rows that follow from rules that count members.
 
     They are the sizes that no household can have, and the codes that no member of a household of
-    some size can have. If a rule counts at most one member, two members that it counts are another.
-    A household without members obeys every rule.
+    some size can have, also of columns that other structural zeros tie to those of the rules. If a
+    rule counts at most one member, two members that it counts are another. A household without
+    members obeys every rule.
 
     Args:
         rules: The rules.
@@ -222,11 +223,61 @@ def zeros_of_counts(
                     continue
                 if gone := _codes(before[place] & ~now[place]):
                     found.append(Rule((MEMBERS, column), ((code,), gone), text, derived=True))
+    given = (*zeros.rules, *found)
+    for code in sizes:
+        for name, gone in _also_excluded(linked, domain, StructuralZeros(given), code).items():
+            if name in types.columns:
+                continue
+            found.append(Rule((MEMBERS, name), ((code,), gone), text, derived=True))
+            if linked.members_of(code) >= 2:
+                found.append(Rule((MEMBERS, OTHER + name), ((code,), gone), text, derived=True))
     for rule in rules:
         if rule.most == 1 and linked.max_members > 1:
             both = (*rule.columns, *(OTHER + name for name in rule.columns))
             found.append(Rule(both, (*rule.codes, *rule.codes), rule.text, derived=True))
     return tuple(found)
+
+
+def _also_excluded(
+    linked: LinkedColumns, domain: Domain, zeros: StructuralZeros, size: int
+) -> dict[str, tuple[int, ...]]:
+    """Return the codes that no member of a household can have, beyond those of each column alone.
+
+    If a single member is the reference person, and no child is one, a single member is no child.
+    Codes are excluded one rule at a time, until no rule excludes another.
+
+    Args:
+        linked: The columns of pair rows.
+        domain: A domain with `members` and the person columns.
+        zeros: The structural zeros.
+        size: Code of the number of members.
+    """
+    persons = {*linked.person_columns}
+    alone = {
+        name: ~zeros.mask(domain.project((MEMBERS, name)))[size] for name in linked.person_columns
+    }
+    masks = {}
+    for clique in zeros.cliques:
+        own = tuple(name for name in clique if name in persons)
+        wide = domain.project((MEMBERS, *own))
+        if len(own) > 1 and {*clique} <= {MEMBERS, *own} and wide.size() <= _MOST_CELLS:
+            masks[own] = ~zeros.mask(wide)[size]
+    left = {name: codes.copy() for name, codes in alone.items()}
+    changed = True
+    while changed:
+        changed = False
+        for own, possible in masks.items():
+            cells = possible
+            for axis, name in enumerate(own):
+                shape = [-1 if place == axis else 1 for place in range(len(own))]
+                cells = cells & left[name].reshape(shape)
+            for axis, name in enumerate(own):
+                others = tuple(place for place in range(len(own)) if place != axis)
+                now = cells.any(axis=others)
+                changed = changed or bool((left[name] & ~now).any())
+                left[name] = now
+    gone = {name: _codes(alone[name] & ~left[name]) for name in alone}
+    return {name: codes for name, codes in gone.items() if codes}
 
 
 def _cell(one: Type) -> int:

@@ -13,7 +13,12 @@ from dp_core.errors import BadInput
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.estimates.raking import margin, rake
 from dp_core.methods.reconstruction.linked.counted_members import CountedMembers, with_counts
-from dp_core.methods.reconstruction.linked.member_targets import Listed, ListedPairs, MemberTargets
+from dp_core.methods.reconstruction.linked.member_targets import (
+    Listed,
+    ListedPairs,
+    MemberTargets,
+    ruled_members,
+)
 from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstructor
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.tables.codes import Codes
@@ -34,6 +39,8 @@ _ENOUGH = 0.015  # part of the remaining error below which a sweep gains little
 # Part of the households that is added to each wanted count in the error's weights. With less, the
 # rarest cells dominate the error, more sweeps are made, and common cells are further off.
 _SPARE = 0.001
+# Sweeps after the first one that also copy whole persons. More help only while a rule is broken.
+_COPIES = 3
 _MOST_IMPLIED = 1 << 16  # cells of a table of a pair by the number of members
 _RAKING_ROUNDS = 30
 _FLOOR = 0.001  # records in an empty cell, which raking could not fill otherwise
@@ -161,6 +168,7 @@ class HouseholdModel(FittedTables):
 
         The codes are household by household, of shape (columns, persons).
         """
+        from dp_core.methods.reconstruction.kernels.member_copies import copy_members
         from dp_core.methods.reconstruction.kernels.member_moves import add_members, move_members
 
         tables = with_agreeing_members(self.domain, self.tables)
@@ -184,15 +192,29 @@ class HouseholdModel(FittedTables):
         own, pairs, rules = (arrays(each) for each in (targets.own, targets.pairs, targets.rules))
         gap = -targets.wanted
         add_members(codes, persons, household_of, start, sizes, own, pairs, gap)
+        # Then single changes alone lead from one possible person to few others.
+        tied = any(
+            len({*clique} & {*linked.person_columns}) > 1
+            for clique in ruled_members(self.domain, self.zeros)
+        )
         worth = 1.0 / (targets.wanted + max(1.0, _SPARE * households.rows))
         broken = False
         for sweep in range(_MOST_SWEEPS):
+            copied = 0.0
+            if tied and (0 < sweep <= _COPIES or broken):
+                copied = copy_members(
+                    codes, persons, household_of, start, sizes, rng.permutation(household_of.size),
+                    rng.integers(household_of.size, size=household_of.size), own, pairs, rules,
+                    targets.forbidden, counted, gap, worth,
+                )  # fmt: skip
             gained, broken = move_members(
                 codes, persons, household_of, start, sizes, rng.permutation(household_of.size),
                 width, own, pairs, rules, targets.forbidden, counted, gap, worth,
             )  # fmt: skip
             progress(min(1.0, (sweep + 1) / SWEEPS))
-            done = sweep + 1 >= SWEEPS or gained <= _ENOUGH * float((np.square(gap) * worth).sum())
+            done = sweep + 1 >= SWEEPS or gained + copied <= _ENOUGH * float(
+                (np.square(gap) * worth).sum()
+            )
             if done and not broken:
                 break
         return persons.astype(self.domain.code_type), broken

@@ -266,6 +266,28 @@ def test_a_member_whose_values_must_all_change_at_once_leaves_no_broken_rule():
     assert from_pair_rows(LINKED, drawn).sizes.size == 2000
 
 
+def test_rules_that_tie_three_columns_of_a_child_leave_the_fitted_number_of_children():
+    """No single change leads from an adult to a child: age, work and relation change together."""
+    linked = replace(LINKED, person_columns=("age", "work", "relation"))
+    whole = Domain(linked.columns, (2, 4, 3, 3, 3, 4, 4, 4), linked.wide)
+    ties = [(("age", name), ((0,), (1, 2))) for name in ("work", "relation")]
+    ties += [(("age", name), ((1, 2), (0,))) for name in ("work", "relation")]
+    zeros = StructuralZeros(tuple(Rule(*tie, "a child") for tie in ties))
+    rng = np.random.default_rng(1)
+    plain = households(2000)
+    child = (plain.numbers > 1) & (rng.random(plain.numbers.size) < 0.15)
+    persons = np.where(child, 0, rng.integers(1, 3, (3, child.size))).astype(np.uint16)
+    real = HouseholdRows(plain.households, plain.sizes, persons)
+    cliques = (*((name,) for name in whole.columns), *whole.cliques(2))
+    tables = {clique: table(real, clique, whole) for clique in cliques}
+    model = HouseholdModel(whole, tuple(tables.values()), 2000, zeros)
+    drawn = from_pair_rows(linked, model.sample(2000, rng=np.random.default_rng(2)))
+
+    wanted = tables["age",].values
+    assert 0.05 < wanted[0] / wanted.sum() < 0.08
+    assert table(drawn, ("age",), whole).values[0] == pytest.approx(wanted[0], rel=0.03)
+
+
 def test_rules_that_leave_no_household_a_member_are_refused():
     rules = tuple(Rule(("tenure", "age"), ((0, 1), (code,)), "none") for code in range(3))
     model = fitted(households(100), StructuralZeros(rules))

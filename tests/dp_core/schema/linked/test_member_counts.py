@@ -110,6 +110,18 @@ def test_two_references_are_no_pair():
     assert np.argwhere(alone).tolist() == [[0, 1], [0, 2]]
 
 
+def test_a_single_member_has_no_value_that_a_reference_person_cannot_have():
+    """The rule names relation alone; age follows from relation, and job from age."""
+    schema = schema_with(
+        REFERENCE, "if relation == reference then age >= 18", "if job == full then age < 18"
+    )
+    age = schema.zeros.mask(schema.domain.project((MEMBERS, "age")))
+    job = schema.zeros.mask(schema.domain.project((MEMBERS, "job")))
+
+    assert np.argwhere(age).tolist() == [[0, 0], [0, 1]]
+    assert np.argwhere(job).tolist() == [[0, 2]]
+
+
 def test_a_rule_counts_the_members_who_meet_all_its_conditions():
     rule = MemberRule(text="r", columns=("x", "y"), codes=((1,), (0, 2)), least=1, most=2)
     persons = np.array([[1, 1, 0, 1, 1, 1, 1], [0, 1, 2, 1, 2, 0, 0]], np.uint16)

@@ -1,0 +1,147 @@
+"""Copies all values of one member to another if that reduces the error, compiled.
+
+Rules may tie several columns of a person. For example, a child has a relation and an activity that
+no adult has. Then every single change from an adult towards a child breaks a rule, and
+`member_moves` makes none. A copy changes all values of a member at once. It is judged by the same
+error as a single change, and never makes a household break more rules.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from dp_core.methods.reconstruction.kernels.member_moves import _rest
+
+
+@numba.njit(nogil=True, cache=True)
+def _breaks(households, persons, member, household, start, size, rules, forbidden, counted):  # type: ignore[no-untyped-def]
+    """Return how much a member breaks the rules, and its household those that count members."""
+    rule_of, rule_base, rule_stride, rule_first, rule_columns, rule_strides = rules
+    _, _, first_of, columns_of, base_of, inside, least, most = counted
+    before = households.shape[0]
+    found = 0
+    for column in range(persons.shape[0]):
+        for entry in range(rule_of[column], rule_of[column + 1]):
+            cell = rule_base[entry] + rule_stride[entry] * persons[column, member]
+            cell += _rest(
+                entry, rule_first, rule_columns, rule_strides,
+                households, household, persons, member, before,
+            )  # fmt: skip
+            if forbidden[cell]:
+                found += 1
+    for rule in range(least.size):
+        number = 0
+        for other in range(start, start + size):
+            number += 1
+            for place in range(first_of[rule], first_of[rule + 1]):
+                if not inside[base_of[place] + persons[columns_of[place], other]]:
+                    number -= 1
+                    break
+        found += max(least[rule] - number, number - most[rule], 0)
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def _add(households, persons, member, household, start, size, own, pairs, gap, worth, sign):  # type: ignore[no-untyped-def]
+    """Add a member to the counts (sign 1) or remove it (-1); return the change of the error."""
+    of_column, base, stride, first, columns, strides = own
+    pair_of, pair_base, pair_other, pair_stride, pair_other_stride, nobody = pairs
+    before = households.shape[0]
+    single = sign / size
+    double = sign / (size * (size - 1)) if size > 1 else sign
+    change = 0.0
+    for column in range(persons.shape[0]):
+        value = persons[column, member]
+        for entry in range(of_column[column], of_column[column + 1]):
+            # A table is listed under each of its person columns; count it under the first.
+            earlier = False
+            for place in range(first[entry], first[entry + 1]):
+                if before <= columns[place] < before + column:
+                    earlier = True
+            if earlier:
+                continue
+            cell = base[entry] + stride[entry] * value
+            cell += _rest(
+                entry, first, columns, strides, households, household, persons, member, before
+            )
+            change += (2.0 * gap[cell] + single) * single * worth[cell]
+            gap[cell] += single
+        for entry in range(pair_of[column], pair_of[column + 1]):
+            begin = pair_base[entry] + pair_stride[entry] * value
+            if size == 1:
+                if nobody[entry] >= 0:
+                    cell = begin + pair_other_stride[entry] * nobody[entry]
+                    change += (2.0 * gap[cell] + double) * double * worth[cell]
+                    gap[cell] += double
+                continue
+            for other in range(start, start + size):
+                if other != member:
+                    cell = begin + pair_other_stride[entry] * persons[pair_other[entry], other]
+                    change += (2.0 * gap[cell] + double) * double * worth[cell]
+                    gap[cell] += double
+    return change
+
+
+@numba.njit(nogil=True, cache=True)
+def copy_members(  # type: ignore[no-untyped-def]
+    households, persons, household_of, start, sizes, order, donors, own, pairs, rules, forbidden,
+    counted, gap, worth,
+):  # fmt: skip
+    """Give each member all values of another one if that reduces the error or mends a rule.
+
+    Args:
+        households: Codes of the household columns and `members`, shape (columns, households).
+        persons: Codes of the person columns, shape (columns, persons); changed.
+        household_of: Household of each person.
+        start: First person of each household.
+        sizes: Number of persons of each household.
+        order: Persons in the order in which they are visited.
+        donors: The person whose values each of them may get, same shape.
+        own: Fields of `Listed`: tables of one member.
+        pairs: Fields of `ListedPairs`: tables of two members.
+        rules: Fields of `Listed`: masks of one member.
+        forbidden: Whether each cell of the masks cannot occur.
+        counted: Fields of `CountedMembers`: rules that count members.
+        gap: Held minus wanted counts of all cells; changed.
+        worth: Weight of the squared error of each cell.
+
+    Returns:
+        The reduction of the error.
+    """
+    old, new = np.empty((2, persons.shape[0]), dtype=persons.dtype)
+    gained = 0.0
+    for turn in range(order.size):
+        member, donor = order[turn], donors[turn]
+        household = household_of[member]
+        begin, size = start[household], sizes[household]
+        same = True
+        for column in range(persons.shape[0]):
+            old[column], new[column] = persons[column, member], persons[column, donor]
+            same = same and old[column] == new[column]
+        if same:
+            continue
+        broken = _breaks(
+            households, persons, member, household, begin, size, rules, forbidden, counted
+        )
+        persons[:, member] = new
+        left = _breaks(
+            households, persons, member, household, begin, size, rules, forbidden, counted
+        )
+        persons[:, member] = old
+        if left > broken:
+            continue
+        change = _add(
+            households, persons, member, household, begin, size, own, pairs, gap, worth, -1.0
+        )
+        persons[:, member] = new
+        change += _add(
+            households, persons, member, household, begin, size, own, pairs, gap, worth, 1.0
+        )
+        if left < broken or change < -1e-9:
+            gained -= change
+            continue
+        _add(households, persons, member, household, begin, size, own, pairs, gap, worth, -1.0)
+        persons[:, member] = old
+        _add(households, persons, member, household, begin, size, own, pairs, gap, worth, 1.0)
+    return gained
