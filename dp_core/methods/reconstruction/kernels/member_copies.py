@@ -11,7 +11,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from dp_core.methods.reconstruction.kernels.member_moves import _rest
+from dp_core.methods.reconstruction.kernels.member_moves import _BROKEN, _COUNTED, _rest
 
 
 @numba.njit(nogil=True, cache=True)
@@ -20,7 +20,7 @@ def _breaks(households, persons, member, household, start, size, rules, forbidde
     rule_of, rule_base, rule_stride, rule_first, rule_columns, rule_strides = rules
     _, _, first_of, columns_of, base_of, inside, least, most = counted
     before = households.shape[0]
-    found = 0
+    found = 0.0
     for column in range(persons.shape[0]):
         for entry in range(rule_of[column], rule_of[column + 1]):
             cell = rule_base[entry] + rule_stride[entry] * persons[column, member]
@@ -29,7 +29,7 @@ def _breaks(households, persons, member, household, start, size, rules, forbidde
                 households, household, persons, member, before,
             )  # fmt: skip
             if forbidden[cell]:
-                found += 1
+                found += _BROKEN
     for rule in range(least.size):
         number = 0
         for other in range(start, start + size):
@@ -38,7 +38,7 @@ def _breaks(households, persons, member, household, start, size, rules, forbidde
                 if not inside[base_of[place] + persons[columns_of[place], other]]:
                     number -= 1
                     break
-        found += max(least[rule] - number, number - most[rule], 0)
+        found += _COUNTED * max(least[rule] - number, number - most[rule], 0)
     return found
 
 
