@@ -73,7 +73,7 @@ def walk(page: str) -> str:
     for language, text in BLOCK.findall(page):
         if language == "sh":
             parts.append(text)
-        elif language == "yaml":
+        elif language == "yaml" and text.startswith("# "):  # a file; others are parts of one
             name = text.splitlines()[0].removeprefix("# ")
             parts.append(f"cat > {name} <<'END_OF_FILE'\n{text}END_OF_FILE\n")
         elif language == "python":

@@ -25,7 +25,7 @@ from dp_core.tables.counting import count_codes
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.linked_columns import LinkedColumns
-from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
 from dp_core.wall.released import Table
 
 ROWS = 2000
@@ -67,7 +67,10 @@ def _draw_households(rng: np.random.Generator) -> None:
     cliques = [*((name,) for name in domain.columns), *domain.cliques(2)]
     tables = [domain.project(clique) for clique in cliques]
     fitted = tuple(Table(each, rng.uniform(1, 2, each.sizes)) for each in tables)
-    HouseholdModel(domain, fitted, ROWS, StructuralZeros()).sample(ROWS, rng=rng)
+    # Whole members are copied where a rule ties two of their columns.
+    tied = StructuralZeros((Rule(("b", "c"), ((1,), (1,)), "{b: 1, c: 1}"),))
+    for zeros in (StructuralZeros(), tied):
+        HouseholdModel(domain, fitted, ROWS, zeros).sample(ROWS, rng=rng)
 
 
 if __name__ == "__main__":
