@@ -325,9 +325,9 @@ def _check(
     if len(by) != len(sizes) or len(numbers) > len(positions):
         raise ValueError("Every column of a sum needs a size.")
     if any(not 1 <= size <= MOST_CODES for size in sizes):
-        raise ValueError(f"A column has 1 to {MOST_CODES} codes.")
+        raise ValueError(f"A column has 1 to {MOST_CODES:,} codes.")
     if any(not 1 <= number <= MOST_POSITIONS for number in positions):
-        raise ValueError(f"A number has 1 to {MOST_POSITIONS} positions.")
+        raise ValueError(f"A number has 1 to {MOST_POSITIONS:,} positions.")
 
 
 def _centred(codes: Codes, positions: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

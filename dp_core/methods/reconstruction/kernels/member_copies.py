@@ -90,24 +90,8 @@ def copy_members(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Give each member all values of another one if that reduces the error or mends a rule.
 
-    Args:
-        households: Codes of the household columns and `members`, shape (columns, households).
-        persons: Codes of the person columns, shape (columns, persons); changed.
-        household_of: Household of each person.
-        start: First person of each household.
-        sizes: Number of persons of each household.
-        order: Persons in the order in which they are visited.
-        donors: The person whose values each of them may get, same shape.
-        own: Fields of `Listed`: tables of one member.
-        pairs: Fields of `ListedPairs`: tables of two members.
-        rules: Fields of `Listed`: masks of one member.
-        forbidden: Whether each cell of the masks cannot occur.
-        counted: Fields of `CountedMembers`: rules that count members.
-        gap: Held minus wanted counts of all cells; changed.
-        worth: Weight of the squared error of each cell.
-
-    Returns:
-        The reduction of the error.
+    The arguments are those of `move_members`, and `donors`: the person whose values each person of
+    `order` may get, same shape. The reduction of the error is returned.
     """
     old, new = np.empty((2, persons.shape[0]), dtype=persons.dtype)
     gained = 0.0
