@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.kernels import member_copies
 from dp_core.methods.reconstruction.kernels.member_moves import add_members, move_members
 from dp_core.methods.reconstruction.linked import household_model
 from dp_core.methods.reconstruction.linked.counted_members import CountedMembers, with_counts
@@ -266,8 +267,29 @@ def test_a_member_whose_values_must_all_change_at_once_leaves_no_broken_rule():
     assert from_pair_rows(LINKED, drawn).sizes.size == 2000
 
 
-def test_rules_that_tie_three_columns_of_a_child_leave_the_fitted_number_of_children():
-    """No single change leads from an adult to a child: age, work and relation change together."""
+def test_rules_that_tie_three_columns_of_a_child_leave_the_fitted_number_of_children(monkeypatch):
+    """No single change leads from an adult to a child: age, work and relation change together.
+
+    After the copies, counts and error are those of all members counted anew.
+    """
+    copy, calls = member_copies.copy_members, []
+
+    def counted(like, *members):
+        found = np.zeros_like(like)
+        add_members(*members, found)
+        return found
+
+    def checked(of, persons, households_of, start, sizes, order, donors, own, pairs, *rest):
+        gap, worth = rest[-2:]
+        members = of, persons, households_of, start, sizes, own, pairs
+        wanted, error = counted(gap, *members) - gap, float((gap**2 * worth).sum())
+        gained = copy(of, persons, households_of, start, sizes, order, donors, own, pairs, *rest)
+        np.testing.assert_allclose(gap, counted(gap, *members) - wanted, atol=1e-8)
+        assert gained == pytest.approx(error - float((gap**2 * worth).sum()), rel=1e-8)
+        calls.append(gained)
+        return gained
+
+    monkeypatch.setattr(member_copies, "copy_members", checked)
     linked = replace(LINKED, person_columns=("age", "work", "relation"))
     whole = Domain(linked.columns, (2, 4, 3, 3, 3, 4, 4, 4), linked.wide)
     ties = [(("age", name), ((0,), (1, 2))) for name in ("work", "relation")]
@@ -283,6 +305,8 @@ def test_rules_that_tie_three_columns_of_a_child_leave_the_fitted_number_of_chil
     model = HouseholdModel(whole, tuple(tables.values()), 2000, zeros)
     drawn = from_pair_rows(linked, model.sample(2000, rng=np.random.default_rng(2)))
 
+    assert len(calls) > 1
+    assert calls[0] > 0
     wanted = tables["age",].values
     assert 0.05 < wanted[0] / wanted.sum() < 0.08
     assert table(drawn, ("age",), whole).values[0] == pytest.approx(wanted[0], rel=0.03)
