@@ -5,7 +5,13 @@ release", 2012: the exponential mechanism picks a query, its answer is measured 
 multiplicative weights update the table (Figure 1), with the three improvements of Section 4.2. As
 printed, a round costs one and a half times what the paper says: a choice with probabilities
 proportional to exp(epsilon_0 n|d| / 2) is epsilon_0-private, because one record changes n|d| by 1.
-Here a choice costs exactly the budget it is given.
+Here a choice costs exactly the budget it is given. In zCDP it is the exponential mechanism, with
+probabilities proportional to exp(epsilon_0 n|d| / 4); in pure epsilon it is permute-and-flip at the
+same epsilon_0 / 2 (McKenna & Sheldon 2020), whose expected score is at least as large.
+
+The rounds add up in the release's currency. At delta 0 that is Theorem 3.1. At a positive delta it
+is zCDP (Bun & Steinke 2016), which replaces Theorem 3.2: for the same epsilon and delta, rounds of
+Theorem 3.2 are never more exact than the better of the two (`benchmarks/papers/mwem_rounds.py`).
 """
 
 from __future__ import annotations
@@ -37,6 +43,7 @@ from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.privacy import Neighbours, Stage
 from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Kind
 from dp_core.wall.released import Released, ReleasedKind
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 
@@ -45,6 +52,9 @@ if TYPE_CHECKING:
 
 _GRID = 1000  # parts of a record in which the table's answers are given
 _LARGEST = 2**60
+
+MOST_ROUNDS = 1000
+"""Largest number of rounds with `picks: theory`, because a round visits all cells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +65,12 @@ class Mwem(Weighting, Selector):
         queries: `cells` of tables, `parities` of binary columns, or `auto`, which means parities if
             all columns are binary and cells otherwise.
         orders: Numbers of columns of the tables or parities.
-        picks: Number of queries, each with an equal part of the budget. With `adaptive`, the
-            epsilon of a pick is doubled whenever an answer does not exceed its noise.
-        first: With `adaptive`, the part of the budget of the first pick; `auto` is 2 divided by
-            the number of queries, limited to 1/64 to 1/10.
+        picks: Number of queries, each with an equal part of the budget. With `theory`, it is the
+            number T* that minimises the paper's bound on the largest error (`rounds_of_theory`).
+            With `adaptive`, the epsilon of a pick is doubled whenever an answer does not exceed its
+            noise.
+        first: With `adaptive`, the part of the budget of the first pick; `auto` is 1 divided by the
+            number of queries (in pure epsilon 2), limited to 1/64 to 1/10.
         histogram: Part of the measuring budget for a noisy table of all columns as a start.
     """
 
@@ -67,7 +79,7 @@ class Mwem(Weighting, Selector):
 
     queries: Literal["auto", "cells", "parities"] = "auto"
     orders: tuple[int, ...] = (1, 2)
-    picks: int | Literal["adaptive"] = "adaptive"
+    picks: int | Literal["adaptive", "theory"] = "adaptive"
     first: Fraction | Literal["auto"] = "auto"
     histogram: Fraction = Fraction(0)
 
@@ -75,7 +87,7 @@ class Mwem(Weighting, Selector):
         Weighting.__post_init__(self)
         if not self.orders or min(self.orders) < 1:
             raise ValueError(f"orders are whole numbers from 1, not {list(self.orders)}.")
-        if self.picks != "adaptive" and self.picks < 1:
+        if isinstance(self.picks, int) and self.picks < 1:
             raise ValueError(f"picks is at least 1, not {self.picks}.")
         if self.first != "auto" and not 0 < self.first <= 1:
             raise ValueError(f"first is a part of the budget, not {self.first}.")
@@ -97,7 +109,10 @@ class Mwem(Weighting, Selector):
         require_rows(neighbours, measured)
 
     def choices(self, domain: Domain) -> int:
-        return math.ceil(1 / self._first_part(self._candidates(domain).length))
+        candidates = self._candidates(domain).length
+        # T* depends on the number of rows; one round for each query is its order of magnitude.
+        rounds = min(candidates, MOST_ROUNDS) if self.picks == "theory" else None
+        return math.ceil(1 / self._first_part(candidates, rounds, pure=False))
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         asked = self._candidates(domain).cliques
@@ -130,9 +145,20 @@ class Mwem(Weighting, Selector):
             measured += curator.measure("measure", [domain.columns], [start], replicate=replicate)
             fitted.add(measured)
         picked: list[int] = []
-        part = self._first_part(candidates.length)
+        rounds = None
+        if self.picks == "theory":
+            rounds = rounds_of_theory(
+                curator.currency.kind,
+                cost,
+                measure_cost,
+                rows=rows,
+                cells=domain.size(),
+                queries=candidates.length,
+            )
+        pure = curator.currency.kind == "pure"
+        part = self._first_part(candidates.length, rounds, pure=pure)
         # Twice the epsilon costs four times as much under zCDP.
-        growth = 2 if curator.currency.kind == "pure" else 4
+        growth = 2 if pure else 4
         schedule = _Schedule(part, growth if self.picks == "adaptive" else 1)
         for part in schedule:
             expected = rows * asked.ask(fitted.joint)
@@ -162,13 +188,16 @@ class Mwem(Weighting, Selector):
             fitted.add([answer])
         return Selection(measured=tuple(measured), note=_note(candidates, picked))
 
-    def _first_part(self, candidates: int) -> Fraction:
-        """Return the part of the budget of the first round."""
-        if self.picks != "adaptive":
+    def _first_part(self, candidates: int, rounds: int | None, *, pure: bool) -> Fraction:
+        """Return the part of the budget of the first round; `rounds` is for `picks: theory`."""
+        if rounds is not None:
+            return Fraction(1, rounds)
+        if isinstance(self.picks, int):
             return Fraction(1, self.picks)
         if self.first != "auto":
             return self.first
-        return Fraction(1, min(max(candidates // 2, 10), 64))
+        # The noise of T equal rounds grows with T in pure epsilon, but with its root in zCDP.
+        return Fraction(1, min(max(candidates // 2 if pure else candidates, 10), 64))
 
     def _asks_parities(self, domain: Domain) -> bool:
         return self.queries == "parities" or (self.queries == "auto" and is_binary(domain))
@@ -179,6 +208,46 @@ class Mwem(Weighting, Selector):
             if found.cliques:
                 return found
         return cells(domain, self.orders)
+
+
+def rounds_of_theory(
+    kind: Kind,
+    cost: Fraction,
+    measure_cost: Fraction,
+    *,
+    rows: float,
+    cells: int,
+    queries: int,
+) -> int:
+    """Return the number of rounds T* that minimises the bound of Lemma 3.1 on the largest error.
+
+    The bound is sqrt(log|X| / T) + log|Q| / (epsilon_0 n), up to a constant. In pure epsilon,
+    epsilon_0 = epsilon / T, and T* is that of Theorem 3.3: (epsilon n sqrt(log|X|) / (2 log|Q|))^(2
+    / 3). In zCDP, T choices of epsilon_0 / 2 cost rho = T epsilon_0^2 / 32. Then the bound is
+    minimal at T* = n sqrt(32 rho log|X|) / log|Q|, which takes the place of Theorem 3.4.
+
+    Args:
+        kind: Currency of both costs; all except `pure` are read as rho.
+        cost: Budget of all choices.
+        measure_cost: Budget of all answers.
+        rows: Number of records n, as far as it is known.
+        cells: Number of cells |X| of the joint table.
+        queries: Number of queries |Q|.
+
+    Returns:
+        T*, rounded, from 1 to `MOST_ROUNDS`.
+
+    >>> rounds_of_theory("pure", Fraction(1, 2), Fraction(1, 2), rows=21574, cells=2**16,
+    ...                  queries=136)
+    377
+    """
+    log_cells, log_queries = math.log(max(cells, 2)), math.log(max(queries, 2))
+    if kind == "pure":
+        epsilon = float(cost + measure_cost)
+        best = math.pow(epsilon * rows * math.sqrt(log_cells) / (2 * log_queries), 2 / 3)
+    else:
+        best = rows * math.sqrt(32 * float(cost) * log_cells) / log_queries
+    return min(max(round(best), 1), MOST_ROUNDS)
 
 
 class _Schedule:

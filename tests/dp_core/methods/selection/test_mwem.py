@@ -14,7 +14,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import cells, parities
-from dp_core.methods.selection.mwem import Mwem, _Schedule
+from dp_core.methods.selection.mwem import MOST_ROUNDS, Mwem, _Schedule, rounds_of_theory
 from dp_core.metrics.marginal_error import small_cliques, tvd
 from dp_core.metrics.relative_entropy import relative_entropy
 from dp_core.tables.dataset import Dataset
@@ -184,15 +184,50 @@ def test_where_nothing_stands_out_any_more_the_parts_double():
     assert costs == [session.currency.limit / 16] * 8
 
 
-def test_by_default_the_first_round_is_one_of_half_as_many_as_there_are_queries():
+def test_by_default_the_first_round_is_one_of_as_many_as_there_are_queries():
     assert Mwem().choices(DOMAIN_C) == 10  # 6 queries, but at least ten rounds
-    assert Mwem().choices(DOMAIN_F) == 23  # 10 + 37 queries
-    assert Mwem(orders=(1, 2, 3)).choices(DOMAIN_F) == 53  # 10 + 37 + 60
-    assert Mwem(orders=(1, 2, 3, 4)).choices(DOMAIN_F) == 64  # 143, but at most 64 rounds
+    assert Mwem().choices(DOMAIN_F) == 47  # 10 + 37 queries
+    assert Mwem(orders=(1, 2, 3)).choices(DOMAIN_F) == 64  # 107, but at most 64 rounds
     assert Mwem(picks=3).choices(DOMAIN_F) == 3
-    _, session = select(DOMAIN_F, TABLE_F)
-    costs = [grant.step.cost for grant in session.charges if grant.step.stage == "measure"]
-    assert costs[0] == session.currency.limit / 2 / 23
+    # In pure epsilon, where the noise grows faster with the rounds, it is one of half as many.
+    for kind, rounds in (("zcdp", 47), ("pure", 23)):
+        _, session = select(DOMAIN_F, TABLE_F, kind=kind)
+        costs = [grant.step.cost for grant in session.charges if grant.step.stage == "measure"]
+        assert costs[0] == session.currency.limit / 2 / rounds
+
+
+def bound(kind, rounds, *, cost, rows, cells, queries):
+    """Return the paper's bound of the largest error (Lemma 3.1), without its constant."""
+    each = 2 * cost / rounds if kind == "pure" else math.sqrt(32 * cost / rounds)
+    return math.sqrt(math.log(cells) / rounds) + math.log(queries) / (each * rows)
+
+
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+@pytest.mark.parametrize("rows", [300, 3000])
+@pytest.mark.parametrize("cost", [Fraction(1, 100), Fraction(1, 20)])
+def test_the_rounds_of_theory_minimise_the_bound_of_the_paper(kind, rows, cost):
+    of = {"rows": rows, "cells": 64, "queries": 21}
+    found = rounds_of_theory(kind, cost, cost, **of)
+    best = min(range(1, MOST_ROUNDS + 1), key=lambda each: bound(kind, each, cost=cost, **of))
+    assert abs(found - best) <= 1
+
+
+def test_the_rounds_of_theory_lie_between_1_and_their_limit():
+    of = {"cells": 2**20, "queries": 4}
+    assert rounds_of_theory("pure", Fraction(1), Fraction(1), rows=10**9, **of) == MOST_ROUNDS
+    assert rounds_of_theory("zcdp", Fraction(1, 10**9), Fraction(1), rows=1, **of) == 1
+    assert rounds_of_theory("pure", Fraction(1), Fraction(1), rows=0.5, cells=1, queries=1) == 1
+
+
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+def test_the_rounds_of_theory_have_equal_parts_of_the_whole_budget(kind):
+    _, session = select(DOMAIN_C, 50 * TABLE_C, picks="theory", kind=kind)
+    of = {"rows": 5000, "cells": 8, "queries": 6}
+    half = session.currency.limit / 2
+    rounds = rounds_of_theory(kind, half, half, **of)
+    for stage in ("select", "measure"):
+        costs = [grant.step.cost for grant in session.charges if grant.step.stage == stage]
+        assert costs == [half / rounds] * rounds
 
 
 def test_a_histogram_start_is_a_table_with_noise_on_every_cell():
