@@ -3,9 +3,10 @@
 Usage: python benchmarks/papers/sbhg.py [path/to/adult.csv] [--runs 5] [--part NAME ...]
 
 Parts: `proposition` (SBA against the corrected Proposition 2.1), `simulated` (Figure 1: dense and
-sparse files), `tables` (what Tables 1 and 2 would need), `baselines` (the two samplers without
-privacy of Tables 1 and 2: resampling and Gibbs sampling, beside SBHG without noise), `adult` (Figures 4 and 5; needs the census
-income file with its header), `domain` (time and memory of SBA on a domain that fits no memory).
+sparse files), `tables` (what Tables 1 and 2 would need), `baselines` (their two samplers without
+privacy, resampling and Gibbs sampling, beside SBHG without noise), `adult` (Figures 4 and 5; needs
+the census income file with its header), `domain` (time and memory of SBA on a domain that fits no
+memory).
 
 One record is replaced, as in the paper, so that the number of records is public. Noise, sensitivity
 and accounting are the library's own; the exponential mechanism for the features is paid from the
@@ -264,7 +265,7 @@ class FullConditionals:
 
 
 def baselines(runs: int) -> None:
-    """Print the errors of the samplers of Tables 1 and 2, and what part of the file a chain sees."""
+    """Print the errors of the samplers of Tables 1 and 2, and how much of the file chains see."""
     print(
         "\nTables 1 and 2, samplers without privacy, n = 3000. Paper, dense and sparse: empirical"
     )
