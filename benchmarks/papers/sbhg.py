@@ -3,8 +3,10 @@
 Usage: python benchmarks/papers/sbhg.py [path/to/adult.csv] [--runs 5] [--part NAME ...]
 
 Parts: `proposition` (SBA against the corrected Proposition 2.1), `simulated` (Figure 1: dense and
-sparse files), `tables` (what Tables 1 and 2 would need), `adult` (Figures 4 and 5; needs the census
-income file with its header), `domain` (time and memory of SBA on a domain that fits no memory).
+sparse files), `tables` (what Tables 1 and 2 would need), `baselines` (their two samplers without
+privacy, resampling and Gibbs sampling, beside SBHG without noise), `adult` (Figures 4 and 5; needs
+the census income file with its header), `domain` (time and memory of SBA on a domain that fits no
+memory).
 
 One record is replaced, as in the paper, so that the number of records is public. Noise, sensitivity
 and accounting are the library's own; the exponential mechanism for the features is paid from the
@@ -228,6 +230,77 @@ def tables() -> None:
     print("another metric than its 978.")
 
 
+class FullConditionals:
+    """The Gibbs sampler of Appendix C, on the file's own full conditionals. It is not private.
+
+    Each column is drawn from the records that agree in all other columns. Every record drawn is a
+    record of the file or agrees with one in all columns but the last that was drawn, so a chain
+    never leaves the records that it reaches in steps of one column.
+    """
+
+    def __init__(self, data: Dataset) -> None:
+        """Read the conditionals of a file."""
+        self._records = [tuple(record) for record in data.codes.T.tolist()]
+        self._given: list[dict[tuple[int, ...], list[int]]] = []
+        for column in range(len(data.domain)):
+            table: dict[tuple[int, ...], list[int]] = {}
+            for record in self._records:
+                others = (*record[:column], *record[column + 1 :])
+                table.setdefault(others, []).append(record[column])
+            self._given.append(table)
+        self._domain = data.domain
+
+    def sample(self, rows: int, *, chains: int, rng: np.random.Generator) -> Dataset:
+        """Return states of chains from random records, each after another sweep of all columns."""
+        found = []
+        for chain in range(chains):
+            state = list(self._records[rng.integers(len(self._records))])
+            for _ in range(rows // chains + (chain < rows % chains)):
+                for column, table in enumerate(self._given):
+                    own = table[(*state[:column], *state[column + 1 :])]
+                    state[column] = own[rng.integers(len(own))]
+                found.append(list(state))
+        codes = np.array(found, dtype=np.uint16).T
+        return Dataset(self._domain, np.ascontiguousarray(codes))
+
+
+def baselines(runs: int) -> None:
+    """Print the errors of the samplers of Tables 1 and 2, and how much of the file chains see."""
+    print(
+        "\nTables 1 and 2, samplers without privacy, n = 3000. Paper, dense and sparse: empirical"
+    )
+    print("978 and 1101, Gibbs 1302 and 1337, SBHG 1462 and 1532. L1 of the joint table; distinct")
+    print("records of the set as a part of those of the file.")
+    ways = ("empirical", "Gibbs, one chain", "Gibbs, 30 chains", "Gibbs, a chain each")
+    hashed = [f"SBHG R={features}, no noise" for features in (1, 2, 3)]
+    print(f"{'file':>8} {'':>24} {'joint L1':>14} {'pairs L1':>14} {'distinct':>9}")
+    for columns, label in ((3, "dense"), (10, "sparse")):
+        scores: dict[str, list[tuple[float, float, float]]] = {}
+        for run in range(runs):
+            data, rng = simulated(columns, run), np.random.default_rng([columns, run])
+            exact = FullConditionals(data)
+            drawn = data.codes[:, rng.integers(0, data.rows, data.rows)]
+            files = {ways[0]: Dataset(data.domain, np.ascontiguousarray(drawn))}
+            for way, chains in zip(ways[1:], (1, 30, data.rows), strict=True):
+                files[way] = exact.sample(data.rows, chains=chains, rng=rng)
+            for features, way in enumerate(hashed, start=1):
+                if features < columns:
+                    options = {"select": {"features": features}}
+                    files[way], _ = made(data, "sbhg", "100000", DELTA, run, **options)
+            distinct = len(np.unique(data.codes, axis=1).T)
+            for way, file in files.items():
+                seen = len(np.unique(file.codes, axis=1).T) / distinct
+                errors = (joint_l1(data, file), pairs_l1(data, file), seen)
+                scores.setdefault(way, []).append(errors)
+        for way, found in scores.items():
+            joint, pairs, seen = (list(each) for each in zip(*found, strict=True))
+            print(
+                f"{label:>8} {way:>24} {summary(joint, runs):>14} {summary(pairs, runs, 3):>14}"
+                f" {np.mean(seen):9.2f}",
+                flush=True,
+            )
+
+
 def income_accuracy(train: Dataset, test: Dataset) -> float:
     """Return the share of records whose income logistic regression predicts."""
     from sklearn.linear_model import LogisticRegression
@@ -304,7 +377,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("adult", type=Path, nargs="?")
     parser.add_argument("--runs", type=int, default=5)
-    names = ("proposition", "simulated", "tables", "adult", "domain")
+    names = ("proposition", "simulated", "tables", "baselines", "adult", "domain")
     parser.add_argument("--part", nargs="+", default=names, choices=names)
     arguments = parser.parse_args()
     print(f"python {platform.python_version()}, numpy {np.__version__}, {arguments.runs} runs")
@@ -314,6 +387,8 @@ def main() -> None:
         proposition(40 * arguments.runs)
     if "tables" in arguments.part:
         tables()
+    if "baselines" in arguments.part:
+        baselines(arguments.runs)
     if "simulated" in arguments.part:
         figure_1(arguments.runs)
     if "adult" in arguments.part and arguments.adult:

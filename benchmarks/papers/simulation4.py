@@ -12,6 +12,8 @@ so repeats are fewer:
 
 - "SLOMAG": the method's defaults. One noisy gradient for each regression.
 - "SLOMAG, 2 steps": a second gradient, at the first fit, with half of the budget each.
+- "SLOMAG, functional": the functional mechanism, touching the loss at the noisy proportions.
+- "SLOMAG, Taylor at 0": the same as Zhang et al. (2012) published it, at coefficients 0.
 - "SLOMAG, output": output perturbation, penalty of 1/20 for each record.
 - "SLOMAG, output .5": the same with lambda .5 for predictors of norm 1, the paper's choice. (The
   paper adds the noise to a draw from the posterior, which has no guarantee.)
@@ -87,6 +89,8 @@ Estimates = Mapping[str, tuple[Floats, Floats]]
 METHODS: Mapping[str, Synthesizer] = {
     "SLOMAG": Slomag(),
     "SLOMAG, 2 steps": Slomag(steps=2),
+    "SLOMAG, functional": Slomag(minimiser="functional"),
+    "SLOMAG, Taylor at 0": Slomag(minimiser="functional", expansion="zero"),
     "SLOMAG, output": Slomag(minimiser="output"),
     "SLOMAG, output .5": Slomag(minimiser="output", ridge=Fraction(2)),
     "GLOM": Modips(),
@@ -96,12 +100,14 @@ COLOURS.update(
     {
         "SLOMAG": "#1f77b4",
         "SLOMAG, 2 steps": "#17becf",
+        "SLOMAG, functional": "#d62728",
+        "SLOMAG, Taylor at 0": "#ff7f0e",
         "SLOMAG, output": "#9467bd",
         "SLOMAG, output .5": "#8c564b",
         "GLOM": "#2ca02c",
     }
 )
-MARKERS.update(dict(zip(METHODS, "oDsP^", strict=True)))
+MARKERS.update(dict(zip(METHODS, "oDvXsP^", strict=True)))
 
 
 def data(rng: np.random.Generator) -> Dataset:

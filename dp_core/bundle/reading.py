@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
 from dp_core.bundle.files.linked_sets import LinkedSet, linked_set, read_linked_set
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
+from dp_core.bundle.private_draws import PrivateDraws, private_draws
 from dp_core.bundle.statement.release_json import STATEMENT, origin_of
 from dp_core.bundle.verification.claims import read_claims
 from dp_core.bundle.verification.files_check import check_files
@@ -79,6 +80,7 @@ class Bundle:
         records: Number of records of the file: public, or estimated from noisy tables.
         measured: All measurements.
         origin: Origin of the synthetic records.
+        draws: Private draws that the sets consist of; empty for sets from a model.
         in_memory: The synthetic sets of a release in memory, two tables each if tables are linked;
             None if they are in the folder.
     """
@@ -89,6 +91,7 @@ class Bundle:
     records: float
     measured: Sequence[Measured]
     origin: Origin = "modelled"
+    draws: tuple[PrivateDraws, ...] = ()
     in_memory: tuple[pa.Table | TwoTables, ...] | None = None
 
     @property
@@ -175,6 +178,9 @@ def read_bundle(folder: Path) -> Bundle:
         records=float(document["sets"]["records"]["value"]),
         measured=measured,
         origin=origin_of(claims.plan),
+        draws=private_draws(
+            ((each.event, each.asks) for each in claims.payer.charges), claims.schema
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from dp_core.analysis.notebook.open_release import OpenRelease
 from dp_core.analysis.notebook.plan_page import PlanPage, privacy_words
 from dp_core.analysis.notebook.statement import columns_words, tables_words
 from dp_core.bundle.in_memory import NOT_PROTECTED, MadeInMemory, save_in_memory
+from dp_core.bundle.private_draws import private_draws
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.statement.release_json import origin_of, plain
 from dp_core.display.number_texts import plural
@@ -155,5 +156,8 @@ def _as_bundle(outcome: Outcome, drawn: list[DrawnSet], rows: int | None) -> Bun
         records=float(records),
         measured=tuple(item for item in outcome.released if not isinstance(item, Records)),
         origin=origin,
+        draws=private_draws(
+            ((grant.step.event, grant.step.asks) for grant in outcome.session.charges), spec.schema
+        ),
         in_memory=tuple(each.records for each in drawn),
     )

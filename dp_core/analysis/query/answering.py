@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from dp_core.analysis.query.answer_notes import notes_of, unused_sentence
 from dp_core.analysis.query.asked_counts import Asked, Counted
+from dp_core.analysis.query.drawn_shares import NOTE, asked_groups
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.question_grammar import read_question
 from dp_core.analysis.query.sources import Sources, sources_of
@@ -151,6 +152,8 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     parts = _all_parts(asked)
     absent = work.absent(parts, asked.counted)
     if absent is not None:
+        if (drawn := _from_draws(sources, question, level, sampling)) is not None:
+            return drawn
         return QueryResult(
             question,
             question.groups,
@@ -193,6 +196,25 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         notes,
         counted=asked.counted,
     )
+
+
+def _from_draws(
+    sources: Sources, question: Question, level: float, sampling: bool
+) -> QueryResult | None:
+    """Return an answer from sets that consist of private draws; None if there is none."""
+    asked = asked_groups(question, sources.schema)
+    if sources.drawn is None or asked is None:
+        return None
+    column, groups = asked
+    cells = []
+    for codes in groups:
+        found = sources.drawn.posterior(column, codes)
+        if found is None:
+            return None
+        value = found.in_population if sampling else found.in_file
+        own = codes if question.groups else ()
+        cells.append(QueryCell(own, *value(level, count=question.measure == "count")))
+    return QueryResult(question, question.groups, tuple(cells), level, sampling, notes=(NOTE,))
 
 
 def _all_parts(asked: Asked) -> list[list[Pair]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dp_core.analysis.query.drawn_shares import DrawnSets, drawn_sets
 from dp_core.bundle.quality.distant_totals import explained_by_noise
 from dp_core.bundle.quality.pooled_release import pool_release
 from dp_core.bundle.quality.relations import as_table
@@ -31,6 +32,7 @@ class Sources:
         totals: Public totals, which are taken as exact counts of the file.
         distant: Public totals that are not used, because noise does not explain their distance from
             the noisy tables.
+        drawn: The sets, if they consist of private draws; otherwise None.
     """
 
     schema: Schema
@@ -41,6 +43,7 @@ class Sources:
     has_sets: bool = True
     totals: tuple[PublicTotals, ...] = ()
     distant: tuple[PublicTotals, ...] = ()
+    drawn: DrawnSets | None = None
 
 
 def sources_of(bundle: Bundle) -> Sources:
@@ -49,14 +52,16 @@ def sources_of(bundle: Bundle) -> Sources:
     The tables of all sets are used. The number of records is exact if it is public.
     """
     claims = bundle.claims
-    return pooled_sources(
-        claims.schema.coarse or claims.schema,
+    schema = claims.schema.coarse or claims.schema
+    found = pooled_sources(
+        schema,
         bundle.measured,
         rows=claims.records,
         relation=claims.relation,
         currency=claims.currency,
         has_sets=claims.sets > 0,
     )
+    return replace(found, drawn=drawn_sets(bundle, schema))
 
 
 def pooled_sources(

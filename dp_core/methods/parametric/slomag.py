@@ -24,8 +24,8 @@ class Slomag(ChainedRegressions):
     of Chaudhuri & Monteleoni (2009), which is calibrated to the exact minimiser of a penalised
     loss, to a draw from the posterior, whose sensitivity is larger. Second, it adds noise to the
     sample covariance for half of its sensitivity under replace-one. Here the regression itself is
-    released privately (`ClassGradient`, or output perturbation by `ClassMinimiser`), and
-    coefficients are drawn around it with a public covariance.
+    released privately (`ClassGradient`, the functional mechanism, or output perturbation by
+    `ClassMinimiser`), and coefficients are drawn around it with a public covariance.
 
     The options are those of `ChainedRegressions`; in `order` numeric columns come first.
     """

@@ -15,6 +15,7 @@ from dp_core.methods.parametric.regressions.column_by_column import (
     measure_chain,
 )
 from dp_core.methods.parametric.regressions.regression_questions import (
+    Expansion,
     Minimiser,
     Options,
     asked_in_all,
@@ -47,24 +48,32 @@ class ChainedRegressions(Synthesizer):
         weights: Relative parts of the budget, one per column in that order. By default they are
             proportional to the cube root of the number of coefficients times the squared
             sensitivity.
-        minimiser: Regressions of categorical columns: `gradient`, or `output` for output
+        minimiser: How the regressions are fitted. `gradient`: to a noisy gradient, with model
+            records as predictors. `functional`: the functional mechanism, which minimises a noisy
+            polynomial of degree 2 in the coefficients (`functional_mechanism`); it asks what
+            `gradient` asks in one step. `output`, for categorical columns: output
             perturbation of the minimiser of a penalised loss, which the penalty biases. `output` is
             for small files: rounding errors are certain to stay within the proof up to about
             20 million records with 10 features, 5 million with 50 and 150,000 with 500. For larger
             files the computation may continue in decimals of 60 digits, which can take days, and
             whether it does can depend on the file.
+        expansion: With `functional`, where the polynomial touches a logistic loss: `proportions`,
+            at the intercepts that give the noisy proportions of the column; or `zero`, at
+            coefficients 0 as published, which moves proportions towards equal ones.
         steps: Number of gradients per regression; each gets an equal part of its budget. One is
             best if the model of the predictors holds; a second one corrects a wrong model.
+            `functional` has one.
         prior: Prior standard deviation of logistic coefficients, for indicators of levels and for
             numbers divided by `reach` standard deviations.
         reach: Numeric predictors are cut off at this many noisy standard deviations from their
-            noisy mean.
+            noisy mean. With `functional` they are scaled by their range and never cut off.
         ridge: With `output`, weight of the penalty per record of the file.
     """
 
     order: tuple[str, ...] = ()
     weights: tuple[Fraction, ...] = ()
     minimiser: Minimiser = "gradient"
+    expansion: Expansion = "proportions"
     steps: int = 1
     prior: float = 5.0
     reach: float = 3.0
@@ -73,6 +82,8 @@ class ChainedRegressions(Synthesizer):
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise BadInput(f"steps is a number from 1, not {self.steps}.")
+        if self.minimiser == "functional" and self.steps > 1:
+            raise BadInput("The functional mechanism has one step; leave `steps` out.")
         for name in ("prior", "reach", "ridge"):
             if not 0 < (value := getattr(self, name)) < 1e6:
                 raise BadInput(f"{name} is a positive number, not {float(value):g}.")
@@ -84,6 +95,7 @@ class ChainedRegressions(Synthesizer):
         """The options that the regressions need."""
         return Options(
             minimiser=self.minimiser,
+            expansion=self.expansion,
             steps=self.steps,
             prior=self.prior,
             reach=self.reach,

@@ -23,13 +23,16 @@ from dp_core.methods.parametric.regressions.fitted_regressions import (
     class_precision,
     fit_classes,
     fit_number,
+    number_fit,
     whole_coefficients,
 )
+from dp_core.methods.parametric.regressions.functional_mechanism import NoisyProducts
 from dp_core.methods.parametric.regressions.regression_questions import (
     Options,
     Part,
     Piece,
     again,
+    of_ranges,
     part_of,
     pieces,
     predictor,
@@ -76,6 +79,10 @@ class Chain:
         self._codes = np.empty((MODEL_RECORDS, 0), dtype=code_type())
         self._there = np.ones(MODEL_RECORDS)
         self._predictors: tuple[Number | Levels, ...] = ()
+        self._products: NoisyProducts | None = None
+        if options.minimiser == "functional":
+            ranges = Features(of_ranges(self.order, options))
+            self._products = NoisyProducts(self.order, ranges, self.rows)
         axes = 2 * len(self.order)
         uniform = qmc.Sobol(axes, scramble=False).random(MODEL_RECORDS)
         # The sequence's first point is 0, at a corner, so all points are shifted by half a step.
@@ -100,7 +107,10 @@ class Chain:
         noise, prior = answer.variance**0.5, self.options.prior
         mass = np.full(MODEL_RECORDS, self.rows / MODEL_RECORDS)
         fit: ClassFit | NumberFit
-        if isinstance(asked, NumberGradient):
+        if self._products is not None:
+            fit = self._of_polynomial(piece.column, answer, mass, self._products)
+            self._predictors_are(asked.features)
+        elif isinstance(asked, NumberGradient):
             matrix, mass = asked.features.matrix(self._codes), mass * self._there
             fit = fit_number(matrix, mass, asked, values, noise, prior=NUMBER_PRIOR)
             self._predictors_are(asked.features)
@@ -116,6 +126,28 @@ class Chain:
             self._predictors_are(asked.features)
         self.fits[piece.column, piece.part] = fit
 
+    def first_table(self, counts: NDArray[np.float64], variance: float) -> None:
+        """Take the noisy counts of a categorical first column, with their noise variance."""
+        self.proportions = counts
+        if self._products is not None:
+            self._products.table(counts, variance)
+
+    def _of_polynomial(
+        self, column: int, answer: Totals, mass: NDArray[np.float64], products: NoisyProducts
+    ) -> ClassFit | NumberFit:
+        """Return the regression that minimises the noisy polynomial of its loss."""
+        asked = answer.of
+        assert isinstance(asked, ClassGradient | NumberGradient)
+        products.learn(column, answer)
+        features = asked.features.matrix(self._codes) / ONE
+        if isinstance(asked, NumberGradient):
+            mass = mass * self._there
+            found, variance = products.number(column, prior=NUMBER_PRIOR)
+            return number_fit(features, mass, asked, found, variance, prior=NUMBER_PRIOR)
+        prior, expansion = self.options.prior, self.options.expansion
+        found = products.classes(column, asked, expansion, prior=prior)
+        return ClassFit(found, class_precision(features, mass, found, prior=prior))
+
     def _predictors_are(self, features: Features) -> None:
         """Use the scales of the question asked, because only these are known on another machine."""
         self._predictors = features.all
@@ -126,7 +158,9 @@ class Chain:
         matrix = Features(self._predictors).matrix(self._codes) / ONE
         codes = self._drawn(column, matrix, uniform, None)
         self._codes = np.column_stack([self._codes, codes])
-        self._predictors += (predictor(variable, codes, self.options.reach),)
+        # The noisy products are of features that are scaled by the range.
+        scaled_by = None if self._products is not None else codes
+        self._predictors += (predictor(variable, scaled_by, self.options.reach),)
         self._there = np.ones(MODEL_RECORDS)
 
     def missing_done(self, column: int) -> None:
@@ -271,16 +305,18 @@ def _begun(
     order: Sequence[Variable], options: Options, released: Sequence[Released], rows: int | None
 ) -> Chain:
     """Return a chain without fitted columns, with the known or measured number of records."""
-    counts, precision, weighted = None, 0.0, 0.0
+    table: Measurement | None = None
+    precision, weighted = 0.0, 0.0
     for item in released:
         if isinstance(item, Measurement) and item.clique in ((), (order[0].name,)):
             if item.clique and item.stage == "measure":
-                counts = item.values.astype(np.float64)
+                table = item
             variance = item.variance * item.values.size
             precision += 1 / variance
             weighted += float(item.values.sum()) / variance
     chain = Chain(order, options, rows if rows is not None else weighted / max(precision, 1e-300))
-    chain.proportions = counts
+    if table is not None:
+        chain.first_table(table.values.astype(np.float64), table.variance)
     return chain
 
 

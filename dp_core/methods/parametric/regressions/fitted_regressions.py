@@ -187,14 +187,36 @@ def fit_number(
     # Noise in the coefficients biases the residual variance downwards.
     apparent = squared * (2 * np.trace(inverse) - np.trace(inverse @ products @ inverse))
     residual = size + 2 * move @ slope + move @ products @ move + apparent
+    return number_fit(features, mass, of, coefficients, residual / records, prior=prior)
+
+
+def number_fit(
+    features: NDArray[np.float64],
+    mass: NDArray[np.float64],
+    of: NumberGradient,
+    coefficients: NDArray[np.float64],
+    variance: float,
+    *,
+    prior: float,
+) -> NumberFit:
+    """Return a linear regression with the precision that the model records give.
+
+    Args:
+        features: Features of the model records, shape (records, features).
+        mass: Number of records of the file that each model record represents.
+        of: The question.
+        coefficients: Estimated coefficients.
+        variance: Estimated residual variance; cut to what is possible.
+        prior: Prior standard deviation of the coefficients.
+    """
+    products, records = _products(features, mass), max(1.0, float(mass.sum()))
     # At least the variance of rounding to the grid, at most that of the range.
     least = (2 / of.target.positions) ** 2 / 12
-    freedom = max(1.0, records - len(coefficients))
     return NumberFit(
         coefficients,
-        float(np.clip(residual / records, least, 1.0)),
+        float(np.clip(variance, least, 1.0)),
         _root(products + np.eye(len(products)) / prior**2),
-        freedom,
+        max(1.0, records - len(coefficients)),
     )
 
 

@@ -18,7 +18,8 @@ from dp_core.wall.statistics.regressions.features import Features, Levels, Numbe
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 
-Minimiser = Literal["gradient", "output"]
+Minimiser = Literal["gradient", "functional", "output"]
+Expansion = Literal["proportions", "zero"]
 Part = Literal["rows", "table", "missing", "number", "levels"]
 
 
@@ -27,6 +28,7 @@ class Options:
     """Options of the regressions; see `ChainedRegressions` for their meaning."""
 
     minimiser: Minimiser
+    expansion: Expansion
     steps: int
     prior: float
     reach: float
@@ -63,7 +65,7 @@ def pieces(order: Sequence[Variable], options: Options, *, count: bool) -> tuple
     width = 1
     for column, variable in enumerate(order):
         steps = options.steps
-        logistic = steps if options.minimiser == "gradient" else 1
+        logistic = 1 if options.minimiser == "output" else steps
         if column == 0 and (count or not variable.numeric):
             # The table of a categorical first column gives the number of records too.
             cells = 1 if variable.numeric else variable.size
@@ -93,7 +95,7 @@ def pieces(order: Sequence[Variable], options: Options, *, count: bool) -> tuple
 
 def expected(order: Sequence[Variable], options: Options) -> tuple[Ask, ...]:
     """Return the planned questions; only scales and coefficients are not known beforehand."""
-    features = tuple(predictor(variable, None, options.reach) for variable in order)
+    features = of_ranges(order, options)
     asks = []
     for piece in pieces(order, options, count=True):
         variable = order[piece.column]
@@ -176,6 +178,11 @@ def predictor(variable: Variable, codes: Codes | None, reach: float) -> Number |
         reach=scale,
         missing=variable.missing,
     )
+
+
+def of_ranges(order: Sequence[Variable], options: Options) -> tuple[Number | Levels, ...]:
+    """Return the features of columns, scaled by their ranges."""
+    return tuple(predictor(variable, None, options.reach) for variable in order)
 
 
 def asked_in_all(order: Sequence[Variable], options: Options) -> Iterator[int]:

@@ -107,7 +107,9 @@ def test_output_perturbation_without_noise_keeps_moments_but_for_its_penalty():
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
-@pytest.mark.parametrize("method", [{}, {"steps": 3}, {"minimiser": "output"}])
+@pytest.mark.parametrize(
+    "method", [{}, {"steps": 3}, {"minimiser": "output"}, {"minimiser": "functional"}]
+)
 def test_exactly_the_budget_is_charged(method, kind, neighbours):
     cost = Fraction(7, 5)
     method = SequentialRegression(**method)
@@ -179,13 +181,15 @@ def test_numbers_stay_on_the_grid_and_impossible_records_do_not_occur():
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("variables", SMALLEST)
-def test_the_smallest_domains_and_files_work(variables, neighbours):
+@pytest.mark.parametrize("minimiser", ["gradient", "functional"])
+def test_the_smallest_domains_and_files_work(variables, neighbours, minimiser):
+    method = SequentialRegression(minimiser=minimiser)
     sizes = np.array(variables.domain.sizes)[:, None]
     for rows in (1, 40):
         codes = np.random.default_rng(0).integers(0, sizes, (len(sizes), rows)).astype(np.uint16)
         data = Dataset(variables.domain, codes)
         for epsilon in (Fraction(1, 100), Fraction(1000)):
-            model = model_of(data, variables, epsilon, neighbours=neighbours)
+            model = model_of(data, variables, epsilon, neighbours=neighbours, method=method)
             drawn = model.sample(30, rng=np.random.default_rng(1))
             assert (drawn.codes < sizes).all()
 
@@ -216,7 +220,7 @@ def test_what_does_not_fit_the_columns_is_refused(options, says):
 @pytest.mark.parametrize(
     "options",
     [{"steps": 0}, {"prior": 0.0}, {"reach": -1.0}, {"ridge": Fraction(0)},
-     {"weights": (Fraction(0),)}],
+     {"weights": (Fraction(0),)}, {"minimiser": "functional", "steps": 2}],
 )  # fmt: skip
 def test_an_option_that_makes_no_sense_is_refused(options):
     with pytest.raises(BadInput):

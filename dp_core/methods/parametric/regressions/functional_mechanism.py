@@ -1,0 +1,229 @@
+"""Regressions from a noisy polynomial of the loss: the functional mechanism. Public.
+
+Zhang, Zhang, Xiao, Yang & Winslett (2012), Functional mechanism: regression analysis under
+differential privacy (PVLDB 5(11)). The loss is a polynomial of degree 2 in the coefficients: a
+squared error is one, a logistic loss is replaced by its Taylor polynomial. The coefficients of the
+polynomial are sums over records, which get noise once; the minimiser is then computed from the
+noisy polynomial, and the file is not read again.
+
+In a chain of regressions no further question is needed for that. The linear terms of a polynomial
+are the gradient at coefficients 0, which `gradient` asks too. The quadratic terms are sums of
+products of predictors, and the product of two columns is a linear term of the later column's own
+regression. So the answers for all columns together hold the noisy polynomial of every regression,
+and their sensitivity is that of `ClassGradient` and `NumberGradient`. `gradient` takes the
+quadratic terms from model records instead.
+
+On the paper's sensitivity. For linear regression it has 2 (d + 1)^2 with predictors of norm at most
+1, under replace-one. That is a valid bound, but a loose one: |x|_1 <= sqrt(d) gives
+2 (1 + sqrt(d))^2. Its d^2/4 + 3 d for logistic regression counts 1/2 - y as two terms and is loose
+too. Neither is used here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.parametric.regressions.regression_questions import Expansion
+from dp_core.schema.variables import Variable
+from dp_core.wall.released import Totals
+from dp_core.wall.statistics.regressions.features import ONE, Features
+from dp_core.wall.statistics.regressions.gradients import (
+    PROBABILITY,
+    ClassGradient,
+    NumberGradient,
+)
+
+_RIDGE = 4.0  # standard deviations of the noise, as in section 6.1 of the paper
+
+
+class NoisyProducts:
+    """Noisy sums of the products of all features of a chain, column by column.
+
+    Features are an intercept and those of each column in turn, scaled by the public range.
+
+    Attributes:
+        rows: Number of records, known or measured.
+        products: Sums of products, shape (features, features), symmetric.
+        variances: Noise variances of the entries, of the same shape; 0 for what is known.
+    """
+
+    def __init__(self, order: Sequence[Variable], predictors: Features, rows: float) -> None:
+        """Start without products.
+
+        Args:
+            order: Columns of the chain.
+            predictors: Features of all columns, in the same order.
+            rows: Number of records.
+        """
+        self.rows = rows
+        self._start = np.cumsum([1, *[each.width for each in predictors.all]])
+        self._numeric = [variable.numeric for variable in order]
+        self.products = np.zeros((predictors.width, predictors.width))
+        self.variances = np.zeros_like(self.products)
+        self.products[0, 0] = rows
+
+    def table(self, counts: NDArray[np.float64], variance: float) -> None:
+        """Take the noisy counts of a categorical first column."""
+        self._take(0, 1, counts[1:, None], variance)
+
+    def learn(self, column: int, answer: Totals) -> None:
+        """Take the noisy gradient at coefficients 0 of a column's regression."""
+        asked, values = answer.of, answer.values.astype(np.float64)
+        before = int(self._start[column])
+        if isinstance(asked, NumberGradient):
+            unit = float(ONE**2)
+            self._take(column, before, -values[None, :-1] / unit, answer.variance / unit**2)
+            # The question has twice the sum of squares, less the number of records with a value.
+            square = (values[-1] / unit + self.present(column)) / 2
+            self.products[before, before] = max(0.0, square)
+            self.variances[before, before] = answer.variance / unit**2 / 4
+            return
+        assert isinstance(asked, ClassGradient)
+        unit = float(PROBABILITY * ONE)
+        slope = values.reshape(asked.classes - 1, before) / unit
+        even, sums = _even(asked), self.products[0, :before]
+        noise = answer.variance / unit**2 + even**2 * self.variances[0, :before]
+        at = before + self._numeric[column]
+        self._take(column, at, even * sums - slope, noise)
+
+    def _take(
+        self, column: int, at: int, sums: NDArray[np.float64], noise: float | NDArray[np.float64]
+    ) -> None:
+        """Store products of features from `at` on with the features of earlier columns."""
+        before, until = int(self._start[column]), at + len(sums)
+        variances = np.broadcast_to(noise, sums.shape)
+        for into, values in ((self.products, sums), (self.variances, variances)):
+            into[at:until, :before] = values
+            into[:before, at:until] = values.T
+            if at > before or not self._numeric[column]:
+                # The square of an indicator is the indicator.
+                into[range(at, until), range(at, until)] = values[:, 0]
+
+    def present(self, column: int) -> float:
+        """Return the estimated number of records that have a value in a column, at least 1."""
+        return max(1.0, self.rows - self._missing(column)[0])
+
+    def _missing(self, column: int) -> NDArray[np.float64]:
+        """Return sums of the features of earlier columns over records without a value."""
+        before, last = int(self._start[column]), int(self._start[column + 1]) - 1
+        if not self._numeric[column] or last == before:
+            return np.zeros(before)
+        return np.asarray(self.products[last, :before])
+
+    def number(self, column: int, *, prior: float) -> tuple[NDArray[np.float64], float]:
+        """Return the coefficients and the residual variance of a linear regression.
+
+        With missing values, the products of the predictors over the records that have a value are
+        estimated by those of all records times the part that has one.
+
+        Args:
+            column: Position of the column in the chain, after its answer is learnt.
+            prior: Prior standard deviation of the coefficients, in half ranges.
+        """
+        at = int(self._start[column])
+        rows, own = self.present(column), self.products[at, :at]
+        means = (self.products[0, 1:at] - self._missing(column)[1:]) / rows
+        mean = float(np.clip(own[0] / rows, -1, 1))
+        noise = float(self.variances[at, 0])
+        quadratic = self._centred(at) * rows / self.rows
+        linear = own[1:] - mean * rows * means
+        slopes, apparent = _minimum(
+            quadratic, linear[None, :], np.ones((1, 1)), noise, self._noise(at), prior
+        )
+        coefficients = np.concatenate([[mean - slopes[0] @ means], slopes[0]])
+        square = float(self.products[at, at]) - rows * mean**2
+        residual = square - 2 * slopes[0] @ linear + slopes[0] @ quadratic @ slopes[0]
+        return coefficients, float(residual + noise * apparent) / rows
+
+    def classes(
+        self, column: int, asked: ClassGradient, expansion: Expansion, *, prior: float
+    ) -> NDArray[np.float64]:
+        """Return the coefficients of a logistic regression, shape (classes - 1, features).
+
+        Args:
+            column: Position of the column in the chain, after its answer is learnt.
+            asked: The question.
+            expansion: Where the Taylor polynomial touches the loss: at coefficients 0 as in the
+                paper, or at the intercepts that give the noisy proportions.
+            prior: Prior standard deviation of the coefficients.
+        """
+        before = int(self._start[column])
+        at = before + self._numeric[column]
+        own = self.products[at : at + asked.classes - 1, :before]
+        means = self.products[0, 1:before] / self.rows
+        smooth = np.maximum(own[:, 0], 0) + 0.5
+        first = max(self.rows - float(own[:, 0].sum()), 0) + 0.5
+        shares = smooth / (smooth.sum() + first)
+        even = np.full(asked.classes - 1, _even(asked))
+        touching = shares if expansion == "proportions" else even
+        curvature = np.diag(touching) - np.outer(touching, touching)
+        # About the intercepts of the proportions the gradient of the intercepts is 0.
+        linear = own[:, 1:] - self.rows * shares[:, None] * means
+        noise = float(self.variances[at, 0])
+        slopes, _ = _minimum(
+            self._centred(before), linear, curvature, noise, self._noise(before), prior
+        )
+        if expansion == "proportions":
+            intercepts = np.log(shares) - np.log1p(-shares.sum())
+        else:
+            intercepts = np.linalg.solve(curvature, shares - even)
+        return np.column_stack([intercepts - slopes @ means, slopes])
+
+    def _centred(self, until: int) -> NDArray[np.float64]:
+        """Return the sums of products about the means of the features before `until`."""
+        sums = self.products[0, 1:until]
+        return np.asarray(self.products[1:until, 1:until] - np.outer(sums, sums) / self.rows)
+
+    def _noise(self, until: int) -> float:
+        """Return the standard deviation of the noise of a product, as a root mean square."""
+        variances = self.variances[1:until, 1:until]
+        noisy = variances[variances > 0]
+        return float(np.sqrt(noisy.mean())) if noisy.size else 0.0
+
+
+def _even(asked: ClassGradient) -> float:
+    """Return the probability of a class at coefficients 0, as the question rounds it."""
+    return (PROBABILITY // asked.classes) / PROBABILITY
+
+
+def _minimum(
+    quadratic: NDArray[np.float64],
+    linear: NDArray[np.float64],
+    curvature: NDArray[np.float64],
+    noise: float,
+    ridge_noise: float,
+    prior: float,
+) -> tuple[NDArray[np.float64], float]:
+    """Return the minimiser of a noisy polynomial, regularised and trimmed.
+
+    The polynomial is tr(C B Q B')/2 - tr(L B'), with B the coefficients. Section 6 of the paper:
+    4 standard deviations of the noise are added to the diagonal of Q; directions whose eigenvalues
+    are still not positive are left out, so that their coefficients are 0. Then it is shrunk as
+    in `fitted_regressions`, by the noise of L and the prior.
+
+    Args:
+        quadratic: Q, shape (features, features), symmetric.
+        linear: L, shape (classes, features).
+        curvature: C, shape (classes, classes), positive definite.
+        noise: Noise variance of an entry of L.
+        ridge_noise: Standard deviation of the noise of an entry of Q.
+        prior: Prior standard deviation of the coefficients.
+
+    Returns:
+        B of the shape of L, and the factor of the noise variance by which the noise in L makes the
+        value at the minimum of a linear regression's squared error too small.
+    """
+    values, vectors = np.linalg.eigh(quadratic)
+    values = values + _RIDGE * ridge_noise
+    # A direction without any variation has an eigenvalue of 0, apart from rounding.
+    kept = values > 1e-9 * max(1.0, float(np.abs(values).max(initial=0.0)))
+    values, vectors = values[kept], vectors[:, kept]
+    own, turns = np.linalg.eigh(curvature)
+    height = np.maximum(own, 1e-12)[:, None] * values
+    inverse = height / (height**2 + height / prior**2 + noise / prior**2)
+    found = turns @ (inverse * (turns.T @ linear @ vectors)) @ vectors.T
+    apparent = float(np.sum(2 * inverse - inverse**2 * height))
+    return found, apparent

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.parametric.regressions import functional_mechanism
+from dp_core.methods.parametric.sequential_regression import SequentialRegression
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+
+NONE = StructuralZeros()
+EXACT = Fraction(10**10)
+"""Epsilon at which nothing of the noise is left."""
+X = Variable(name="x", size=1001, positions=1001, low=-1, high=1)
+Y = Variable(name="y", size=1001, positions=1001, low=-1, high=1)
+Z = Variable(name="z", size=1002, positions=1001, low=-1, high=1, missing=True)
+C = Variable(name="c", size=3)
+
+
+def chain_of(data, variables, epsilon=EXACT, *, kind="pure", **options):
+    method = SequentialRegression(**options)
+    session = MemorySession(Currency(kind, Fraction(epsilon)), "add-remove")
+    curator = Curator(variables.domain, MemoryCounter(data), session)
+    released = method.measure(
+        curator, variables, cost=Fraction(epsilon), rows=None, zeros=NONE,
+        rng=np.random.default_rng(0),
+    )  # fmt: skip
+    return method.fit(variables, released, rows=None, zeros=NONE).chain
+
+
+def skewed(rows=5_000):
+    """Return x with a heavy tail, and y by x and its square, which no normal model has."""
+    rng = np.random.default_rng(4)
+    x = np.clip(rng.exponential(0.3, rows) - 0.9, -1, 1)
+    y = np.clip(0.8 * (x + 0.9) ** 2 - 0.5 + 0.1 * rng.normal(size=rows), -1, 1)
+    variables = Variables((X, Y))
+    codes = np.stack([X.position(x), Y.position(y)]).astype(np.uint16)
+    return variables, Dataset(variables.domain, codes)
+
+
+def test_a_linear_regression_is_that_of_the_file_whatever_the_model_of_the_predictors_is():
+    variables, data = skewed()
+    x, y = (X.value(data.column(name).astype(float)) for name in ("x", "y"))
+    slope, intercept = np.polyfit(x, y, 1)
+    found = chain_of(data, variables, minimiser="functional").fits[1, "number"]
+    assert found.coefficients == pytest.approx([intercept, slope], abs=2e-3)
+    spread = np.mean((y - intercept - slope * x) ** 2)
+    assert found.variance == pytest.approx(spread, rel=0.01)
+    # With predictors from the model it is not.
+    modelled = chain_of(data, variables, minimiser="gradient", reach=1e3).fits[1, "number"]
+    assert abs(modelled.coefficients[1] - slope) > 0.02
+
+
+def test_a_number_with_missing_values_is_regressed_over_the_records_that_have_one():
+    rng = np.random.default_rng(5)
+    c = rng.choice(3, 6_000, p=[0.5, 0.3, 0.2])
+    z = np.clip(0.4 * (c == 1) - 0.3 * (c == 2) + 0.2 * rng.normal(size=6_000), -1, 1)
+    codes = np.where(rng.random(6_000) < 0.3, Z.positions, Z.position(z))
+    variables = Variables((C, Z))
+    data = Dataset(variables.domain, np.stack([c, codes]).astype(np.uint16))
+    found = chain_of(data, variables, minimiser="functional").fits[1, "number"]
+    there = codes < Z.positions
+    by_level = [z[there & (c == level)].mean() for level in range(3)]
+    fitted = found.coefficients[0] + np.array([0, *found.coefficients[1:]])
+    assert fitted == pytest.approx(by_level, abs=0.01)
+
+
+def two_levels(chance):
+    rng = np.random.default_rng(6)
+    variables = Variables((Variable(name="a", size=2), Variable(name="b", size=2)))
+    codes = np.stack([rng.random(20_000) < 0.5, rng.random(20_000) < chance]).astype(np.uint16)
+    return variables, Dataset(variables.domain, codes)
+
+
+def test_the_published_expansion_gives_four_times_the_distance_from_a_half():
+    """Zhang et al. (2012), Section 5.3: log(1 + e^t) becomes log 2 + t/2 + t^2/8."""
+    variables, data = two_levels(0.1)
+    share = data.column("b").mean()
+    fit = chain_of(data, variables, minimiser="functional", expansion="zero").fits[1, "levels"]
+    assert fit.coefficients @ [1, 0.5] == pytest.approx([4 * (share - 0.5)], abs=0.01)
+    about = chain_of(data, variables, minimiser="functional").fits[1, "levels"]
+    assert about.coefficients @ [1, 0.5] == pytest.approx([np.log(share / (1 - share))], abs=0.01)
+
+
+def test_classes_share_the_curvature_of_a_multinomial_loss():
+    """At equal proportions the polynomial's minimiser has 3 (T_k + sum T) for 3 classes."""
+    codes = np.array([[0, 0, 0, 1, 1, 1, 1, 1, 1], [0, 1, 2, 0, 0, 1, 1, 2, 2]], dtype=np.uint16)
+    codes = np.repeat(codes, 300, axis=1)
+    variables = Variables((Variable(name="a", size=2), C))
+    codes[1, :60] = 1
+    data = Dataset(variables.domain, codes)
+    found = chain_of(data, variables, minimiser="functional", expansion="zero", prior=1e4)
+    a, c = data.column("a"), data.column("c")
+    away = a - a.mean()
+    linear = np.array([np.sum(away * (c == level)) for level in (1, 2)]) / np.sum(away**2)
+    slopes = found.fits[1, "levels"].coefficients[:, 1]
+    assert slopes == pytest.approx(3 * (linear + linear.sum()), rel=1e-3)
+
+
+def test_the_questions_are_those_of_gradients():
+    variables = Variables((C, X, Z, Y))
+    functional, gradient = (
+        SequentialRegression(minimiser=each).asks(variables) for each in ("functional", "gradient")
+    )
+    assert functional == gradient
+
+
+def test_directions_without_a_positive_eigenvalue_are_left_out():
+    """Section 6: 4 standard deviations are added, then what is not positive is trimmed."""
+    noisy = np.diag([50.0, -3.0, -10.0])
+    linear = np.array([[54.0, 1.0, 5.0]])
+    found, _ = functional_mechanism._minimum(noisy, linear, np.eye(1), 0.0, 1.0, 1e9)
+    assert found == pytest.approx(np.array([[54 / 54, 1 / 1, 0.0]]))
+
+
+@pytest.mark.parametrize(("kind", "cost"), [("pure", "1/50"), ("zcdp", "1/5000")])
+def test_noise_pulls_slopes_towards_nothing_and_never_to_infinity(kind, cost):
+    variables, data = skewed(500)
+    slopes = [
+        chain_of(data, variables, Fraction(cost), kind=kind, minimiser="functional")
+        .fits[1, "number"].coefficients[1]
+        for _ in range(20)
+    ]  # fmt: skip
+    exact = chain_of(data, variables, minimiser="functional").fits[1, "number"].coefficients[1]
+    assert np.median(np.abs(slopes)) < abs(exact) / 2
+    assert np.max(np.abs(slopes)) < 10
