@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.parametric.binned_tables import Edges, as_measurement, zeros_by_bins
 from dp_core.methods.parametric.bought_edges import buy_edges, number_bought
 from dp_core.methods.parametric.drawn_records import edges_of
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
@@ -30,9 +30,6 @@ from dp_core.wall.statistics.binned_counts import MOST_CELLS, BinnedCounts
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
-
-Edges = tuple[tuple[int, ...] | None, ...]
-"""For each column the first code of every bin, then the number of codes; None for levels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,17 +160,9 @@ class LaplaceSanitizer(Synthesizer):
             if isinstance(item, Totals) and isinstance(item.of, BinnedCounts)
         )
         assert isinstance(counted.of, BinnedCounts)
-        domain = Domain(counted.of.columns, counted.of.shape)
-        whole = Measurement(
-            domain=domain,
-            values=counted.values.reshape(domain.sizes),
-            noise=counted.noise,
-            scale=counted.scale,
-            stage=counted.stage,
-            replicate=counted.replicate,
-            grant=counted.grant,
-        )
-        known = _by_bins(zeros, domain, counted.of.edges)
+        whole = as_measurement(counted)
+        domain = whole.domain
+        known = zeros_by_bins(zeros, domain.columns, counted.of.edges)
         # Tables of numeric columns do not have these bins, so only the number of records and tables
         # of categorical columns are used besides.
         levels = {variable.name for variable in variables.categorical}
@@ -259,26 +248,6 @@ def _with_more(edges: tuple[int, ...], number: int) -> tuple[int, ...]:
         if found[widest + 1] - found[widest] > 1:
             found.insert(widest + 1, (found[widest] + found[widest + 1]) // 2)
     return tuple(found)
-
-
-def _by_bins(zeros: StructuralZeros, domain: Domain, edges: Edges) -> StructuralZeros:
-    """Return the rules for bins: a bin is impossible if all of its codes are."""
-    rules = []
-    for rule in zeros.rules:
-        codes = []
-        for name, those in zip(rule.columns, rule.codes, strict=True):
-            each = edges[domain.axes((name,))[0]]
-            if each is None:
-                codes.append(those)
-                continue
-            inside = set(those)
-            bins = enumerate(pairwise(each))
-            codes.append(
-                tuple(bin for bin, (low, high) in bins if inside.issuperset(range(low, high)))
-            )
-        if all(codes):
-            rules.append(replace(rule, codes=tuple(codes)))
-    return StructuralZeros(tuple(rules))
 
 
 def _nearest(

@@ -45,7 +45,7 @@ MODELLED = {
         "mwem-pgm",
         "privbayes",
     ),
-    *("laplace-sanitizer", "modips", "slomag", "sequential-regression", "average"),
+    *("laplace-sanitizer", "dpcopula", "modips", "slomag", "sequential-regression", "average"),
 }
 ORIGINS = {
     **dict.fromkeys(MODELLED, "modelled"),
