@@ -9,8 +9,11 @@ publish theirs. Peers of this project are released in the same run from the same
 
 - `dpcopula` (Li, Xiong & Jiang 2014, section 5: synthetic files): n = 50,000, normal margins, a
   Gaussian copula with correlations .6^|i - j|. Mean relative error of counts over random ranges
-  of all columns, |found - true|/max(true, n/1000), by epsilon, by the number of columns, and by the part
-  of the budget of the margins.
+  of all columns, |found - true|/max(true, n/1000), by epsilon, by the number of columns, and by the
+  part of the budget of the margins.
+- `dpcube` (Xiao, Xiong & Yuan 2010): its error of ranges is smaller than that of noisy cells; and
+  Hay et al. (2016), whom the survey cites: it is larger. Two columns of 64 levels, four normal
+  clusters and a tenth of even records, by the number of records at epsilon .1.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -84,6 +88,20 @@ def boxes(domain: Domain, rng: np.random.Generator) -> NDArray[np.int64]:
 
 def counts(data: Dataset, ranges: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of records in each range."""
+    if data.domain.size() <= 2**16:
+        below = np.zeros(data.domain.sizes, dtype=np.int64)
+        np.add.at(below, tuple(data.codes), 1)
+        for axis in range(below.ndim):
+            below = np.cumsum(below, axis=axis)
+        below = np.pad(below, [(1, 0)] * below.ndim)
+        found = np.zeros(len(ranges), dtype=np.int64)
+        for corner in product((0, 1), repeat=below.ndim):
+            ends = [
+                box[:, 1] + 1 if high else box[:, 0]
+                for box, high in zip(ranges.transpose(1, 0, 2), corner, strict=True)
+            ]
+            found += (-1) ** (below.ndim - sum(corner)) * below[tuple(ends)]
+        return found
     found = np.empty(len(ranges), dtype=np.int64)
     for number, box in enumerate(ranges):
         inside = np.ones(data.rows, dtype=bool)
@@ -161,7 +179,40 @@ def dpcopula(repeats: int) -> None:
     range_errors(parts, normal_file(8, levels, rows), Fraction(1), repeats)
 
 
-CLAIMS: Mapping[str, Callable[[int], None]] = {"dpcopula": dpcopula}
+def clusters(rows: int, levels: int) -> Callable[[np.random.Generator], Dataset]:
+    """Return a maker of files of two columns: four normal clusters and a tenth of even records."""
+
+    def made(rng: np.random.Generator) -> Dataset:
+        centre = np.array([(0.2, 0.3), (0.7, 0.25), (0.6, 0.8), (0.15, 0.85)])
+        width = np.array([0.04, 0.08, 0.05, 0.02])
+        which = rng.choice(4, rows, p=[0.4, 0.3, 0.2, 0.1])
+        drawn = centre[which] + width[which, None] * rng.standard_normal((rows, 2))
+        drawn = np.where(rng.random((rows, 1)) < 0.1, rng.random((rows, 2)), drawn)
+        codes = np.clip(drawn * levels, 0, levels - 1).astype(np.uint16)
+        return Dataset(Domain(("x", "y"), (levels, levels)), np.ascontiguousarray(codes.T))
+
+    return made
+
+
+def dpcube(repeats: int) -> None:
+    """Print errors of ranges by the number of records."""
+    own = {"bins": 64}
+    ways = {
+        "dpcube": Way("dpcube", own, numeric=True),
+        "dpcube, within: cells": Way("dpcube", {**own, "within": "cells"}, numeric=True),
+        "laplace-sanitizer": Way("laplace-sanitizer", own, numeric=True),
+        "laplace-sanitizer, negative: zero": Way(
+            "laplace-sanitizer", {**own, "negative": "zero"}, numeric=True
+        ),
+        "auto": Way("auto"),
+        "dpcopula": Way("dpcopula", own, numeric=True),
+    }
+    for rows in (1_000, 10_000, 100_000, 1_000_000):
+        print(f"  {rows:,} records, epsilon .1")
+        range_errors(ways, clusters(rows, 64), Fraction(1, 10), repeats)
+
+
+CLAIMS: Mapping[str, Callable[[int], None]] = {"dpcopula": dpcopula, "dpcube": dpcube}
 
 
 def main() -> None:

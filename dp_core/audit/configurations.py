@@ -149,6 +149,7 @@ _FURTHER: tuple[tuple[str, str, str], ...] = (
     ("laplace-sanitizer", "categories", "1/2"),
     ("laplace-sanitizer", "bins", "3"),
     ("dpcopula", "groups", "3"),
+    ("dpcube", "bins", "3"),
 )
 _CHECKS = "{share: 0.2, tables: [[sex, age], [marital]]}"
 _ANALYSES = '["income ~ age + sex + moved", "sex ~ marital + income", "marital ~ age"]'

@@ -1,15 +1,20 @@
-"""Tables in which numeric columns are cut into public bins, as methods measure and fit them."""
+"""Tables with numeric columns in public bins: their questions, results and records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
+import numpy as np
+
+from dp_core.methods.parametric.synthesizer import ParametricModel
+from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.variables import Variables
+from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Measurement, Totals
+from dp_core.wall.released import Measurement, Table, Totals
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 
 Edges = tuple[tuple[int, ...] | None, ...]
@@ -52,6 +57,44 @@ def as_measurement(counted: Totals) -> Measurement:
         grant=counted.grant,
         round=counted.round,
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellsToRecords(ParametricModel):
+    """A model that draws records from one table of all columns, and positions within their bins.
+
+    Attributes:
+        variables: All columns.
+        rows: Estimated number of records, the sum of the table.
+        zeros: Impossible cells.
+        table: Table of all columns, with numeric columns in bins; impossible cells are 0.
+        edges: Bin edges of each column; None for a column of levels.
+        rounded: Whether each cell gets its share of a set to within one record; otherwise records
+            are drawn independently.
+    """
+
+    variables: Variables
+    rows: int
+    zeros: StructuralZeros
+    table: Table
+    edges: Edges
+    rounded: bool
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        if self.rounded:
+            codes = records(self.table.domain, [self.table], rows, rng=rng).codes
+        else:
+            shares = self.table.values.ravel()
+            shares = shares if shares.any() else np.ones_like(shares)
+            cells = np.repeat(np.arange(shares.size), rng.multinomial(rows, shares / shares.sum()))
+            parts = np.unravel_index(rng.permutation(cells), self.table.domain.sizes)
+            codes = np.array(parts, dtype=self.domain.code_type)
+        for axis, each in enumerate(self.edges):
+            if each is not None:
+                codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)
+        drawn = Dataset(self.domain, np.ascontiguousarray(codes))
+        # A cell of bins can be impossible in part; records drawn there are repaired.
+        return self.zeros.repair(drawn, rng=rng)
 
 
 def zeros_by_bins(zeros: StructuralZeros, columns: Sequence[str], edges: Edges) -> StructuralZeros:

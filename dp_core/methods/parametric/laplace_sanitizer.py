@@ -12,17 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.methods.parametric.binned_tables import Edges, as_measurement, zeros_by_bins
+from dp_core.methods.parametric.binned_tables import (
+    CellsToRecords,
+    Edges,
+    as_measurement,
+    zeros_by_bins,
+)
 from dp_core.methods.parametric.bought_edges import buy_edges, number_bought
 from dp_core.methods.parametric.drawn_records import edges_of
-from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub, overlapping, reconcile
 from dp_core.methods.reconstruction.estimates.raking import margin, others
-from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Table, Totals, tables_of
@@ -193,44 +196,6 @@ class LaplaceSanitizer(Synthesizer):
 
     def _number_bought(self, variables: Variables) -> int:
         return sum(number_bought(variable, self.bought) for variable in variables)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CellsToRecords(ParametricModel):
-    """A model that draws records from one table of all columns, and positions within their bins.
-
-    Attributes:
-        variables: All columns.
-        rows: Estimated number of records, the sum of the table.
-        zeros: Impossible cells.
-        table: Table of all columns, with numeric columns in bins; impossible cells are 0.
-        edges: Bin edges of each column; None for a column of levels.
-        rounded: Whether each cell gets its share of a set to within one record; otherwise records
-            are drawn independently.
-    """
-
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
-    table: Table
-    edges: Edges
-    rounded: bool
-
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        if self.rounded:
-            codes = records(self.table.domain, [self.table], rows, rng=rng).codes
-        else:
-            shares = self.table.values.ravel()
-            shares = shares if shares.any() else np.ones_like(shares)
-            cells = np.repeat(np.arange(shares.size), rng.multinomial(rows, shares / shares.sum()))
-            parts = np.unravel_index(rng.permutation(cells), self.table.domain.sizes)
-            codes = np.array(parts, dtype=self.domain.code_type)
-        for axis, each in enumerate(self.edges):
-            if each is not None:
-                codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)
-        drawn = Dataset(self.domain, np.ascontiguousarray(codes))
-        # A cell of bins can be impossible in part; records drawn there are repaired.
-        return self.zeros.repair(drawn, rng=rng)
 
 
 def _shape(variables: Sequence[Variable], edges: Edges) -> tuple[int, ...]:

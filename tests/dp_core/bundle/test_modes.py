@@ -45,7 +45,15 @@ MODELLED = {
         "mwem-pgm",
         "privbayes",
     ),
-    *("laplace-sanitizer", "dpcopula", "modips", "slomag", "sequential-regression", "average"),
+    *(
+        "laplace-sanitizer",
+        "dpcube",
+        "dpcopula",
+        "modips",
+        "slomag",
+        "sequential-regression",
+        "average",
+    ),
 }
 ORIGINS = {
     **dict.fromkeys(MODELLED, "modelled"),
