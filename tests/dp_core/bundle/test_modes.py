@@ -47,6 +47,7 @@ MODELLED = {
     ),
     *(
         "laplace-sanitizer",
+        "noisy-ecdf",
         "dpcube",
         "dpcopula",
         "modips",
