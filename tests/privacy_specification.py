@@ -46,6 +46,7 @@ from dp_core.wall.statistics import (
     bounds,
 )
 from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
@@ -128,6 +129,14 @@ EXAMPLES = (
         "3 bins of 4 codes",
         {"a": 4},
         BinnedCounts(columns=("a",), sizes=(4,), edges=((0, 1, 3, 4),)),
+    ),
+    Example(
+        "box-counts",
+        "3 boxes of 3 x 2 codes",
+        {"a": 3, "b": 2},
+        BoxCounts(
+            columns=("a", "b"), sizes=(3, 2), boxes=((0, 1, 0, 2), (1, 3, 0, 1), (1, 2, 1, 2))
+        ),
     ),
     Example(
         "cell-counts",

@@ -148,6 +148,9 @@ _FURTHER: tuple[tuple[str, str, str], ...] = (
     ("sequential-regression", "steps", "2"),
     ("laplace-sanitizer", "categories", "1/2"),
     ("laplace-sanitizer", "bins", "3"),
+    ("dpcopula", "groups", "3"),
+    ("dpcube", "bins", "3"),
+    ("noisy-ecdf", "branching", "2"),
 )
 _CHECKS = "{share: 0.2, tables: [[sex, age], [marital]]}"
 _ANALYSES = '["income ~ age + sex + moved", "sex ~ marital + income", "marital ~ age"]'

@@ -44,6 +44,8 @@ COLUMNS = {
 }
 OPTIONS: dict[str, dict[str, Any]] = {"average": {"models": ("modips", "sequential_regression")}}
 METHODS = registry.available("parametric")
+APART = {"noisy_ecdf"}
+"""Methods that draw the columns independently."""
 ROWS = 1500
 
 
@@ -237,7 +239,7 @@ def test_a_large_budget_gives_back_means_and_shares(name):
         height, group = data.column("height").astype(float), data.column("group")
         return float(height[group == 1].mean() - height[group == 0].mean())
 
-    assert gap(drawn) == pytest.approx(gap(real), abs=4)
+    assert gap(drawn) == pytest.approx(0 if name in APART else gap(real), abs=4)
 
 
 @pytest.mark.parametrize("columns", ["levels", "both"])

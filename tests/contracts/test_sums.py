@@ -15,6 +15,7 @@ from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Domain
 from dp_core.wall.statistics import SUMS, Sum, check_codes, sum_from_json
 from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.regressions.features import ONE as G_ONE
@@ -111,6 +112,14 @@ EXAMPLES: dict[str, tuple[Sum, ...]] = {
     "binned-counts": (
         BinnedCounts(columns=("x", "g"), sizes=(6, 2), edges=((0, 2, 5, 6), None)),
         BinnedCounts(columns=("z",), sizes=(4,), edges=(None,)),
+    ),
+    "box-counts": (
+        BoxCounts(
+            columns=("x", "g"),
+            sizes=(6, 2),
+            boxes=((0, 2, 0, 1), (0, 5, 1, 2), (2, 6, 0, 1)),
+        ),
+        BoxCounts(columns=("z",), sizes=(4,), boxes=((1, 3), (3, 4), (0, 1))),
     ),
     "interaction": (
         Interaction(("h", "x"), (3, 6)),

@@ -20,6 +20,8 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import Grant
 from dp_core.wall.statistics import Quantile
 from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.box_counts import BoxCounts
+from tests.added_noise import loss as loss_of_noise
 from tests.choices import chances, loss
 from tests.distributions.test_audit import gaussian_claim
 from tests.full import RELATIONS_OF_AUDITS, RIGHT_OR_WRONG
@@ -109,6 +111,33 @@ def test_counts_of_bins_keep_the_curve_they_were_charged(neighbours, twice):
     bound = delta_at_least(event(second), event(first), epsilon)
     claim = gaussian_claim("zcdp", cost, epsilon)
     assert (bound > claim + 0.05) if twice else (0 < bound <= claim)
+
+
+BOXES = BoxCounts(
+    columns=("g", "x"), sizes=(GROUPS, 6), boxes=((0, 1, 0, 2), (0, 1, 2, 6), (1, GROUPS, 0, 6))
+)
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+@pytest.mark.parametrize("twice", RIGHT_OR_WRONG)
+def test_counts_of_boxes_keep_what_they_were_charged(kind, neighbours, twice, monkeypatch):
+    """Exactly, by what is handed to the noise: a record in the first box or not (in the second)."""
+    if twice:
+        # Half of a sensitivity of 1 is none, so the record is counted twice instead.
+        right = BoxCounts.total
+        monkeypatch.setattr(BoxCounts, "total", lambda self, *file: 2 * right(self, *file))
+    cost = Fraction(1, 2)
+    place = (0, 5) if neighbours == "replace-one" else None
+
+    def asked(first):
+        cells = [(1, 3), *([first] if first else [])]
+        file = File(np.array(cells, dtype=np.uint16), np.ones(len(cells), dtype=np.int64))
+        curator = Curator(DOMAIN, file, PaysAlways(Currency(kind, cost), neighbours))
+        return curator.total("measure", "x", BOXES, cost).values
+
+    found = loss_of_noise(monkeypatch, lambda: asked(place), lambda: asked((0, 1)))
+    assert (found > 1.9 * cost) if twice else (0.4 < found <= cost)
 
 
 # Two cuts of three positions, at the median: a row that comes to the first position, or goes there

@@ -161,6 +161,10 @@ QUESTIONS: Mapping[str, str] = {
         " means by less than 4 times the product of both ranges"
     ),
     "binned-counts": _CELL,
+    "box-counts": (
+        "boxes of codes do not overlap, so one record is in at most one of them and adds 1 to its"
+        " count; a replaced one moves at most two"
+    ),
     "interaction": (
         "one record adds the products of its codes' coefficients: contrast j of a column's codes,"
         " counted from 0, is 1 below code j and -j at it, times the whole number next to K / sqrt(j"

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.parametric.binned_tables import (
+    CellsToRecords,
+    Edges,
+    as_measurement,
+    zeros_by_bins,
+)
 from dp_core.methods.parametric.bought_edges import buy_edges, number_bought
 from dp_core.methods.parametric.drawn_records import edges_of
-from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub, overlapping, reconcile
 from dp_core.methods.reconstruction.estimates.raking import margin, others
-from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Measurement, Released, Table, Totals, tables_of
@@ -30,9 +33,6 @@ from dp_core.wall.statistics.binned_counts import MOST_CELLS, BinnedCounts
 
 if TYPE_CHECKING:
     from dp_core.wall.curator import Curator
-
-Edges = tuple[tuple[int, ...] | None, ...]
-"""For each column the first code of every bin, then the number of codes; None for levels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,17 +163,9 @@ class LaplaceSanitizer(Synthesizer):
             if isinstance(item, Totals) and isinstance(item.of, BinnedCounts)
         )
         assert isinstance(counted.of, BinnedCounts)
-        domain = Domain(counted.of.columns, counted.of.shape)
-        whole = Measurement(
-            domain=domain,
-            values=counted.values.reshape(domain.sizes),
-            noise=counted.noise,
-            scale=counted.scale,
-            stage=counted.stage,
-            replicate=counted.replicate,
-            grant=counted.grant,
-        )
-        known = _by_bins(zeros, domain, counted.of.edges)
+        whole = as_measurement(counted)
+        domain = whole.domain
+        known = zeros_by_bins(zeros, domain.columns, counted.of.edges)
         # Tables of numeric columns do not have these bins, so only the number of records and tables
         # of categorical columns are used besides.
         levels = {variable.name for variable in variables.categorical}
@@ -206,44 +198,6 @@ class LaplaceSanitizer(Synthesizer):
         return sum(number_bought(variable, self.bought) for variable in variables)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CellsToRecords(ParametricModel):
-    """A model that draws records from one table of all columns, and positions within their bins.
-
-    Attributes:
-        variables: All columns.
-        rows: Estimated number of records, the sum of the table.
-        zeros: Impossible cells.
-        table: Table of all columns, with numeric columns in bins; impossible cells are 0.
-        edges: Bin edges of each column; None for a column of levels.
-        rounded: Whether each cell gets its share of a set to within one record; otherwise records
-            are drawn independently.
-    """
-
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
-    table: Table
-    edges: Edges
-    rounded: bool
-
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        if self.rounded:
-            codes = records(self.table.domain, [self.table], rows, rng=rng).codes
-        else:
-            shares = self.table.values.ravel()
-            shares = shares if shares.any() else np.ones_like(shares)
-            cells = np.repeat(np.arange(shares.size), rng.multinomial(rows, shares / shares.sum()))
-            parts = np.unravel_index(rng.permutation(cells), self.table.domain.sizes)
-            codes = np.array(parts, dtype=self.domain.code_type)
-        for axis, each in enumerate(self.edges):
-            if each is not None:
-                codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)
-        drawn = Dataset(self.domain, np.ascontiguousarray(codes))
-        # A cell of bins can be impossible in part; records drawn there are repaired.
-        return self.zeros.repair(drawn, rng=rng)
-
-
 def _shape(variables: Sequence[Variable], edges: Edges) -> tuple[int, ...]:
     return tuple(
         variable.size if each is None else len(each) - 1
@@ -259,26 +213,6 @@ def _with_more(edges: tuple[int, ...], number: int) -> tuple[int, ...]:
         if found[widest + 1] - found[widest] > 1:
             found.insert(widest + 1, (found[widest] + found[widest + 1]) // 2)
     return tuple(found)
-
-
-def _by_bins(zeros: StructuralZeros, domain: Domain, edges: Edges) -> StructuralZeros:
-    """Return the rules for bins: a bin is impossible if all of its codes are."""
-    rules = []
-    for rule in zeros.rules:
-        codes = []
-        for name, those in zip(rule.columns, rule.codes, strict=True):
-            each = edges[domain.axes((name,))[0]]
-            if each is None:
-                codes.append(those)
-                continue
-            inside = set(those)
-            bins = enumerate(pairwise(each))
-            codes.append(
-                tuple(bin for bin, (low, high) in bins if inside.issuperset(range(low, high)))
-            )
-        if all(codes):
-            rules.append(replace(rule, codes=tuple(codes)))
-    return StructuralZeros(tuple(rules))
 
 
 def _nearest(

@@ -9,6 +9,7 @@ from dp_core.errors import BadInput
 from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.sensitivity import Bounds, in_shares, of_unit
 from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.dependence.f_score import FScore
 from dp_core.wall.statistics.dependence.indif import InDif
 from dp_core.wall.statistics.dependence.mutual_information import MutualInformation
@@ -34,6 +35,7 @@ _SUMS: tuple[type[Sum], ...] = (
     SecondMoments,
     Scores,
     BinnedCounts,
+    BoxCounts,
     Interaction,
 )
 _TABLE_STATISTICS: tuple[type[TableStatistic], ...] = (

@@ -344,6 +344,7 @@ def test_half_of_the_change_of_the_distances_of_pairs_is_too_small(monkeypatch):
 
 ASKED_BY = {
     "binned-counts": "private bins and levels",
+    "box-counts": "dpcube",
     "cell-counts": "modips",
     "cell-sums": "modips",
     "class-gradient": "sequential-regression",

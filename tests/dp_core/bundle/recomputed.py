@@ -120,7 +120,7 @@ def sensitivity_needed(charge: dict[str, Any], neighbours: str, rows: int, share
     for step in steps:
         replaced = step == "replace-one"
         match asks["name"]:
-            case "table" | "sparse-table" | "cell-counts" | "binned-counts":
+            case "table" | "sparse-table" | "cell-counts" | "binned-counts" | "box-counts":
                 one = 2 if replaced else 1
             case "query-counts":
                 one = of_queries(asks["queries"], replaced)

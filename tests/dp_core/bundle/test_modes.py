@@ -45,7 +45,16 @@ MODELLED = {
         "mwem-pgm",
         "privbayes",
     ),
-    *("laplace-sanitizer", "modips", "slomag", "sequential-regression", "average"),
+    *(
+        "laplace-sanitizer",
+        "noisy-ecdf",
+        "dpcube",
+        "dpcopula",
+        "modips",
+        "slomag",
+        "sequential-regression",
+        "average",
+    ),
 }
 ORIGINS = {
     **dict.fromkeys(MODELLED, "modelled"),

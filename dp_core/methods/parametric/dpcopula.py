@@ -1,0 +1,267 @@
+"""DPCopula: noisy one-way tables joined by a Gaussian copula with noisy correlations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods.parametric.binned_tables import (
+    Edges,
+    as_measurement,
+    binned_domain,
+    one_way,
+    zeros_by_bins,
+)
+from dp_core.methods.parametric.copula import correlation_of, positive_definite
+from dp_core.methods.parametric.drawn_records import edges_of
+from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
+from dp_core.methods.reconstruction.estimates.consistency import column_tables, norm_sub
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Measurement, Released, Totals, tables_of
+from dp_core.wall.statistics.binned_counts import BinnedCounts
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+MOST_COLUMNS = 60
+"""Largest number of columns; p columns have p (p - 1)/2 pairs to pay for."""
+_CHUNK = 2**18  # records drawn at a time
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianCopula(ParametricModel):
+    """One-way tables joined by a Gaussian copula.
+
+    Attributes:
+        variables: All columns.
+        rows: Estimated number of records.
+        zeros: Impossible cells.
+        edges: Bin edges of each column; None for a column of levels.
+        margins: Nonnegative counts of each column's bins.
+        correlation: Correlation matrix of the copula, positive definite, shape (columns, columns).
+    """
+
+    variables: Variables
+    rows: int
+    zeros: StructuralZeros
+    edges: Edges
+    margins: tuple[NDArray[np.float64], ...]
+    correlation: NDArray[np.float64]
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        from scipy.special import ndtr
+
+        codes = np.empty((len(self.variables), rows), dtype=self.domain.code_type)
+        root = np.linalg.cholesky(self.correlation).T
+        limits = [np.cumsum(margin)[:-1] / margin.sum() for margin in self.margins]
+        for first in range(0, rows, _CHUNK):
+            part = slice(first, min(rows, first + _CHUNK))
+            uniform = ndtr(rng.standard_normal((part.stop - first, len(limits))) @ root)
+            for axis, limit in enumerate(limits):
+                codes[axis, part] = np.searchsorted(limit, uniform[:, axis], side="right")
+        for axis, (variable, each) in enumerate(zip(self.variables, self.edges, strict=True)):
+            if each is not None:
+                codes[axis] = variable.within(codes[axis], each, rng=rng)
+        return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DPCopula(Synthesizer):
+    """Join noisy one-way tables by a Gaussian copula (DPCopula; Li, Xiong & Jiang 2014).
+
+    The method measures the table of each column, then, for each pair of columns, the table of the
+    columns in a few groups that the noisy one-way tables divide about evenly. Records are drawn
+    from a multivariate normal distribution with the noisy correlations, made positive definite, and
+    brought to the noisy one-way tables by their inverse distribution functions.
+
+    The paper estimates the correlation from Kendall's tau with noise of scale 4/((n + 1) epsilon).
+    Such noise is not private if the number n of records is not public: the ratio of the densities
+    of two such noises with different n has no bound. Moreover, the sum of concordant less
+    discordant pairs changes by up to n - 1 when a record is added, so it has no bound for all
+    files. Here the rank correlation is computed from a noisy table of groups, in which a record is
+    counted once. With two groups for each column it is Kendall's tau of the columns cut at their
+    medians, with half of the paper's noise; the correlation is the one whose normal distribution,
+    cut at the same points, has the noisy rank correlation. This is also right for columns of few
+    levels, for which sin(pi tau/2) is not.
+
+    Levels count as ordered as in the schema, and missing as the last. Relations that are not
+    monotone are lost.
+
+    Attributes:
+        margins: Part of the budget for the one-way tables, in equal parts; the pairs get the rest,
+            in equal parts. The paper has 8/9.
+        groups: Number of groups of each column in the tables of pairs. More groups have less
+            sampling error and more noise.
+        shrink: Whether noisy rank correlations are multiplied by the part of their squares that is
+            not expected from noise. The paper takes them as they are.
+        bins: Number of equal public bins of each numeric column, instead of the schema's bins.
+    """
+
+    margins: Fraction = Fraction(1, 2)
+    groups: int = 2
+    shrink: bool = True
+    bins: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.margins < 1:
+            raise ValueError("margins is a part of the budget, between 0 and 1.")
+        if not 2 <= self.groups <= 20:
+            raise ValueError(f"groups is a number from 2 to 20, not {self.groups}.")
+        if self.bins is not None and self.bins < 1:
+            raise ValueError(f"bins is a number from 1, not {self.bins}.")
+
+    @property
+    def by_bins(self) -> bool:
+        return True
+
+    def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
+        """Raise BadInput if there are more than `MOST_COLUMNS` columns."""
+        if len(variables) > MOST_COLUMNS:
+            raise BadInput(
+                f"dpcopula takes at most {MOST_COLUMNS} columns and these are {len(variables)}; use"
+                " a method that chooses which pairs it measures, such as auto."
+            )
+
+    def asks(self, variables: Variables) -> tuple[Ask, ...]:
+        """Return what is measured; evenly spaced groups stand for those that are not known yet."""
+        edges = edges_of(variables, self.bins)
+        sizes = binned_domain(variables, edges).sizes
+        return self._asks(variables, edges, [np.ones(size) for size in sizes])
+
+    def measure(
+        self,
+        curator: Curator,
+        variables: Variables,
+        *,
+        cost: Fraction,
+        rows: int | None,  # noqa: ARG002
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> tuple[Released, ...]:
+        edges = edges_of(variables, self.bins)
+
+        def total(ask: Ask) -> Totals:
+            assert isinstance(ask.what, BinnedCounts)
+            return curator.total(
+                "measure", ask.step, ask.what, cost * ask.share, replicate=replicate
+            )
+
+        one = [total(ask) for ask in self.asks(variables)[: len(variables)]]
+        # Only what was released decides the groups, so that the pairs' noise is all they cost.
+        counts = [norm_sub(each.values, total=max(1.0, float(each.values.sum()))) for each in one]
+        pairs = self._asks(variables, edges, counts)[len(variables) :]
+        return (*one, *(total(ask) for ask in pairs))
+
+    def fit(
+        self,
+        variables: Variables,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+    ) -> GaussianCopula:
+        edges = edges_of(variables, self.bins)
+        domain = binned_domain(variables, edges)
+        tables = [as_measurement(item) for item in released if isinstance(item, Totals)]
+        measured = [each for each in tables if len(each.clique) == 1]
+        measured += [each for each in tables_of(released) if not each.clique]
+        known = zeros_by_bins(zeros, domain.columns, edges)
+        fitted, total = column_tables(domain, measured, rows=rows, zeros=known)
+        margins = {table.clique[0]: table.values for table in fitted}
+        correlation = np.eye(len(variables))
+        for item in released:
+            if isinstance(item, Totals) and len(item.of.clique) == 2:
+                one, two = domain.axes(item.of.clique)
+                correlation[one, two] = correlation[two, one] = _of_pair(
+                    item,
+                    margins,
+                    dict(zip(domain.columns, edges, strict=True)),
+                    total,
+                    item.variance if self.shrink else 0.0,
+                )
+        return GaussianCopula(
+            variables,
+            total,
+            zeros,
+            edges,
+            tuple(margins[name] for name in domain.columns),
+            positive_definite(correlation),
+        )
+
+    def _asks(
+        self, variables: Variables, edges: Edges, counts: Sequence[NDArray[np.float64]]
+    ) -> tuple[Ask, ...]:
+        """Return the one-way tables, then the pairs, with groups by the counts of bins."""
+        cuts = [
+            _groups(one, each, variable.size, self.groups)
+            for one, each, variable in zip(counts, edges, variables, strict=True)
+        ]
+        able = [axis for axis, each in enumerate(cuts) if len(each) > 2]
+        pairs = list(combinations(able, 2))
+        part = self.margins if pairs else Fraction(1)
+        asks = [
+            Ask(f"margin-{number}", what, part / len(variables))
+            for number, what in enumerate(one_way(variables, edges), start=1)
+        ]
+        for one, two in pairs:
+            both = (variables[one], variables[two])
+            what = BinnedCounts(
+                columns=tuple(variable.name for variable in both),
+                sizes=tuple(variable.size for variable in both),
+                edges=(cuts[one], cuts[two]),
+            )
+            asks.append(Ask(f"pair-{one + 1}-{two + 1}", what, (1 - part) / len(pairs)))
+        return tuple(asks)
+
+
+def _groups(
+    counts: NDArray[np.float64], edges: Sequence[int] | None, size: int, groups: int
+) -> tuple[int, ...]:
+    """Return the first codes of groups of neighbouring bins of about equal counts, and the end.
+
+    There are `groups` of them, or as many as there are bins.
+    """
+    starts = range(size + 1) if edges is None else edges
+    bins = len(counts)
+    number = min(groups, bins)
+    below = np.cumsum(counts) / counts.sum()
+    found = [0]
+    for group in range(1, number):
+        # Every group keeps at least one bin.
+        low, high = found[-1] + 1, bins - (number - group)
+        places = np.arange(low, high + 1)
+        found.append(int(places[np.argmin(np.abs(below[places - 1] - group / number))]))
+    return (*(starts[place] for place in found), size)
+
+
+def _of_pair(
+    pair: Totals,
+    margins: dict[str, NDArray[np.float64]],
+    edges: dict[str, tuple[int, ...] | None],
+    total: float,
+    variance: float,
+) -> float:
+    """Return the correlation of a pair from its noisy table of groups and the one-way tables."""
+    table: Measurement = as_measurement(pair)
+    assert isinstance(pair.of, BinnedCounts)
+    parts = []
+    for name, cuts in zip(pair.of.columns, pair.of.edges, strict=True):
+        assert cuts is not None
+        own = edges[name]
+        starts = cuts[:-1] if own is None else np.searchsorted(own, cuts[:-1])
+        parts.append(np.add.reduceat(margins[name], np.asarray(starts)) / total)
+    return correlation_of(table.values / total, parts[0], parts[1], variance=variance / total**2)
+
+
+METHOD = DPCopula

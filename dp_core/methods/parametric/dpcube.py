@@ -1,0 +1,312 @@
+"""DPCube: noisy cells, boxes of cells that look even, and noisy counts of the boxes."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods.parametric.binned_tables import (
+    CellsToRecords,
+    Edges,
+    as_measurement,
+    binned_domain,
+    zeros_by_bins,
+)
+from dp_core.methods.parametric.drawn_records import edges_of, number_of_cells
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
+from dp_core.methods.reconstruction.estimates.consistency import norm_sub
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variables
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, Table, Totals, tables_of
+from dp_core.wall.statistics.binned_counts import MOST_CELLS, BinnedCounts
+from dp_core.wall.statistics.box_counts import MOST_BOXES, BoxCounts
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+Box = tuple[slice, ...]
+"""A range of bins or levels in each column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DPCube(Synthesizer):
+    """Measure all cells, then boxes of cells that look even (Xiao, Xiong & Yuan 2010; DPCube 2014).
+
+    A part of the budget measures the table of all columns. A kd-tree divides its noisy cells into
+    boxes, which is post-processing. The rest of the budget measures the number of records in each
+    box. The two noisy totals of a box are averaged by precision, and divided evenly among its
+    cells. A record is in one cell and in one box.
+
+    The paper stops dividing at a stated unevenness and number of cells, and cuts at the median.
+    Here the noise decides: a box is divided where the means of both sides differ most, as long as
+    that difference or the variance of its cells is larger than the noise explains.
+
+    Levels count as ordered as in the schema, and missing as the last.
+
+    Attributes:
+        cells: Part of the budget for the table of all columns; the boxes get the rest. It is 1/2
+            in the paper.
+        threshold: How much more than expected from noise a difference must be to divide a box, in
+            standard deviations of the variance of its cells, and in logarithms of the chance that
+            noise alone makes the difference as large. A larger threshold leaves fewer boxes.
+        within: Division of a box's total among its cells: `even`, or by least squares: the noisy
+            cells, all moved by the same amount to sum to it (`cells`).
+        bins: Number of equal public bins of each numeric column, instead of the schema's bins.
+        max_cells: Largest number of cells of the table.
+    """
+
+    cells: Fraction = Fraction(3, 4)
+    threshold: float = 0.0
+    within: Literal["even", "cells"] = "even"
+    bins: int | None = None
+    max_cells: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        if not 0 < self.cells < 1:
+            raise ValueError("cells is a part of the budget, between 0 and 1.")
+        if not 0 <= self.threshold < float("inf"):
+            raise ValueError(f"threshold is a number from 0, not {self.threshold:g}.")
+        for name in ("bins", "max_cells"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"{name} is a number from 1, not {value}.")
+        if self.max_cells > MOST_CELLS:
+            raise ValueError(f"max_cells is a number up to {MOST_CELLS:,}, not {self.max_cells:,}.")
+
+    @property
+    def by_bins(self) -> bool:
+        return True
+
+    def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
+        """Raise BadInput if the table has more than `max_cells` cells."""
+        cells = number_of_cells(variables, self.bins)
+        if cells > self.max_cells:
+            raise BadInput(
+                f"dpcube measures the table of all columns, here of {cells:,} cells, more than"
+                f" max_cells, {self.max_cells:,}: take fewer columns or bins, or a method that"
+                " measures tables of few columns, such as privsyn."
+            )
+
+    def asks(self, variables: Variables) -> tuple[Ask, ...]:
+        """Return what is measured; one box stands for those that are not known yet."""
+        whole = tuple(slice(0, size) for size in self._domain(variables).sizes)
+        return (
+            Ask("cells", self._cells(variables), self.cells),
+            Ask("boxes", self._boxes(variables, [whole]), 1 - self.cells),
+        )
+
+    def measure(
+        self,
+        curator: Curator,
+        variables: Variables,
+        *,
+        cost: Fraction,
+        rows: int | None,  # noqa: ARG002
+        zeros: StructuralZeros,
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> tuple[Released, ...]:
+        counted = curator.total(
+            "measure", "cells", self._cells(variables), cost * self.cells, replicate=replicate
+        )
+        noisy = as_measurement(counted)
+        boxes = partition(
+            noisy.values.astype(np.float64),
+            self._possible(variables, zeros),
+            variance=counted.variance,
+            kurtosis=6.0 if counted.noise == "laplace" else 3.0,
+            threshold=self.threshold,
+        )
+        asked = self._boxes(variables, boxes)
+        budget = cost * (1 - self.cells)
+        return (
+            counted,
+            curator.total("measure", "boxes", asked, budget, replicate=replicate),
+        )
+
+    def fit(
+        self,
+        variables: Variables,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+    ) -> CellsToRecords:
+        edges, domain = edges_of(variables, self.bins), self._domain(variables)
+        possible = self._possible(variables, zeros)
+        totals = [item for item in released if isinstance(item, Totals)]
+        (counted,) = (item for item in totals if isinstance(item.of, BinnedCounts))
+        (boxed,) = (item for item in totals if isinstance(item.of, BoxCounts))
+        assert isinstance(boxed.of, BoxCounts)
+        noisy = np.where(possible, as_measurement(counted).values, 0.0)
+        boxes = [_in_bins(box, edges) for box in boxed.of.boxes]
+        number = np.array([possible[box].sum() for box in boxes], dtype=np.float64)
+        sums = np.array([noisy[box].sum() for box in boxes])
+        # Least squares: two estimates of the same total, of known variances.
+        own, other = boxed.variance, number * counted.variance
+        best = np.where(
+            number > 0,
+            (boxed.values * other + sums * own) / np.where(number > 0, own + other, 1),
+            0,
+        )
+        variance = np.where(number > 0, own * other / (own + other), 0.0).sum()
+        total = _total(float(best.sum()), float(variance), released, rows)
+        values = np.zeros(domain.sizes)
+        if self.within == "even":
+            best = norm_sub(best, total=float(total), possible=number > 0)
+            for box, count, among in zip(boxes, best, number, strict=True):
+                values[box] = np.where(possible[box], count / max(among, 1.0), 0.0)
+        else:
+            for box, count, among in zip(boxes, best, number, strict=True):
+                values[box] = noisy[box] + (count - noisy[box].sum()) / max(among, 1.0)
+            values = norm_sub(values, total=float(total), possible=possible)
+        return CellsToRecords(variables, total, zeros, Table(domain, values), edges, True)
+
+    def _domain(self, variables: Variables) -> Domain:
+        return binned_domain(variables, edges_of(variables, self.bins))
+
+    def _cells(self, variables: Variables) -> BinnedCounts:
+        domain = variables.domain
+        return BinnedCounts(
+            columns=domain.columns, sizes=domain.sizes, edges=edges_of(variables, self.bins)
+        )
+
+    def _boxes(self, variables: Variables, boxes: Sequence[Box]) -> BoxCounts:
+        """Return the question for boxes of bins, in codes."""
+        edges = edges_of(variables, self.bins)
+        domain = variables.domain
+        starts = [
+            range(size + 1) if each is None else each
+            for size, each in zip(domain.sizes, edges, strict=True)
+        ]
+        codes = tuple(
+            tuple(
+                starts[axis][end]
+                for axis, part in enumerate(box)
+                for end in (part.start, part.stop)
+            )
+            for box in boxes
+        )
+        return BoxCounts(columns=domain.columns, sizes=domain.sizes, boxes=codes)
+
+    def _possible(self, variables: Variables, zeros: StructuralZeros) -> NDArray[np.bool_]:
+        """Return which cells of bins and levels may hold a record; all, if rules allow none."""
+        domain = self._domain(variables)
+        known = zeros_by_bins(zeros, domain.columns, edges_of(variables, self.bins))
+        possible = ~known.mask(domain)
+        return possible if possible.any() else ~possible
+
+
+def partition(
+    cells: NDArray[np.float64],
+    possible: NDArray[np.bool_],
+    *,
+    variance: float,
+    kurtosis: float,
+    threshold: float,
+) -> list[Box]:
+    """Return disjoint boxes that cover all cells, within which the cells look even.
+
+    The box whose division explains most is divided first, up to `MOST_BOXES` boxes.
+
+    Args:
+        cells: Noisy counts, at least one axis.
+        possible: Which cells may hold a record, of the same shape; the others say nothing.
+        variance: Noise variance of each cell.
+        kurtosis: Fourth moment of the noise in squared variances: 6 for Laplace, 3 for Gaussian.
+        threshold: See `DPCube`.
+    """
+    cells = np.where(possible, cells, 0.0)
+    whole = tuple(slice(0, size) for size in cells.shape)
+    done: list[Box] = []
+    waiting: list[tuple[float, int, Box, Box, Box]] = []
+
+    def put(box: Box) -> None:
+        found = _division(cells, possible, box, variance, kurtosis, threshold)
+        if found is None:
+            done.append(box)
+        else:
+            gain, first, second = found
+            # The running number keeps boxes of equal gain in order.
+            heapq.heappush(waiting, (-gain, len(done) + len(waiting), box, first, second))
+
+    put(whole)
+    while waiting and len(done) + len(waiting) < MOST_BOXES:
+        *_, first, second = heapq.heappop(waiting)
+        put(first)
+        put(second)
+    done += [box for _, _, box, _, _ in waiting]
+    return sorted(done, key=lambda box: [part.start for part in box])
+
+
+def _division(
+    cells: NDArray[np.float64],
+    possible: NDArray[np.bool_],
+    box: Box,
+    variance: float,
+    kurtosis: float,
+    threshold: float,
+) -> tuple[float, Box, Box] | None:
+    """Return the sum of squares that the best division explains, and its sides; None if even."""
+    inside, there = cells[box], possible[box]
+    number = int(there.sum())
+    if number < 2:
+        return None
+    best, at, ways = 0.0, (0, 0), 0
+    mean = inside.sum() / number
+    for axis in range(inside.ndim):
+        away = tuple(other for other in range(inside.ndim) if other != axis)
+        counts = np.cumsum(there.sum(axis=away))[:-1].astype(np.float64)
+        off = np.cumsum(inside.sum(axis=away))[:-1] - mean * counts
+        able = (counts > 0) & (counts < number)
+        ways += int(able.sum())
+        gains = np.zeros(len(counts))
+        # Sums of both sides about the common mean are opposite numbers.
+        gains[able] = off[able] ** 2 * number / (counts[able] * (number - counts[able]))
+        if gains.size and gains.max() > best:
+            place = int(gains.argmax())
+            best, at = float(gains[place]), (axis, box[axis].start + place + 1)
+    if not best:
+        return None
+    squares = float(((inside - mean * there) ** 2).sum()) / (number - 1)
+    spread = variance * (1 + threshold * math.sqrt((kurtosis - 1) / number))
+    if squares <= spread and best <= 2 * variance * (math.log(ways) + threshold):
+        return None
+    axis, cut = at
+    sides = (slice(box[axis].start, cut), slice(cut, box[axis].stop))
+    first, second = ((*box[:axis], side, *box[axis + 1 :]) for side in sides)
+    return best, first, second
+
+
+def _in_bins(box: Sequence[int], edges: Edges) -> Box:
+    """Return a box of codes as ranges of bins."""
+    found = []
+    for axis, each in enumerate(edges):
+        low, high = box[2 * axis : 2 * axis + 2]
+        found.append(slice(low, high) if each is None else slice(each.index(low), each.index(high)))
+    return tuple(found)
+
+
+def _total(estimate: float, variance: float, released: Sequence[Released], rows: int | None) -> int:
+    """Return the number of records, at least 1: public, or pooled with measured totals."""
+    if rows is not None:
+        return max(1, rows)
+    precision = 1 / max(variance, 1e-12)
+    weighted = estimate * precision
+    for item in tables_of(released):
+        if not item.clique:
+            precision += 1 / item.variance
+            weighted += float(item.values) / item.variance
+    return max(1, round(weighted / precision))
+
+
+METHOD = DPCube

@@ -1,0 +1,169 @@
+"""DPCopula: noisy one-way tables joined by a Gaussian copula."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.errors import BadInput
+from dp_core.methods.parametric.copula import correlation_of, positive_definite
+from dp_core.methods.parametric.dpcopula import MOST_COLUMNS, DPCopula
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+
+NONE = StructuralZeros()
+EXACT = Fraction(10**13)
+"""Epsilon at which nothing of the noise is left."""
+SIZE = 200
+NUMBERS = Variables(
+    tuple(Variable(name=name, size=SIZE, positions=SIZE, high=SIZE) for name in "abc")
+)
+TRUE = np.array([[1.0, 0.7, -0.4], [0.7, 1.0, 0.0], [-0.4, 0.0, 1.0]])
+
+
+def file_of(rows=100_000, seed=4):
+    """Return records with a Gaussian copula; the first column is log-normal."""
+    drawn = np.random.default_rng(seed).multivariate_normal(np.zeros(3), TRUE, rows)
+    drawn[:, 0] = np.exp(drawn[:, 0]) - 3
+    codes = np.clip((drawn + 4) * 25, 0, SIZE - 1).astype(np.uint16)
+    return Dataset(NUMBERS.domain, np.ascontiguousarray(codes.T))
+
+
+def model_of(method, variables, data, epsilon=EXACT, *, neighbours="add-remove"):
+    session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
+    curator = Curator(variables.domain, MemoryCounter(data), session)
+    released = method.measure(
+        curator,
+        variables,
+        cost=Fraction(epsilon),
+        rows=None,
+        zeros=NONE,
+        rng=np.random.default_rng(0),
+    )
+    return method.fit(variables, released, rows=None, zeros=NONE), session
+
+
+@pytest.mark.parametrize("groups", [2, 5])
+@pytest.mark.parametrize("correlation", [-0.9, -0.3, 0.0, 0.5, 0.8])
+def test_the_correlation_of_an_exact_table_of_groups_is_that_of_the_normal(groups, correlation):
+    limits = np.array([-8.0, *np.linspace(-0.8, 0.9, groups - 1), 8.0])
+    normal = multivariate_normal(cov=[[1.0, correlation], [correlation, 1.0]])
+    below = np.array([[normal.cdf([x, y]) for y in limits] for x in limits])
+    table = np.diff(np.diff(below, axis=0), axis=1)
+    found = correlation_of(table, table.sum(axis=1), table.sum(axis=0))
+    assert found == pytest.approx(correlation, abs=2e-3)
+
+
+def test_two_groups_at_the_medians_give_the_sine_of_kendalls_tau():
+    # Li, Xiong & Jiang (2014), eqn 4: P = sin(pi tau/2); of columns cut at their medians, tau is
+    # the part of concordant pairs less that of discordant ones among pairs that are not tied.
+    half = np.array([0.5, 0.5])
+    for same in (0.3, 0.4, 0.5):
+        table = np.array([[same / 2, (1 - same) / 2], [(1 - same) / 2, same / 2]])
+        wanted = math.sin(math.pi / 2 * (2 * same - 1))
+        assert correlation_of(table, half, half) == pytest.approx(wanted, abs=1e-3)
+
+
+def test_a_correlation_that_noise_explains_is_0_and_a_large_one_stays():
+    half = np.array([0.5, 0.5])
+    table = np.array([[0.3, 0.2], [0.2, 0.3]])  # mean product of ranks .05
+    assert correlation_of(table, half, half, variance=0.06**2 * 4) == 0
+    small = correlation_of(table, half, half, variance=1e-6)
+    assert small == pytest.approx(correlation_of(table, half, half), abs=1e-3)
+
+
+def test_a_column_in_one_group_has_no_correlation():
+    table = np.array([[0.4, 0.6], [0.0, 0.0]])
+    assert correlation_of(table, np.array([1.0, 0.0]), np.array([0.4, 0.6])) == 0
+
+
+def test_a_matrix_is_made_positive_definite_with_diagonal_1_and_a_good_one_stays():
+    np.testing.assert_array_equal(positive_definite(TRUE), TRUE)
+    bad = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
+    found = positive_definite(bad)
+    assert np.linalg.eigvalsh(found)[0] > 0
+    np.testing.assert_allclose(np.diag(found), 1)
+    assert (np.sign(found) == np.sign(bad)).all()
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("groups", [2, 4])
+def test_without_noise_margins_and_correlations_are_those_of_the_file(groups, neighbours):
+    data = file_of()
+    model, _ = model_of(DPCopula(groups=groups, bins=SIZE), NUMBERS, data, neighbours=neighbours)
+    assert model.rows == data.rows
+    for margin, codes in zip(model.margins, data.codes, strict=True):
+        np.testing.assert_allclose(margin, np.bincount(codes, minlength=SIZE), atol=1e-6)
+    # Three standard errors of a tetrachoric correlation of 100,000 records.
+    np.testing.assert_allclose(model.correlation, TRUE, atol=0.016)
+    drawn = model.sample(100_000, rng=np.random.default_rng(2))
+    ranks = [np.argsort(np.argsort(each.codes, axis=1), axis=1) for each in (data, drawn)]
+    np.testing.assert_allclose(np.corrcoef(ranks[1]), np.corrcoef(ranks[0]), atol=0.025)
+
+
+def test_columns_of_few_levels_keep_their_pairs():
+    variables = Variables((Variable(name="a", size=3), Variable(name="b", size=2)))
+    rng = np.random.default_rng(3)
+    hidden = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], 50_000)
+    codes = np.stack([np.searchsorted([-0.5, 0.8], hidden[:, 0]), hidden[:, 1] > 1.2])
+    data = Dataset(variables.domain, codes.astype(np.uint16))
+    model, _ = model_of(DPCopula(), variables, data)
+    drawn = model.sample(50_000, rng=np.random.default_rng(5))
+    tables = [np.zeros((3, 2)), np.zeros((3, 2))]
+    for table, each in zip(tables, (data, drawn), strict=True):
+        np.add.at(table, tuple(each.codes), 1 / each.rows)
+    assert np.abs(tables[0] - tables[1]).max() < 0.012
+
+
+def test_the_groups_follow_the_noisy_margins_and_are_as_many_as_stated():
+    data = file_of(20_000)
+    asked = {}
+    for groups in (2, 3):
+        _, session = model_of(DPCopula(groups=groups, bins=40), NUMBERS, data)
+        (pair,) = (grant.step for grant in session.charges if grant.step.name == "pair-1-2")
+        asked[groups] = pair.asks["edges"]
+        assert [len(edges) for edges in pair.asks["edges"]] == [groups + 1] * 2
+    for codes, edges in zip(data.codes, asked[2], strict=False):
+        # The median, to the width of a bin.
+        assert abs(edges[1] - np.median(codes)) <= SIZE / 40
+
+
+def test_the_part_of_the_margins_sets_the_noise_of_both():
+    def scales(**options):
+        _, session = model_of(DPCopula(**options), NUMBERS, file_of(100), 1)
+        return {grant.step.name: grant.step.event.scale for grant in session.charges}
+
+    half, most = scales(), scales(margins=Fraction(8, 9))
+    assert half["margin-1"] == 6
+    assert half["pair-1-2"] == 6
+    assert most["margin-1"] == Fraction(27, 8)
+    assert most["pair-1-2"] == 27
+
+
+def test_shrinking_makes_noisy_correlations_smaller():
+    data = file_of(300)
+    sizes = {shrink: 0.0 for shrink in (True, False)}
+    for shrink in sizes:
+        for _ in range(20):
+            model, _ = model_of(DPCopula(shrink=shrink), NUMBERS, data, Fraction(1, 10))
+            sizes[shrink] += np.abs(model.correlation - np.eye(3)).sum()
+    assert sizes[True] < 0.8 * sizes[False]
+
+
+def test_too_many_columns_and_wrong_options_are_refused():
+    many = Variables(tuple(Variable(name=f"x{n}", size=2) for n in range(MOST_COLUMNS + 1)))
+    with pytest.raises(BadInput, match="at most 60 columns"):
+        DPCopula().check(many, "add-remove")
+    DPCopula().check(Variables(many.all[:-1]), "add-remove")
+    for options in ({"margins": Fraction(1)}, {"groups": 1}, {"groups": 21}, {"bins": 0}):
+        with pytest.raises(ValueError, match="is a"):
+            DPCopula(**options)

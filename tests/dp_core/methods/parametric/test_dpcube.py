@@ -1,0 +1,162 @@
+"""DPCube: noisy cells, boxes of cells that look even, and noisy counts of the boxes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.errors import BadInput
+from dp_core.methods.parametric.dpcube import DPCube, partition
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.statistics.box_counts import MOST_BOXES
+
+NONE = StructuralZeros()
+EXACT = Fraction(10**13)
+"""Epsilon at which nothing of the noise is left."""
+SEX = Variable(name="sex", size=2)
+AGE = Variable(name="age", size=101, positions=100, high=100, bins=(0, 20, 65, 100), missing=True)
+PAY = Variable(name="pay", size=64, positions=64, high=64, bins=(0, 32, 64))
+MIXED = Variables((SEX, AGE, PAY))
+
+
+def file_of(rows=3_000, seed=3):
+    rng = np.random.default_rng(seed)
+    sex = rng.random(rows) < 0.3
+    age = np.where(rng.random(rows) < 0.1, 100, rng.integers(0, 60, rows) + 20 * sex)
+    pay = np.minimum(rng.geometric(0.1, rows) - 1, 63)
+    return Dataset(MIXED.domain, np.stack([sex, age, pay]).astype(np.uint16))
+
+
+def model_of(method, data, epsilon=EXACT, *, zeros=NONE, rows=None, neighbours="add-remove"):
+    session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
+    released = method.measure(
+        Curator(MIXED.domain, MemoryCounter(data), session),
+        MIXED,
+        cost=Fraction(epsilon),
+        rows=rows,
+        zeros=zeros,
+        rng=np.random.default_rng(0),
+    )
+    return method.fit(MIXED, released, rows=rows, zeros=zeros), session
+
+
+def divided(cells, *, variance=1e-9, threshold=2.0, possible=None):
+    cells = np.asarray(cells, dtype=float)
+    possible = np.ones(cells.shape, dtype=bool) if possible is None else possible
+    return partition(cells, possible, variance=variance, kurtosis=3.0, threshold=threshold)
+
+
+def test_boxes_cover_every_cell_once_and_are_even_where_the_cells_are():
+    cells = np.zeros((8, 8))
+    cells[:3, :5] = 10
+    cells[3:, 5:] = 4
+    boxes = divided(cells)
+    covered = np.zeros(cells.shape, dtype=int)
+    for box in boxes:
+        covered[box] += 1
+        assert np.ptp(cells[box]) == 0
+    assert (covered == 1).all()
+    assert len(boxes) == 4
+
+
+def test_even_cells_are_one_box_and_noise_alone_makes_few():
+    assert divided(np.full((6, 6), 7.0)) == [(slice(0, 6), slice(0, 6))]
+    noise = np.random.default_rng(1).normal(0, 3, (40, 40))
+    assert len(divided(noise, variance=9.0, threshold=4.0)) == 1
+    assert len(divided(noise, variance=9.0, threshold=0.0)) > 1
+    # Noise that is taken for 30 times smaller is divided to the end.
+    assert len(divided(noise, variance=0.01)) > 1000
+
+
+def test_a_smaller_threshold_leaves_more_boxes():
+    rng = np.random.default_rng(2)
+    cells = np.add.outer(np.arange(20), np.arange(20)) + rng.normal(0, 4, (20, 20))
+    few, many = (len(divided(cells, variance=16.0, threshold=each)) for each in (20.0, 0.0))
+    assert 1 < few < many
+
+
+def test_there_are_never_more_boxes_than_may_be_asked():
+    assert len(divided(np.random.default_rng(3).normal(0, 9, (80, 80)))) == MOST_BOXES
+
+
+def test_impossible_cells_do_not_divide_a_box():
+    cells = np.full((4, 4), 5.0)
+    cells[:, 0] = 0
+    possible = cells > 0
+    assert len(divided(cells, possible=possible)) == 1
+    assert len(divided(cells)) == 2
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("within", ["even", "cells"])
+def test_without_noise_the_table_is_that_of_the_file(within, neighbours):
+    data = file_of()
+    rows = data.rows if neighbours == "replace-one" else None
+    model, _ = model_of(DPCube(within=within), data, rows=rows, neighbours=neighbours)
+    exact = np.zeros((2, 4, 2))
+    bins = [data.codes[0], np.digitize(data.codes[1], [20, 65, 100]), data.codes[2] >= 32]
+    np.add.at(exact, tuple(np.asarray(each, dtype=int) for each in bins), 1)
+    np.testing.assert_allclose(model.table.values, exact, atol=1e-4)
+    assert model.rows == data.rows
+    drawn = model.sample(data.rows, rng=np.random.default_rng(1))
+    np.testing.assert_array_equal(np.bincount(drawn.codes[0]), np.bincount(data.codes[0]))
+
+
+def test_each_box_is_the_average_by_precision_of_its_two_noisy_totals():
+    method = DPCube(cells=Fraction(4, 5), threshold=1e9)
+    session = MemorySession(Currency("pure", Fraction(1)), "add-remove")
+    cells, boxes = method.measure(
+        Curator(MIXED.domain, MemoryCounter(file_of()), session),
+        MIXED,
+        cost=Fraction(1),
+        rows=None,
+        zeros=NONE,
+        rng=np.random.default_rng(0),
+    )
+    assert len(boxes.values) == 1  # a threshold that nothing reaches
+    own, other = boxes.variance, 16 * cells.variance
+    wanted = (boxes.values[0] * other + cells.values.sum() * own) / (own + other)
+    model = method.fit(MIXED, (cells, boxes), rows=None, zeros=NONE)
+    assert model.rows == round(wanted)
+    np.testing.assert_allclose(model.table.values, model.rows / 16)
+
+
+def test_the_cells_part_sets_the_noise_of_cells_and_boxes():
+    _, session = model_of(DPCube(cells=Fraction(1, 4)), file_of(100), 1)
+    scales = {grant.step.name: grant.step.event.scale for grant in session.charges}
+    assert scales == {"cells": pytest.approx(4), "boxes": pytest.approx(4 / 3)}
+
+
+def test_bins_replace_those_of_the_schema():
+    model, _ = model_of(DPCube(bins=5), file_of())
+    assert model.table.domain.sizes == (2, 6, 5)
+
+
+def test_impossible_cells_stay_empty():
+    zeros = StructuralZeros((Rule(("sex", "pay"), ((1,), tuple(range(32, 64))), "no high pay"),))
+    for within in ("even", "cells"):
+        model, _ = model_of(DPCube(within=within), file_of(), 1, zeros=zeros)
+        assert (model.table.values[1, :, 1] == 0).all()
+        assert model.table.values.sum() == pytest.approx(model.rows)
+
+
+def test_a_table_that_is_too_large_and_wrong_options_are_refused():
+    with pytest.raises(BadInput, match="16 cells, more than max_cells, 15"):
+        DPCube(max_cells=15).check(MIXED, "add-remove")
+    DPCube(max_cells=16).check(MIXED, "add-remove")
+    for options in (
+        {"cells": Fraction(0)},
+        {"threshold": -1.0},
+        {"bins": 0},
+        {"max_cells": 2**27},
+    ):
+        with pytest.raises(ValueError, match="is a"):
+            DPCube(**options)

@@ -1,0 +1,147 @@
+"""Noisy distribution functions: trees of counts, least squares, isotonic regression."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.parametric.noisy_ecdf import NoisyECDF, least_squares, monotone
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+
+NONE = StructuralZeros()
+EXACT = Fraction(10**13)
+"""Epsilon at which nothing of the noise is left."""
+AREA = Variable(name="area", size=3)
+PAY = Variable(name="pay", size=101, positions=100, high=100, missing=True)
+BOTH = Variables((AREA, PAY))
+
+
+def file_of(rows=5_000, seed=3):
+    rng = np.random.default_rng(seed)
+    pay = np.minimum(rng.geometric(0.05, rows) - 1, 99)
+    pay = np.where(rng.random(rows) < 0.1, 100, pay)
+    return Dataset(BOTH.domain, np.stack([rng.binomial(2, 0.3, rows), pay]).astype(np.uint16))
+
+
+def model_of(method, data, epsilon=EXACT, *, zeros=NONE, rows=None, neighbours="add-remove"):
+    session = MemorySession(Currency("pure", Fraction(epsilon)), neighbours)
+    released = method.measure(
+        Curator(BOTH.domain, MemoryCounter(data), session),
+        BOTH,
+        cost=Fraction(epsilon),
+        rows=rows,
+        zeros=zeros,
+        rng=np.random.default_rng(0),
+    )
+    return method.fit(BOTH, released, rows=rows, zeros=zeros), session
+
+
+@pytest.mark.parametrize("sizes", [(10, 4, 2), (7, 3, 1), (5,)])
+def test_a_tree_is_combined_as_general_least_squares_would(sizes):
+    rng = np.random.default_rng(1)
+    variances = [2.0, 0.5, 3.0][: len(sizes)]
+    groups = [
+        np.floor(np.arange(coarse) * fine / coarse).astype(np.int64)
+        for fine, coarse in pairwise(sizes)
+    ]
+    values = [rng.normal(20, 5, size) for size in sizes]
+    rows, member = [np.eye(sizes[0])], np.eye(sizes[0])
+    for starts in groups:
+        member = np.add.reduceat(member, starts, axis=0)
+        rows.append(member)
+    weights = np.repeat(1 / np.sqrt(variances), sizes)
+    design = np.vstack(rows) * weights[:, None]
+    wanted = np.linalg.lstsq(design, np.concatenate(values) * weights, rcond=None)[0]
+    found, variance = least_squares(values, variances, groups)
+    np.testing.assert_allclose(found, wanted)
+    ones = np.ones(sizes[0])
+    assert variance == pytest.approx(ones @ np.linalg.inv(design.T @ design) @ ones)
+
+
+def test_a_monotone_function_stays_and_another_becomes_the_nearest():
+    rising = np.array([1.0, 2.0, 5.0, 8.0])
+    np.testing.assert_array_equal(monotone(rising, 8.0), rising)
+    rng = np.random.default_rng(2)
+    noisy = np.cumsum(rng.normal(1, 4, 50))
+    found = monotone(noisy, 100.0)
+    assert (np.diff(found) >= 0).all()
+    assert found[0] >= 0
+    assert found[-1] == 100
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("branching", [2, 8, 1000])
+def test_without_noise_each_table_is_that_of_the_file(branching, neighbours):
+    data = file_of()
+    rows = data.rows if neighbours == "replace-one" else None
+    model, _ = model_of(NoisyECDF(branching=branching), data, rows=rows, neighbours=neighbours)
+    assert model.rows == data.rows
+    for table, codes in zip(model.columns, data.codes, strict=True):
+        exact = np.bincount(codes, minlength=table.values.size)
+        np.testing.assert_allclose(table.values, exact, atol=1e-5)
+    drawn = model.sample(data.rows, rng=np.random.default_rng(1))
+    real, made = (np.bincount(each.codes[1], minlength=101) for each in (data, drawn))
+    # To within a record, by which a cell is rounded.
+    assert np.abs(real - made).max() <= 1
+
+
+def test_a_tree_is_nearer_than_the_bins_alone():
+    wide = Variables((Variable(name="pay", size=1024, positions=1024, high=1024),))
+    codes = np.minimum(np.random.default_rng(5).geometric(0.01, 1_000) - 1, 1023)
+    data = Dataset(wide.domain, codes[None, :].astype(np.uint16))
+    real = np.cumsum(np.bincount(codes, minlength=1024)) / data.rows
+    means = {}
+    for branching in (8, 1024):
+        method, found = NoisyECDF(bins=1024, branching=branching), []
+        for _ in range(30):
+            session = MemorySession(Currency("pure", Fraction(1)), "add-remove")
+            released = method.measure(
+                Curator(wide.domain, MemoryCounter(data), session),
+                wide,
+                cost=Fraction(1),
+                rows=None,
+                zeros=NONE,
+                rng=np.random.default_rng(0),
+            )
+            model = method.fit(wide, released, rows=None, zeros=NONE)
+            made = np.cumsum(model.columns[0].values) / model.rows
+            found.append(np.abs(real - made).max())
+        means[branching] = np.mean(found)
+    # The ratio is about .57, with a standard error of .05.
+    assert means[8] < 0.9 * means[1024]
+
+
+def test_the_levels_of_a_tree_share_the_budget_of_their_column():
+    _, session = model_of(NoisyECDF(branching=4), file_of(), 1)
+    names = [grant.step.name for grant in session.charges]
+    assert names == ["column-1-level-1", *(f"column-2-level-{each}" for each in (1, 2, 3, 4))]
+    scales = [float(grant.step.event.scale) for grant in session.charges]
+    assert scales == pytest.approx([2, 8, 8, 8, 8])
+
+
+def test_bins_are_as_many_as_stated_and_missing_is_one_of_its_own():
+    model, _ = model_of(NoisyECDF(bins=10), file_of())
+    assert model.columns[1].values.size == 11
+    assert model.columns[1].values[10] == pytest.approx((file_of().codes[1] == 100).sum())
+
+
+def test_impossible_values_get_no_records():
+    zeros = StructuralZeros((Rule(("pay",), (tuple(range(50, 100)),), "no high pay"),))
+    model, _ = model_of(NoisyECDF(), file_of(), 1, zeros=zeros)
+    assert (model.columns[1].values[50:100] == 0).all()
+    assert model.columns[1].values.sum() == pytest.approx(model.rows)
+
+
+def test_wrong_options_are_refused():
+    for options in ({"bins": 0}, {"branching": 1}):
+        with pytest.raises(ValueError, match="is a number from"):
+            NoisyECDF(**options)
