@@ -114,6 +114,10 @@ PRESETS: Mapping[str, Preset] = {
     "smoothed-histogram": Preset(
         synthesize="smoothed_histogram", shares=_percent(total=2, measure=98), noise="laplace"
     ),
+    "hierarchical-histogram": Preset(
+        synthesize="hierarchical_histogram", shares=_percent(total=2, measure=98)
+    ),
+    "noise-first": Preset(synthesize="noise_first", shares=_percent(total=2, measure=98)),
     "multinomial-dirichlet": Preset(
         synthesize="multinomial_dirichlet", shares=_percent(total=2, measure=98), noise="laplace"
     ),

@@ -21,15 +21,19 @@ EVEN = 1e-3
 """Part of the records assumed to be spread evenly over positions; it decides where counts are 0."""
 
 
-def widths(positions: int) -> tuple[int, ...]:
+def widths(positions: int, branching: int = BRANCHING) -> tuple[int, ...]:
     """Return the number of positions per group at each level, from the coarsest level to 1.
+
+    Args:
+        positions: Number of positions of the finest level.
+        branching: Number of groups of a level in one group of the level above, 16 by default.
 
     >>> widths(4096), widths(81), widths(7)
     ((256, 16, 1), (16, 1), (1,))
     """
     found = [1]
-    while positions > found[-1] * BRANCHING:
-        found.append(found[-1] * BRANCHING)
+    while positions > found[-1] * branching:
+        found.append(found[-1] * branching)
     return tuple(reversed(found))
 
 
@@ -38,8 +42,14 @@ def group_edges(positions: int, width: int) -> tuple[int, ...]:
     return (*range(0, positions, width), positions)
 
 
-def estimate(levels: Sequence[Sequence[float]]) -> list[float]:
-    """Return the estimated number of records at each position, nonnegative.
+def estimate(
+    levels: Sequence[Sequence[float]],
+    *,
+    branching: int = BRANCHING,
+    total: float | None = None,
+    bounded: bool = True,
+) -> list[float]:
+    """Return the estimated number of records at each position, nonnegative by default.
 
     The first step is the least-squares estimate that is consistent over all levels (Hay et al.
     2010, Section 4, for nodes with any number of children). Then, from the top down, the children
@@ -47,12 +57,16 @@ def estimate(levels: Sequence[Sequence[float]]) -> list[float]:
 
     Args:
         levels: Noisy counts of the groups of each level of `widths`, all with the same variance.
+        branching: Number of groups of a level in one group of the level above, 16 by default.
+        total: Number of all records; by default the estimated one.
+        bounded: Whether no count may be negative; otherwise only the first step is done.
     """
+    nearest = _nonnegative if bounded else _shifted
     # From single positions up: the best estimate of a group from its own count and those below it.
     best: list[list[tuple[float, float]]] = [[(float(count), 1.0) for count in levels[-1]]]
     for counts in reversed(levels[:-1]):
         found = []
-        for children, count in zip(_families(best[-1]), counts, strict=True):
+        for children, count in zip(_families(best[-1], branching), counts, strict=True):
             below, variance = _sum(children)
             found.append(
                 ((count * variance + below) / (variance + 1.0), variance / (variance + 1.0))
@@ -60,13 +74,14 @@ def estimate(levels: Sequence[Sequence[float]]) -> list[float]:
         best.append(found)
     best.reverse()
     own = [value for value, _ in best[0]]
-    totals = _nonnegative(own, max(math.fsum(own), 0.0))
+    whole = math.fsum(own) if total is None else total
+    totals = nearest(own, max(whole, 0.0) if bounded else whole)
     for level in best[1:]:
         finer: list[float] = []
-        for children, total in zip(_families(level), totals, strict=True):
+        for children, parent in zip(_families(level, branching), totals, strict=True):
             below, variance = _sum(children)
-            moved = [value + (total - below) * part / variance for value, part in children]
-            finer += _nonnegative(moved, total)
+            moved = [value + (parent - below) * part / variance for value, part in children]
+            finer += nearest(moved, parent)
         totals = finer
     return totals
 
@@ -142,14 +157,20 @@ def _one_more(
 
 
 def _families(
-    children: Sequence[tuple[float, float]],
+    children: Sequence[tuple[float, float]], branching: int
 ) -> list[Sequence[tuple[float, float]]]:
-    return [children[start : start + BRANCHING] for start in range(0, len(children), BRANCHING)]
+    return [children[start : start + branching] for start in range(0, len(children), branching)]
 
 
 def _sum(children: Sequence[tuple[float, float]]) -> tuple[float, float]:
     # `fsum` rounds exactly, so that neither the order nor the version of Python matters.
     return math.fsum(value for value, _ in children), math.fsum(part for _, part in children)
+
+
+def _shifted(values: Sequence[float], total: float) -> list[float]:
+    """Return the numbers nearest to `values` that sum to `total`."""
+    shift = (math.fsum(values) - total) / len(values)
+    return [value - shift for value in values]
 
 
 def _nonnegative(values: Sequence[float], total: float) -> list[float]:

@@ -1,0 +1,291 @@
+"""Base class of methods that release a histogram of every column, and their model."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.errors import BadInput
+from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
+from dp_core.methods.reconstruction.estimates.consistency import norm_sub
+from dp_core.methods.reconstruction.sampling.drawing import records
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released, Table, Totals, tables_of
+from dp_core.wall.statistics.binned_counts import BinnedCounts
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimated:
+    """A numeric column's histogram as estimated from released sums; cells may be negative.
+
+    Attributes:
+        edges: First position of each bin, and then the number of positions.
+        values: Records in each bin, shape (bins,).
+        missing: Records whose value is missing; 0 if the column cannot be missing.
+        variance: Variance of the number of all records, as far as these sums tell it.
+    """
+
+    edges: tuple[int, ...]
+    values: Floats
+    missing: float
+    variance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnHistograms(Synthesizer):
+    """Release one histogram of every column; columns are independent in the sets.
+
+    A numeric column is cut into many equal public bins, and its histogram is released in the way
+    of the method. A column of levels has no order, so its plain table of counts is measured.
+
+    Attributes:
+        bins: Number of equal bins of each numeric column, 1,024 by default; as many as the column
+            has positions if these are fewer.
+        weights: Relative weights of the columns in the budget, in the schema's order; equal if
+            empty, so that each of p columns has a p-th.
+    """
+
+    bins: int = 1024
+    weights: tuple[Fraction, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.bins < 1:
+            raise ValueError(f"bins is a number from 1, not {self.bins}.")
+        if any(weight <= 0 for weight in self.weights):
+            raise ValueError("weights are positive numbers.")
+
+    @property
+    def by_bins(self) -> bool:
+        return True
+
+    def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
+        """Raise BadInput if there are weights, but not one for every column."""
+        if self.weights and len(self.weights) != len(variables):
+            raise BadInput(
+                f"weights has {len(self.weights)} numbers for {len(variables)} columns: state one"
+                " for each column, in the schema's order, or none."
+            )
+
+    def parts(self, variables: Variables) -> dict[str, Fraction]:
+        """Return the part of the budget of each column; they sum to 1."""
+        weights = self.weights or (Fraction(1),) * len(variables)
+        return {
+            each.name: weight / sum(weights)
+            for each, weight in zip(variables, weights, strict=True)
+        }
+
+    def edges(self, variable: Variable) -> tuple[int, ...]:
+        """Return the first position of each bin of a numeric column, then `positions`. Public."""
+        bins = min(self.bins, variable.positions)
+        return tuple(number * variable.positions // bins for number in range(bins + 1))
+
+    @abstractmethod
+    def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
+        """Return the sums of a numeric column that are known beforehand; shares sum to 1, or none.
+
+        A method returns none if it chooses what to ask; then `measure_column` asks.
+        """
+
+    def measure_column(
+        self, curator: Curator, variable: Variable, step: str, cost: Fraction, *, replicate: int
+    ) -> list[Released]:
+        """Release the sums of a numeric column, by default those of `ask_column`.
+
+        Args:
+            curator: The only way to ask about the data.
+            variable: The column.
+            step: Prefix of the names of its steps.
+            cost: Its budget, in the release's currency; spent exactly.
+            replicate: Index of the independent measurement, 0 if shared.
+        """
+        return [
+            curator.total(
+                "measure", f"{step}-{ask.step}", ask.what, cost * ask.share, replicate=replicate
+            )
+            for ask in self.ask_column(variable)
+            if not isinstance(ask.what, tuple)
+        ]
+
+    @abstractmethod
+    def estimate(
+        self, variable: Variable, released: Sequence[Totals], rows: float | None
+    ) -> Estimated:
+        """Return the histogram of a numeric column.
+
+        Args:
+            variable: The column.
+            released: What `measure_column` released of it.
+            rows: Number of records whose value is not missing, if it is known; otherwise None.
+        """
+
+    def asks(self, variables: Variables) -> tuple[Ask, ...]:
+        """Return all sums and tables; nothing if the method chooses what to ask of a column."""
+        found: list[Ask] = []
+        for number, (variable, part) in enumerate(
+            zip(variables, self.parts(variables).values(), strict=True), start=1
+        ):
+            if not variable.numeric:
+                found.append(Ask(f"column-{number}", (variable.name,), part))
+                continue
+            asked = self.ask_column(variable)
+            if not asked:
+                return ()
+            found += [
+                Ask(f"column-{number}-{ask.step}", ask.what, part * ask.share) for ask in asked
+            ]
+        return tuple(found)
+
+    def measure(
+        self,
+        curator: Curator,
+        variables: Variables,
+        *,
+        cost: Fraction,
+        rows: int | None,  # noqa: ARG002
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,
+    ) -> tuple[Released, ...]:
+        parts = self.parts(variables)
+        names = [variable.name for variable in variables.categorical]
+        released: list[Released] = []
+        if names:
+            # One batch: noise that is drawn together is charged together, under one step name.
+            released += curator.measure(
+                "measure",
+                [(name,) for name in names],
+                [cost * parts[name] for name in names],
+                replicate=replicate,
+            )
+        for number, variable in enumerate(variables, start=1):
+            if variable.numeric:
+                released += self.measure_column(
+                    curator,
+                    variable,
+                    f"column-{number}",
+                    cost * parts[variable.name],
+                    replicate=replicate,
+                )
+        return tuple(released)
+
+    def fit(
+        self,
+        variables: Variables,
+        released: Sequence[Released],
+        *,
+        rows: int | None,
+        zeros: StructuralZeros,
+    ) -> IndependentColumns:
+        sums = {
+            variable.name: [
+                item
+                for item in released
+                if isinstance(item, Totals) and item.of.clique == (variable.name,)
+            ]
+            for variable in variables.numeric
+        }
+        tables = {table.clique: table for table in tables_of(released)}
+        total = rows
+        if total is None:
+            # Every histogram, and the measured number of records, estimates it.
+            guesses = [
+                (float(table.values.sum()), table.variance * table.values.size)
+                for table in tables.values()
+            ]
+            for variable in variables.numeric:
+                free = self.estimate(variable, sums[variable.name], None)
+                guesses.append((float(free.values.sum()) + free.missing, free.variance))
+            precision = math.fsum(1 / variance for _, variance in guesses)
+            mean = math.fsum(value / variance for value, variance in guesses) / precision
+            total = max(round(mean), 1)
+        columns: list[Floats] = []
+        edges: list[tuple[int, ...] | None] = []
+        for variable in variables:
+            if not variable.numeric:
+                possible = ~zeros.mask(variables.domain.project((variable.name,)))
+                counts = tables[variable.name,].values.astype(np.float64)
+                columns.append(norm_sub(counts, total=float(total), possible=possible))
+                edges.append(None)
+                continue
+            missing = 0.0
+            if variable.missing:
+                free = self.estimate(variable, sums[variable.name], None)
+                missing = min(max(free.missing, 0.0), float(total))
+            found = self.estimate(variable, sums[variable.name], total - missing)
+            values = norm_sub(found.values, total=total - missing)
+            end = (variable.size,) if variable.missing else ()
+            columns.append(np.append(values, missing) if variable.missing else values)
+            edges.append((*found.edges, *end))
+        return IndependentColumns(variables, total, zeros, tuple(columns), tuple(edges))
+
+
+def binned(variable: Variable, edges: Sequence[int]) -> BinnedCounts:
+    """Return the question for a numeric column's counts in bins; missing is a cell of its own.
+
+    Args:
+        variable: The column.
+        edges: First position of each bin, and then the number of positions.
+    """
+    end = (variable.size,) if variable.missing else ()
+    return BinnedCounts(columns=(variable.name,), sizes=(variable.size,), edges=((*edges, *end),))
+
+
+def counted(variable: Variable, totals: Totals) -> tuple[tuple[int, ...], Floats, float]:
+    """Return edges, noisy counts and noisy missing values of an answer to `binned`."""
+    assert isinstance(totals.of, BinnedCounts)
+    (edges,) = totals.of.edges
+    assert edges is not None
+    values = totals.values.astype(np.float64)
+    if variable.missing:
+        return edges[:-1], values[:-1], float(values[-1])
+    return edges, values, 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndependentColumns(ParametricModel):
+    """A model of independent columns, each with a histogram.
+
+    Attributes:
+        variables: All columns.
+        rows: Estimated number of records.
+        zeros: Impossible cells; records drawn there are repaired.
+        columns: For each column, records in each level or bin, nonnegative.
+        edges: For each column, the first code of each bin and then the number of codes; None for a
+            column of levels.
+    """
+
+    variables: Variables
+    rows: int
+    zeros: StructuralZeros
+    columns: tuple[Floats, ...]
+    edges: tuple[tuple[int, ...] | None, ...]
+
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        names = self.domain.columns
+        binned = Domain(names, tuple(column.size for column in self.columns))
+        tables = [
+            Table(binned.project((name,)), column)
+            for name, column in zip(names, self.columns, strict=True)
+        ]
+        codes = records(binned, tables, rows, rng=rng).codes.astype(self.domain.code_type)
+        for axis, each in enumerate(self.edges):
+            if each is not None:
+                codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)
+        drawn = Dataset(self.domain, np.ascontiguousarray(codes))
+        return self.zeros.repair(drawn, rng=rng)

@@ -1,0 +1,99 @@
+"""NoiseFirst: noisy counts of narrow bins, merged where the merged mean is probably nearer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dp_core.methods.parametric.histograms.column_histograms import (
+    ColumnHistograms,
+    Estimated,
+    Floats,
+    binned,
+    counted,
+)
+from dp_core.methods.parametric.synthesizer import Ask
+from dp_core.schema.variables import Variable
+from dp_core.wall.released import Totals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseFirst(ColumnHistograms):
+    """Count narrow bins with noise, then merge neighbouring bins (Xu et al. 2013, section 4).
+
+    Runs of bins are replaced by their mean count. With noise of variance v, the expected squared
+    error of a run of b bins is estimated without bias by its noisy sum of squares about the mean
+    less (b - 2) v. So the runs minimise the sums of squares plus 2 v for each run, over all
+    partitions, by dynamic programming. The paper minimises the same for every number of runs and
+    takes the best.
+
+    Attributes:
+        price: Price of a run, in multiples of the noise variance v; 2 is the paper's, whose
+            estimate of the error is unbiased for one partition. The best of very many partitions
+            follows the noise: with p bins, a price of 2 + 4 log(p) stops that. 0 merges nothing.
+
+    Privacy:
+        One histogram, a record is in one of its bins. Merging is post-processing.
+    """
+
+    price: float = 2.0
+
+    def __post_init__(self) -> None:
+        ColumnHistograms.__post_init__(self)
+        if not 0 <= self.price < float("inf"):
+            raise ValueError(f"price is a number from 0, not {self.price}.")
+
+    def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
+        return (Ask("bins", binned(variable, self.edges(variable)), Fraction(1)),)
+
+    def estimate(
+        self,
+        variable: Variable,
+        released: Sequence[Totals],
+        rows: float | None,  # noqa: ARG002
+    ) -> Estimated:
+        (totals,) = released
+        edges, counts, missing = counted(variable, totals)
+        cells = counts.size + variable.missing
+        if self.price:
+            counts = merged(counts, self.price * totals.variance)
+        return Estimated(edges, counts, missing, totals.variance * cells)
+
+
+def merged(counts: Floats, price: float) -> Floats:
+    """Return the counts with each run replaced by its mean, for the best partition into runs.
+
+    It minimises the sum of squares about the means plus `price` for each run, in quadratic time.
+
+    Args:
+        counts: Noisy counts, shape (bins,).
+        price: Price of a run, records squared.
+
+    >>> merged(np.array([5.0, 7.0, 6.0, 90.0]), 8.0)
+    array([ 6.,  6.,  6., 90.])
+    """
+    # About their mean, so that differences of squares lose no digits.
+    centre = counts.mean()
+    sums = np.concatenate([[0.0], np.cumsum(counts - centre)])
+    squares = np.concatenate([[0.0], np.cumsum((counts - centre) ** 2)])
+    least = np.zeros(counts.size + 1)
+    begins = np.zeros(counts.size + 1, dtype=np.int64)
+    for end in range(1, counts.size + 1):
+        width = np.arange(end, 0, -1)
+        spread = squares[end] - squares[:end] - (sums[end] - sums[:end]) ** 2 / width
+        total = least[:end] + np.maximum(spread, 0.0) + price
+        begins[end] = int(np.argmin(total))
+        least[end] = total[begins[end]]
+    found = np.empty_like(counts)
+    end = counts.size
+    while end:
+        begin = int(begins[end])
+        found[begin:end] = counts[begin:end].mean()
+        end = begin
+    return found
+
+
+METHOD = NoiseFirst

@@ -1,0 +1,287 @@
+"""Methods that release one histogram of every column."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.errors import BadInput
+from dp_core.methods import registry
+from dp_core.methods.parametric.hierarchical_histogram import HierarchicalHistogram
+from dp_core.methods.parametric.noise_first import NoiseFirst, merged
+from dp_core.methods.private_domain import quantile_tree
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+from dp_core.wall.released import Totals
+
+NONE = StructuralZeros()
+EXACT = Fraction(10**13)
+"""Epsilon at which nothing of the noise is left."""
+ROWS = 3000
+SEX = Variable(name="sex", size=2)
+DAYS = Variable(name="days", size=241, positions=240, high=240.0, bins=(0, 240), missing=True)
+PAY = Variable(name="pay", size=100, positions=100, high=100.0, bins=(0, 50, 100))
+COLUMNS = Variables((SEX, DAYS, PAY))
+METHODS = ("hierarchical_histogram", "noise_first")
+
+
+def file_of(rows: int = ROWS) -> Dataset:
+    rng = np.random.default_rng(4)
+    sex = rng.random(rows) < 0.3
+    days = np.where(rng.random(rows) < 0.1, 240, rng.integers(20, 140, rows))
+    pay = np.minimum(rng.geometric(0.08, rows) - 1, 99)
+    return Dataset(COLUMNS.domain, np.stack([sex, days, pay]).astype(np.uint16))
+
+
+DATA = file_of()
+
+
+def measured(method, epsilon=EXACT, *, kind="pure", neighbours="add-remove", data=DATA):
+    session = MemorySession(Currency(kind, Fraction(epsilon)), neighbours)
+    method.check(COLUMNS, neighbours)
+    released = method.measure(
+        Curator(COLUMNS.domain, MemoryCounter(data), session),
+        COLUMNS,
+        cost=Fraction(epsilon),
+        rows=None,
+        zeros=NONE,
+        rng=np.random.default_rng(0),
+    )
+    return released, session
+
+
+def fitted(method, epsilon=EXACT, *, rows=None, **more):
+    return method.fit(COLUMNS, measured(method, epsilon, **more)[0], rows=rows, zeros=NONE)
+
+
+def histogram(codes, edges):
+    return np.histogram(codes, np.asarray(edges) - 0.5)[0]
+
+
+def with_noise(method, counts, noise, seed=1):
+    """Return totals of `method`'s questions about one column, with Gaussian noise added."""
+    rng = np.random.default_rng(seed)
+    variable = Variable(name="x", size=len(counts), positions=len(counts), high=1.0)
+    released = []
+    for number, ask in enumerate(method.ask_column(variable)):
+        (edges,) = ask.what.edges
+        values = np.add.reduceat(counts, edges[:-1]) + rng.normal(0, noise, len(edges) - 1)
+        released.append(
+            Totals(
+                of=ask.what,
+                values=values,
+                noise="gaussian",
+                scale=noise,
+                stage="measure",
+                grant=number,
+            )
+        )
+    return variable, released
+
+
+def made(name, **options):
+    return registry.find("parametric", name)(**options)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+@pytest.mark.parametrize("name", METHODS)
+def test_without_noise_the_histograms_are_those_of_the_file(name, kind, neighbours):
+    rows = ROWS if neighbours == "replace-one" else None
+    model = fitted(made(name), kind=kind, neighbours=neighbours, rows=rows)
+    drawn = model.sample(ROWS, rng=np.random.default_rng(1))
+
+    assert model.rows == ROWS
+    for variable, real, mine in zip(COLUMNS, DATA.codes, drawn.codes, strict=True):
+        counts = (np.bincount(codes, minlength=variable.size) for codes in (real, mine))
+        assert np.abs(np.subtract(*counts)).max() <= 1, variable.name
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_fewer_bins_are_coarser_and_missing_values_stay_missing(name):
+    model = fitted(made(name, bins=12))
+    drawn = model.sample(ROWS, rng=np.random.default_rng(1))
+    edges = [*range(0, 241, 20), 241]
+
+    assert model.edges[1] == tuple(edges)
+    assert np.abs(histogram(DATA.codes[1], edges) - histogram(drawn.codes[1], edges)).max() <= 1
+    fine = [np.bincount(codes, minlength=241) for codes in (DATA.codes[1], drawn.codes[1])]
+    assert np.abs(np.subtract(*fine)).max() > 1
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_weights_divide_the_budget_among_the_columns(name):
+    weights = (Fraction(1), Fraction(2), Fraction(5))
+    _, session = measured(made(name, weights=weights), 8)
+    spent = {}
+    for charge in session.charges:
+        column = charge.step.name
+        number = next((digit for digit in "23" if f"column-{digit}" in column), "1")
+        spent[number] = spent.get(number, 0) + charge.step.cost
+
+    assert spent == {"1": 1, "2": 2, "3": 5}
+    equal = made(name).parts(COLUMNS)
+    assert set(equal.values()) == {Fraction(1, 3)}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_wrong_weights_and_bins_are_refused(name):
+    with pytest.raises(BadInput, match="3 columns"):
+        made(name, weights=(Fraction(1),)).check(COLUMNS, "add-remove")
+    with pytest.raises(ValueError, match="positive"):
+        made(name, weights=(Fraction(0),))
+    with pytest.raises(ValueError, match="bins"):
+        made(name, bins=0)
+
+
+# -- hierarchical histograms
+
+
+def test_counts_that_disagree_become_those_that_the_paper_computes():
+    """Hay et al. (2010), Figure 2(b): 13, 3, 11, 4, 1, 12, 1 become 14, 3, 11, 3, 0, 11, 0.
+
+    The root is stated here, 14; without it, ours is the estimate from the two other levels.
+    """
+    levels = [[3.0, 11.0], [4.0, 1.0, 12.0, 1.0]]
+    found = quantile_tree.estimate(levels, branching=2, total=14.0)
+    assert found == pytest.approx([3.0, 0.0, 11.0, 0.0])
+    halves = [2 / 3 * 3 + 5 / 3, 2 / 3 * 11 + 13 / 3]
+    free = quantile_tree.estimate(levels, branching=2)
+    assert [free[0] + free[1], free[2] + free[3]] == pytest.approx(halves)
+
+
+@pytest.mark.parametrize(("branching", "bins"), [(2, 8), (3, 17), (4, 60), (16, 100)])
+def test_the_two_passes_are_the_least_squares_solution(branching, bins):
+    rng = np.random.default_rng(branching)
+    rows, noisy = [], []
+    for width in quantile_tree.widths(bins, branching):
+        for start in range(0, bins, width):
+            row = np.zeros(bins)
+            row[start : start + width] = 1
+            rows.append(row)
+    noisy = rng.normal(50, 30, len(rows))
+    expected = np.linalg.lstsq(np.array(rows), noisy, rcond=None)[0]
+    levels, place = [], 0
+    for width in quantile_tree.widths(bins, branching):
+        count = math.ceil(bins / width)
+        levels.append(noisy[place : place + count].tolist())
+        place += count
+
+    found = quantile_tree.estimate(levels, branching=branching, bounded=False)
+
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_a_stated_total_is_kept():
+    levels = [[4.0, 2.0], [1.0, 1.0, -3.0, 4.0]]
+    for bounded in (True, False):
+        found = quantile_tree.estimate(levels, branching=2, total=10.0, bounded=bounded)
+        assert sum(found) == pytest.approx(10.0)
+        assert (min(found) >= 0) == bounded
+
+
+def test_wide_ranges_are_more_exact_by_a_tree_and_single_bins_by_a_flat_histogram():
+    counts = np.full(256, 40)
+    errors = {}
+    for branching in (4, 256):
+        method = HierarchicalHistogram(branching=branching)
+        levels = len(method.ask_column(Variable(name="x", size=256, positions=256)))
+        found = []
+        for seed in range(40):
+            # Equal parts of a Laplace budget: the deviation grows with the number of levels.
+            variable, released = with_noise(method, counts, 3.0 * levels, seed)
+            found.append(method.estimate(variable, released, float(counts.sum())).values - counts)
+        parts = np.array(found)
+        errors[branching] = [
+            float(np.square(parts.reshape(40, -1, width).sum(axis=2)).mean()) for width in (1, 64)
+        ]
+    assert errors[4][0] > 2 * errors[256][0]
+    assert errors[4][1] < errors[256][1] / 2
+
+
+def test_negative_counts_are_removed_level_by_level_or_at_once():
+    counts = np.zeros(64, dtype=np.int64)
+    counts[:4] = 100
+    away = {}
+    for negative in ("tree", "nearest"):
+        method = HierarchicalHistogram(branching=4, negative=negative)
+        variable, released = with_noise(method, counts, 6.0)
+        values = method.estimate(variable, released, 400.0).values
+        assert (values.min() >= 0) == (negative == "tree")
+        model = method.fit(Variables((variable,)), released, rows=400, zeros=NONE)
+        away[negative] = float(np.abs(model.columns[0] - counts)[16:].sum())
+    assert away["tree"] < away["nearest"]
+
+
+@pytest.mark.parametrize("branching", [1, 0, -3])
+def test_a_tree_without_branches_is_refused(branching):
+    with pytest.raises(ValueError, match="branching"):
+        HierarchicalHistogram(branching=branching)
+
+
+# -- NoiseFirst
+
+
+def best(counts, price):
+    """Return the smallest price of all partitions, one by one."""
+    least = math.inf
+    for pattern in range(2 ** (len(counts) - 1)):
+        cuts = [i + 1 for i in range(len(counts) - 1) if pattern >> i & 1]
+        runs = np.split(counts, cuts)
+        total = sum(((run - run.mean()) ** 2).sum() + price for run in runs)
+        least = min(least, float(total))
+    return least
+
+
+@pytest.mark.parametrize("price", [0.5, 8.0, 200.0])
+def test_the_runs_have_the_smallest_price_of_all_partitions(price):
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        counts = rng.normal(10, 5, 9)
+        found = merged(counts, price)
+        runs = np.split(counts, np.flatnonzero(np.diff(found)) + 1)
+        total = sum(((run - run.mean()) ** 2).sum() + price for run in runs)
+        assert total == pytest.approx(best(counts, price))
+
+
+def test_the_estimate_of_the_error_of_a_run_is_unbiased():
+    """Xu et al. (2013), section 4: the noisy sum of squares less (b - 2) noise variances."""
+    rng = np.random.default_rng(3)
+    counts = np.array([10.0, 14.0, 9.0, 30.0, 22.0])
+    noisy = counts + rng.laplace(0, 2.0, (200_000, 5))
+    variance, means = 2 * 2.0**2, noisy.mean(axis=1, keepdims=True)
+    estimated = np.square(noisy - means).sum(axis=1) - (5 - 2) * variance
+    real = np.square(counts - means).sum(axis=1)
+
+    error = np.std(estimated - real) / math.sqrt(200_000)
+    assert abs((estimated - real).mean()) < 6 * error
+    assert abs((estimated + variance - real).mean()) > 6 * error
+
+
+def test_merging_makes_a_histogram_of_steps_more_exact_and_price_0_merges_nothing():
+    counts = np.repeat([80, 0, 30, 5], 40)
+    errors = {}
+    for price in (0.0, 2.0, 22.0):
+        method = NoiseFirst(price=price)
+        parts = []
+        for seed in range(10):
+            variable, released = with_noise(method, counts, 8.0, seed)
+            values = method.estimate(variable, released, None).values
+            parts.append(np.square(values - counts).mean())
+            assert price or np.array_equal(values, released[0].values)
+        errors[price] = np.mean(parts)
+    assert errors[22.0] < errors[2.0] < errors[0.0]
+
+
+@pytest.mark.parametrize("price", [-1.0, math.inf, math.nan])
+def test_a_price_that_is_none_is_refused(price):
+    with pytest.raises(ValueError, match="price"):
+        NoiseFirst(price=price)
