@@ -40,9 +40,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from common import versions
 from numpy.typing import NDArray
 
+from benchmarks.papers.common import versions
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
@@ -65,6 +65,9 @@ BINS = {"age": 4, "hours_sitting": 5}
 POSITIONS = 512
 LABEL = "diagnosis"
 KAPPA = 3.0
+
+COLUMNS = ("consistency", "++", "+-", "-+", "--", "1-way", "2-way", "3-way", "8-way")
+"""What is told of each method, in the order of `run`."""
 
 Floats = NDArray[np.float64]
 

@@ -30,11 +30,21 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common_inference import logistic
-from comparative import COLOURS, LOGS, MARKERS, SETS, Score, combine, draw, main, print_curves
-from comparative import score as score_of
 from numpy.typing import NDArray
 
+from benchmarks.papers.common_inference import logistic
+from benchmarks.papers.comparative import (
+    COLOURS,
+    LOGS,
+    MARKERS,
+    SETS,
+    Score,
+    combine,
+    draw,
+    main,
+    print_curves,
+)
+from benchmarks.papers.comparative import score as score_of
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.slomag import Slomag
