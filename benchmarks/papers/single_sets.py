@@ -15,6 +15,7 @@ from dp_core.methods.parametric.synthesizer import Synthesizer
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.variables import Variables
 from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
 from dp_core.tables.marginal import Counter
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
@@ -46,19 +47,30 @@ def single_set(
         neighbours: Relation of the guarantee.
     """
     cost = Fraction(epsilon)
-    curator = KnownRows(
-        variables.domain, counter, MemorySession(Currency("pure", cost), neighbours)
-    )
-    curator.known = rows
+    curator = known_rows(variables.domain, counter, cost, rows, neighbours)
     asked = method.measure(curator, variables, cost=cost, rows=rows, zeros=ZEROS, rng=rng)
     return method.fit(variables, asked, rows=rows, zeros=ZEROS).sample(rows, rng=rng)
 
 
-class KnownRows(Curator):
-    """A curator of a file whose number of records is public, as the papers have it."""
+def known_rows(
+    domain: Domain,
+    counter: Counter,
+    epsilon: Fraction,
+    rows: int,
+    neighbours: Neighbours = "add-remove",
+) -> Curator:
+    """Return the curator of a file whose number of records is public, as the papers have it.
 
-    known: int = 0
+    Args:
+        domain: All columns.
+        counter: Of the file.
+        epsilon: All that it may spend.
+        rows: Number of records.
+        neighbours: Relation of the guarantee.
+    """
 
-    def public_rows(self) -> int | None:
-        """Return the number of records."""
-        return self.known
+    class KnownRows(Curator):
+        def public_rows(self) -> int | None:
+            return rows
+
+    return KnownRows(domain, counter, MemorySession(Currency("pure", epsilon), neighbours))

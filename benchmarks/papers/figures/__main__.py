@@ -123,13 +123,13 @@ def show(figures: Sequence[Figure], store: Store) -> None:
     lines = []
     for figure in figures:
         path = picture(figure, store, store.folder)
-        if path is None:
+        if path is not None:
+            print(f"{path} ({path.stat().st_size // 1000} kB)", flush=True)
+        if not (found := list(table(figure, store))):
             continue
-        lines.append(f"{figure.paper}, {figure.number}: {figure.caption}")
-        lines += table(figure, store)
+        lines += [f"{figure.paper}, {figure.number}: {figure.caption}", *found]
         lines += [f"- {claim.text} {claim.verdict}: {claim.why}" for claim in figure.claims]
         lines += ["", "-" * 100, ""]
-        print(f"{path} ({path.stat().st_size // 1000} kB)", flush=True)
     (store.folder / "summary.txt").write_text("\n".join(lines), encoding="utf-8")
 
 

@@ -87,10 +87,10 @@ def repeats_of(points: Sequence[Point]) -> str:
 
 
 def picture(figure: Figure, store: Store, folder: Path) -> Path | None:
-    """Write the picture of a figure; None if nothing is stored of it."""
+    """Write the picture of a figure; None if it is a table, or nothing is stored of it."""
     drawing = figure.drawing
     points = points_of(drawing, store) if drawing else []
-    if drawing is None or not points:
+    if drawing is None or drawing.kind == "table" or not points:
         return None
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{figure.name}.png"
@@ -229,7 +229,7 @@ def table(figure: Figure, store: Store) -> Iterator[str]:
 
 
 def shown(value: float) -> str:
-    """Return a number in at most nine characters; a dash for none."""
+    """Return a number in about nine characters at most; a dash for none."""
     if not math.isfinite(value):
         return "-"
-    return f"{value:.4f}" if abs(value) < 100 else f"{value:.5g}"
+    return f"{value:.4f}" if abs(value) < 10 and value % 1 else f"{value:.5g}"

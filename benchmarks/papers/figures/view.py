@@ -81,7 +81,7 @@ class Drawing:
         lines: Keys that make a line.
         where: Values that settings must have; of several any.
         name: Of the axis.
-        kind: Lines, or stacked bars of the outcomes of inferences.
+        kind: Lines, stacked bars of the outcomes of inferences, or a table without a picture.
         log: Whether the horizontal axis is logarithmic.
         paper: The paper's own numbers by line, at values of the axis, of the first view.
         alike: Whether panels of a row have one scale.
@@ -94,7 +94,7 @@ class Drawing:
     lines: tuple[str, ...] = ("method",)
     where: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
     name: str = ""
-    kind: Literal["lines", "bars"] = "lines"
+    kind: Literal["lines", "bars", "table"] = "lines"
     log: bool = False
     paper: Mapping[str, Mapping[object, float]] = field(default_factory=dict)
     alike: bool = True

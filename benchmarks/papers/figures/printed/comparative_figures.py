@@ -271,7 +271,7 @@ FIGURES = (
                              "SLOMAG", "sequential, label first", "no noise on empty cells")
             ),
             lines=(),
-            kind="lines",
+            kind="table",
         ),
         claims=(
             Claim("The sanitizer is no worse than PrivateSVM.", "refuted", ".50 and .77."),
@@ -293,6 +293,7 @@ FIGURES = (
                              "no noise on empty cells")
             ),
             lines=(),
+            kind="table",
         ),
         claims=(
             Claim(

@@ -61,6 +61,7 @@ FIGURES = (
             "file",
             tuple(View(name, (name,)) for name in STRUCTURE),
             lines=(),
+            kind="table",
         ),
         claims=(Claim("70, 1841, 665 and 21574 records.", "confirmed", "All sixteen numbers."),),
     ),
