@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.papers.figures.store import Point, Store
-from benchmarks.papers.figures.view import Drawing, Figure
+from benchmarks.papers.figures.view import Drawing, Figure, View
 from dp_core.analysis.comparison.significance_plot import Bar, Panel, significance_png
 from dp_core.metrics.significance import Outcome
 
 MOST_BYTES = 150_000
 """Of a picture that is kept."""
+MARKS = "osD^vP*X<>"
 OFF_AXIS = "none"
 """A value of the axis that stands for every one: what does not depend on it is a level line."""
 
@@ -46,7 +49,7 @@ def named(keys: Sequence[str], point: Point) -> str:
     for key in keys:
         value = point.setting.get(key)
         if value is not None:
-            speaks = key in ("method", "file", "tables", "part", "levels", "column")
+            speaks = key in ("method", "file", "tables", "part", "column")
             parts.append(str(value) if speaks else f"{key} = {value}")
     return ", ".join(parts)
 
@@ -130,46 +133,35 @@ def _lines(drawing: Drawing, points: Sequence[Point], title: str, path: Path) ->
     places = {mark: float(at if even else numbers[at] or 0.0) for at, mark in enumerate(marks)}
     names = list(dict.fromkeys(line for lines in panels.values() for line in lines))
     colours = dict(zip(names, itertools.cycle(f"C{i}" for i in range(10))))
-    rows, columns = len(drawing.views), len(panels)
-    figure, axes = plt.subplots(
-        rows,
-        columns,
-        figsize=(1.2 + min(2.9, 14 / columns) * columns, 0.9 + 2.2 * rows),
+    columns = len(panels)
+    # Of a single panel the quantities stand side by side.
+    shape = (len(drawing.views), columns) if columns > 1 else (1, len(drawing.views))
+    size = (1.2 + min(2.9, 14 / shape[1]) * shape[1], 0.9 + 2.2 * shape[0])
+    figure, grid = plt.subplots(
+        *shape,
+        figsize=size,
         squeeze=False,
         sharex=True,
-        sharey="row" if drawing.alike else False,
+        sharey="row" if drawing.alike and columns > 1 else False,
         layout="constrained",
     )
+    axes = grid if columns > 1 else grid.T
     for column, (panel, lines) in enumerate(panels.items()):
         axes[0, column].set_title(panel, fontsize=8)
         for row, view in enumerate(drawing.views):
             axis = axes[row, column]
             for number, name in enumerate(names):
-                each = lines.get(name)
-                if not each:
-                    continue
-                look = {"color": colours[name], "label": name, "linewidth": 1.1}
-                if level(drawing, each):
-                    axis.axhline(view.value(each[0]), linestyle="--", **look)
-                    continue
-                each = sorted(each, key=lambda point: places[point.setting[drawing.axis]])
-                x = np.array([places[point.setting[drawing.axis]] for point in each])
-                y = np.array([view.value(point) for point in each])
-                axis.plot(x, y, marker="osD^vP*X<>"[number % 10], markersize=3.2, **look)
-                if view.spread:
-                    off = np.array([view.deviation(point) for point in each])
-                    axis.fill_between(x, y - off, y + off, color=colours[name], alpha=0.12)
-                if row == 0 and (known := drawing.paper.get(name)):
-                    at = [mark for mark in marks if mark in known]
-                    axis.plot(
-                        [places[mark] for mark in at],
-                        [known[mark] for mark in at],
-                        color=colours[name],
-                        linestyle=":",
-                        marker="x",
-                        markersize=4,
-                        label=f"{name}, paper",
-                    )
+                if each := lines.get(name):
+                    look = {"color": colours[name], "label": name, "linewidth": 1.1}
+                    if level(drawing, each):
+                        axis.axhline(view.value(each[0]), linestyle="--", **look)
+                        continue
+                    mark = MARKS[number % len(MARKS)]
+                    _line(axis, view, drawing, places, each, {**look, "marker": mark})
+                    if row == 0 and (known := drawing.paper.get(name)):
+                        at = [value for value in marks if value in known]
+                        look |= {"linestyle": ":", "marker": "x", "label": f"{name}, paper"}
+                        axis.plot([places[v] for v in at], [known[v] for v in at], **look)
             if view.log:
                 axis.set_yscale("log")
             if "covered" in view.metrics[0]:
@@ -178,10 +170,12 @@ def _lines(drawing: Drawing, points: Sequence[Point], title: str, path: Path) ->
                 axis.set_xscale("log")
             if even:
                 axis.set_xticks(list(places.values()), [str(mark) for mark in marks])
-            axis.tick_params(labelsize=7)
+            axis.tick_params(labelsize=7, which="both")
             axis.grid(alpha=0.25)
-            axes[row, 0].set_ylabel(view.label, fontsize=8)
-        axes[-1, column].set_xlabel(drawing.name or drawing.axis, fontsize=8)
+            if column == 0:
+                axis.set_ylabel(view.label, fontsize=8)
+    for axis in grid[-1]:
+        axis.set_xlabel(drawing.name or drawing.axis, fontsize=8)
     handles, labels = [], []
     for axis in axes.ravel():
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -189,15 +183,32 @@ def _lines(drawing: Drawing, points: Sequence[Point], title: str, path: Path) ->
                 handles.append(handle)
                 labels.append(label)
     figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(len(labels), max(3, 2 * columns)),
+        handles, labels, loc="outside lower center", ncols=min(len(labels), 2 + shape[1]),
         frameon=False, fontsize=7,
     )  # fmt: skip
-    figure.suptitle(title, fontsize=9)
+    figure.suptitle(textwrap.fill(title, int(14 * size[0])), fontsize=9)
     for dots in (110, 80, 60):
         figure.savefig(path, dpi=dots)
         if path.stat().st_size < MOST_BYTES:
             break
     plt.close(figure)
+
+
+def _line(
+    axis: Any,
+    view: View,
+    drawing: Drawing,
+    places: Mapping[object, float],
+    points: Sequence[Point],
+    look: Mapping[str, object],
+) -> None:
+    points = sorted(points, key=lambda point: places[point.setting[drawing.axis]])
+    x = np.array([places[point.setting[drawing.axis]] for point in points])
+    y = np.array([view.value(point) for point in points])
+    axis.plot(x, y, markersize=3.2, **look)
+    if view.spread:
+        off = np.array([view.deviation(point) for point in points])
+        axis.fill_between(x, y - off, y + off, color=look["color"], alpha=0.12)
 
 
 def table(figure: Figure, store: Store) -> Iterator[str]:
