@@ -20,6 +20,7 @@ from benchmarks.papers.figures.register import EXPERIMENTS, FIGURES
 from benchmarks.papers.figures.running import Forecast, calculate, run, todo
 from benchmarks.papers.figures.store import Moments, Point, Store, moments
 from benchmarks.papers.figures.view import View
+from benchmarks.papers.simulation1 import KNOWN, KNOWN_REPEATS
 
 PRINTED = {
     "CIPHER": {*(f"Figure {n}" for n in range(1, 8)), "Table 1", "Table 2"},
@@ -165,6 +166,22 @@ def test_repeats_have_the_same_data_whatever_the_method_and_the_block_are():
     )
     assert together["error"][3] == last["error"][0]
     assert len(set(together["error"])) > 1
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("method", ["MODIPS", "Laplace", "MD", "BB-MR"])
+def test_sets_that_are_made_one_by_one_are_those_of_whole_releases(method):
+    """Bias and RMSE of a proportion, n 100, epsilon 1: as in `test_simulation1`."""
+    repeats, setting = 150, {"pi": 0.25, "n": 100, "method": method, "log": 0}
+    found = moments(EXPERIMENTS["simulation-1"].run(CONTEXT, setting, range(repeats)))
+    error, width = Moments(*found["error"]), Moments(*found["width"])
+    bias, rmse, _, wide = KNOWN[method, 100, 0.25, 0]
+    # 5.5 standard errors of the two simulations, and the rounding of what is known.
+    off = 5.5 * math.sqrt(1 / KNOWN_REPEATS + 1 / repeats)
+    spread = math.sqrt(rmse**2 - bias**2)
+    assert abs(error.mean - bias) < off * spread + 5e-4
+    assert abs(error.deviation / spread - 1) < off / math.sqrt(2) + 0.02
+    assert abs(width.mean - wide) < off * 0.35 * wide + 5e-4
 
 
 def test_a_quick_run_of_two_figures_is_finite_and_is_drawn(tmp_path, monkeypatch):

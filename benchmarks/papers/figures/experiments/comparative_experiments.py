@@ -97,9 +97,9 @@ def simulation_1(context: Context, setting: Setting, repeats: range) -> Values:
 EVERY_LOG = {"log": LOGS}
 SIMULATION_1 = Experiment(
     "simulation-1",
-    grid(pi=(0.10, 0.15, 0.25, 0.50), n=simulation1.SIZES, method=tuple(SIMULATED_1), **EVERY_LOG)
+    grid(pi=simulation1.PROPORTIONS, n=simulation1.SIZES, method=tuple(SIMULATED_1), **EVERY_LOG)
     + grid(
-        pi=(0.10, 0.15, 0.25, 0.50),
+        pi=simulation1.PROPORTIONS,
         n=simulation1.SIZES,
         method=("MS, no privacy", "original"),
         log=(0,),
