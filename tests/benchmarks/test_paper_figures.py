@@ -72,7 +72,9 @@ def test_every_experiment_is_drawn_and_every_drawing_has_settings():
 def test_names_mean_figures_experiments_and_their_beginnings():
     assert [figure.name for figure in figures_of(["mwem-2"])] == ["mwem-2"]
     assert [each.name for each in experiments_of(["cipher-5"])] == ["cipher-simulated"]
-    assert [each.name for each in experiments_of(["simulation-1"])] == ["simulation-1"]
+    assert [each.name for each in experiments_of(["simulation-3"])] == ["simulation-3"]
+    both = ["simulation-2", "simulation-2-bins"]
+    assert [each.name for each in experiments_of(["simulation-2", "simulation-2-b"])] == both
     assert experiments_of([]) == list(EXPERIMENTS.values())
 
 

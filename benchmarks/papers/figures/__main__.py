@@ -41,12 +41,18 @@ def newest() -> Path:
     return found[-1] if found else RESULTS / f"{datetime.date.today().isoformat()}-figures"
 
 
+def meant(name: str, given: Sequence[str]) -> bool:
+    """Return whether names mean one: it is itself, or begins so and nothing is called like that."""
+    whole = {*FIGURES, *EXPERIMENTS}
+    return any(name == each or (each not in whole and name.startswith(each)) for each in given)
+
+
 def figures_of(names: Sequence[str]) -> list[Figure]:
     """Return the figures that names mean, by their own names or those of their experiments."""
     found = []
     for figure in FIGURES.values():
         drawn = figure.drawing.experiments if figure.drawing else ()
-        if not names or any(each.startswith(tuple(names)) for each in (figure.name, *drawn)):
+        if not names or any(meant(each, names) for each in (figure.name, *drawn)):
             found.append(figure)
     return found
 
@@ -59,7 +65,7 @@ def experiments_of(names: Sequence[str]) -> list[Experiment]:
         if figure.drawing
         for name in figure.drawing.experiments
     }
-    named = {name for name in EXPERIMENTS if names and name.startswith(tuple(names))}
+    named = {name for name in EXPERIMENTS if meant(name, names)}
     return [each for name, each in EXPERIMENTS.items() if name in (named or drawn)]
 
 

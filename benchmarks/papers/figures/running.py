@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 from threadpoolctl import threadpool_limits
 
@@ -52,6 +53,19 @@ def todo(
             if cell.key not in done:
                 found.append((cell.first / whole, cell))
     return [cell for _, cell in sorted(found, key=lambda pair: pair[0])]
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it ends, which may be killed."""
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 class Forecast:
@@ -127,7 +141,9 @@ def run(
         return
     # Libraries that a process loads later, such as those of trees, read this when they are loaded.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        processes, mp_context=get_context("spawn"), initializer=end_with_parent
+    ) as pool:
         waiting = iter(cells)
         running: dict[Future[tuple[Values, float]], Cell] = {}
         while True:
