@@ -25,8 +25,8 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from papers.common import models, preset_plan
 
+from benchmarks.papers.common import models, preset_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Clique, Domain
 

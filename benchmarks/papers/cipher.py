@@ -34,7 +34,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from common import (
+from numpy.typing import NDArray
+from scipy import stats
+
+from benchmarks.papers.common import (
     design,
     models,
     plan_of,
@@ -45,10 +48,7 @@ from common import (
     table_of,
     versions,
 )
-from common_inference import combine, logistic, significant, sss
-from numpy.typing import NDArray
-from scipy import stats
-
+from benchmarks.papers.common_inference import combine, logistic, significant, sss
 from dp_core.analysis.comparison.significance_plot import Bar, Panel, significance_png
 from dp_core.methods.reconstruction.cipher import Cipher
 from dp_core.methods.reconstruction.dense import Dense

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from common import versions
 from numpy.typing import NDArray
 from scipy import special
+
+from benchmarks.papers.common import versions
 
 LOGS = tuple(range(-4, 5))
 """Logarithms of the epsilons of the figures."""

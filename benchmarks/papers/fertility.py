@@ -40,9 +40,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from common import versions
 from numpy.typing import NDArray
 
+from benchmarks.papers.common import versions
+from benchmarks.papers.single_sets import known_rows, single_set
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
@@ -52,10 +53,7 @@ from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels
 from dp_core.wall.statistics.regressions.minimisers import ClassMinimiser
 
@@ -65,6 +63,9 @@ BINS = {"age": 4, "hours_sitting": 5}
 POSITIONS = 512
 LABEL = "diagnosis"
 KAPPA = 3.0
+
+COLUMNS = ("consistency", "++", "+-", "-+", "--", "1-way", "2-way", "3-way", "8-way")
+"""What is told of each method, in the order of `run`."""
 
 Floats = NDArray[np.float64]
 
@@ -111,24 +112,15 @@ def features(variables: Variables, data: Dataset) -> tuple[Floats, NDArray[np.bo
 
 def known(domain: Domain, data: Dataset, epsilon: float) -> Curator:
     """Return a curator of a file whose number of records is public, as the paper has it."""
-    session = MemorySession(Currency("pure", Fraction(epsilon)), "add-remove")
-
-    class KnownRows(Curator):
-        def public_rows(self) -> int | None:
-            return TRAINING
-
-    return KnownRows(domain, MemoryCounter(data), session)
+    return known_rows(domain, MemoryCounter(data), Fraction(epsilon), TRAINING)
 
 
 def parametric(method: Synthesizer) -> Callable[..., Dataset]:
     """Return the way to one set by a parametric method."""
 
     def way(variables: Variables, data: Dataset, rng: np.random.Generator) -> Dataset:
-        curator, zeros = known(variables.domain, data, EPSILON), StructuralZeros()
-        cost = Fraction(EPSILON)
-        answers = method.measure(curator, variables, cost=cost, rows=TRAINING, zeros=zeros, rng=rng)
-        model = method.fit(variables, answers, rows=TRAINING, zeros=zeros)
-        return model.sample(TRAINING, rng=rng)
+        counter = MemoryCounter(data)
+        return single_set(method, variables, counter, epsilon=EPSILON, rows=TRAINING, rng=rng)
 
     return way
 

@@ -31,9 +31,9 @@ from math import comb
 from pathlib import Path
 
 import numpy as np
-from common import models, plan_of, read_categories, records, table_of, versions
-from contingency_tables import COLUMNS, contingency_table
 
+from benchmarks.papers.common import models, plan_of, read_categories, records, table_of, versions
+from benchmarks.papers.contingency_tables import COLUMNS, contingency_table
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.candidates.query_sets import parities
 from dp_core.methods.selection.fourier import Fourier

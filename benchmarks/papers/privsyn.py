@@ -22,7 +22,6 @@ import dataclasses
 import itertools
 import platform
 import statistics
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,10 +31,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent.parent))  # adult.py is in the folder above
-
-from adult import LEVELS, distance, load
-
+from benchmarks.adult import LEVELS, distance, load
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.metrics.classification import misclassification, svm_accuracy
 from dp_core.metrics.range_queries import RangeQueries, mean_range_error, random_range_queries

@@ -1,6 +1,6 @@
 """Simulation 1 of "Comparative study of differentially private data synthesis methods" (2020).
 
-    python benchmarks/papers/simulation1.py [--repeats 3000] [--grid 300] [--out FILE] [--csv FILE]
+    python benchmarks/papers/simulation1.py [--repeats 3000]
 
 One binary column: n of 40, 100, 1000 records, a proportion pi of .10, .15, .25 or .50 (the text has
 .10, the supplement's tables .15; both are run), nine epsilons from e^-4 to e^4, 5 sets, each with a
@@ -19,15 +19,13 @@ n is public and one record is replaced. Every repeat is a release by the library
 - `BB-MR`: preset `beta-binomial`, one set, which is the draw itself.
 - `MS`: as MODIPS without noise. `Original`: the file itself. Both are not private.
 
-`--repeats` is the number of releases for each figure known from elsewhere (6 ms each); `--grid`
-that of the other cells, which are only made for the tables, the picture and the CSV file if it is
-stated. The whole grid has 432 cells of private methods.
+`--repeats` is the number of releases for each figure known from elsewhere (6 ms each). All cells,
+tables and pictures: `python -m benchmarks.papers.figures run simulation-1`.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import dataclasses
 import math
 import platform
@@ -35,7 +33,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +48,6 @@ Floats = NDArray[np.float64]
 
 SIZES = (40, 100, 1000)
 PROPORTIONS = (0.10, 0.15, 0.25, 0.50)
-LOG_EPSILONS = (-4, -3, -2, -1, 0, 1, 2, 3, 4)
 SETS = 5
 REPEATS = 3000
 KNOWN_REPEATS = 5000
@@ -182,17 +178,6 @@ def simulate(method: str, n: int, pi: float, epsilon: float, repeats: int) -> Re
 Cell = tuple[str, int, float, int]
 
 
-def cells(proportions: Sequence[float] = PROPORTIONS) -> list[Cell]:
-    """Return the whole simulation by method, n, pi and the logarithm of epsilon."""
-    return [
-        (method, n, pi, log)
-        for pi in proportions
-        for n in SIZES
-        for log in LOG_EPSILONS
-        for method in METHODS
-    ]
-
-
 def run(wanted: Sequence[Cell], repeats: int) -> dict[Cell, Result]:
     """Return the results of some cells."""
     return {
@@ -235,102 +220,18 @@ def print_known(found: Mapping[Cell, Result]) -> None:
         print(f"| {method} | {n} | {pi:.2f} | {math.exp(log):g} | {expected} | {here} |")
 
 
-def print_grid(found: Mapping[Cell, Result]) -> None:
-    """Print the usable repeats, and every cell at epsilon 1."""
-    print("\nUsable repeats of the Laplace sanitizer, paper / here, at epsilon e^-4, e^-2, 1:\n")
-    print("| n | pi | e^-4 | e^-2 | 1 |")
-    print("|---|---|---|---|---|")
-    for (n, pi), paper in TABLE_1.items():
-        shown = [
-            f"{value:.4f} / {found['Laplace', n, pi, log].usable:.4f}"
-            for value, log in zip(paper, (-4, -2, 0), strict=True)
-        ]
-        print(f"| {n} | {pi:.2f} | " + " | ".join(shown) + " |")
-    print("\nBias / RMSE / coverage / width at epsilon 1:\n")
-    print("| n | pi | " + " | ".join(METHODS) + " |")
-    print("|---|---|" + "---|" * len(METHODS))
-    for pi in PROPORTIONS:
-        for n in SIZES:
-            shown = [_shown(found[method, n, pi, 0]) for method in METHODS]
-            print(f"| {n} | {pi:.2f} | " + " | ".join(shown) + " |")
-
-
 def _shown(result: Result) -> str:
     bias = round(result.bias, 4) + 0.0  # no -0
     return f"{bias:.4f} / {result.rmse:.4f} / {result.coverage:.3f} / {result.width:.4f}"
 
 
-def write_csv(found: Mapping[Cell, Result], path: Path) -> None:
-    """Write every cell."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(
-            ["method", "n", "pi", "log_epsilon", "bias", "rmse", "coverage", "width", "usable"]
-        )
-        for cell, result in found.items():
-            values = (result.bias, result.rmse, result.coverage, result.width, result.usable)
-            writer.writerow([*cell, *(f"{value:.6g}" for value in values)])
-
-
-def picture(found: Mapping[Cell, Result], out: Path, proportions: Sequence[float]) -> None:
-    """Draw what Figure 2 does: bias, RMSE, coverage and width against log epsilon."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    rows = ("bias", "rmse", "coverage", "width")
-    titles = ("bias", "RMSE", "coverage of 95 %", "width of the interval")
-    columns = [(n, pi) for pi in proportions for n in SIZES]
-    figure, axes = plt.subplots(
-        len(rows), len(columns), figsize=(2.2 * len(columns), 9), sharex=True, sharey="row"
-    )
-    for place, (n, pi) in enumerate(columns):
-        axes[0][place].set_title(f"n = {n}, pi = {pi:.2f}", fontsize=10)
-        for line, row in enumerate(rows):
-            axis = axes[line][place]
-            for number, method in enumerate(METHODS):
-                values = [getattr(found[method, n, pi, log], row) for log in LOG_EPSILONS]
-                axis.plot(
-                    LOG_EPSILONS,
-                    values,
-                    label=method,
-                    marker="osD^v."[number],
-                    markersize=3.5,
-                    linewidth=1.1,
-                    linestyle="--" if method in ("MS", "Original") else "-",
-                )
-            if row in ("bias", "coverage"):
-                axis.axhline(0.95 if row == "coverage" else 0, color="black", linewidth=0.6)
-            axis.set_xticks([-4, -2, 0, 2, 4])
-            if place == 0:
-                axis.set_ylabel(titles[line])
-    for axis in axes[-1]:
-        axis.set_xlabel("log epsilon")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", ncol=len(METHODS), frameon=False)
-    figure.tight_layout(rect=(0, 0, 1, 0.96))
-    figure.savefig(out, dpi=110)
-    plt.close(figure)
-
-
 def main() -> None:
-    """Run the simulation, print the tables and draw the picture."""
+    """Print what is known beside ours."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--repeats", type=int, default=REPEATS, help="of each known figure")
-    parser.add_argument("--grid", type=int, default=0, help="repeats of each cell; none by default")
-    parser.add_argument("--out", type=Path, help="PNG of Figure 2, with --grid")
-    parser.add_argument("--csv", type=Path, help="every cell, with --grid")
     arguments = parser.parse_args()
     print(f"python {platform.python_version()}, numpy {np.__version__}")
     print_known(run(list(KNOWN), arguments.repeats))
-    if arguments.grid:
-        found = run(cells(), arguments.grid)
-        print_grid(found)
-        if arguments.csv:
-            write_csv(found, arguments.csv)
-        if arguments.out:
-            picture(found, arguments.out, PROPORTIONS[1:])
     print(f"\n{arguments.repeats:,} repeats: {time.process_time():.0f} s of CPU")
 
 

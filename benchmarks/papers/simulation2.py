@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from comparative import (
+from numpy.typing import NDArray
+
+from benchmarks.papers.comparative import (
     LOGS,
     SETS,
     Curves,
@@ -32,8 +34,7 @@ from comparative import (
     moments,
     print_curves,
 )
-from comparative import score as score_of
-from numpy.typing import NDArray
+from benchmarks.papers.comparative import score as score_of
 
 SIZES = (20, 100, 1000)
 METHODS = (

@@ -24,9 +24,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from comparative import LOGS, SETS, Score, blocks, combine, draw, main, print_curves
-from comparative import score as score_of
 from numpy.typing import NDArray
+
+from benchmarks.papers.comparative import (
+    LOGS,
+    SETS,
+    Score,
+    blocks,
+    combine,
+    draw,
+    main,
+    print_curves,
+)
+from benchmarks.papers.comparative import score as score_of
 
 N = 1000
 REACH = 4.0

@@ -32,21 +32,28 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common_inference import logistic
-from comparative import COLOURS, LOGS, MARKERS, SETS, Score, combine, draw, main, print_curves
-from comparative import score as score_of
 from numpy.typing import NDArray
 
+from benchmarks.papers.common_inference import logistic
+from benchmarks.papers.comparative import (
+    COLOURS,
+    LOGS,
+    MARKERS,
+    SETS,
+    Score,
+    combine,
+    draw,
+    main,
+    print_curves,
+)
+from benchmarks.papers.comparative import score as score_of
+from benchmarks.papers.single_sets import single_set
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.slomag import Slomag
 from dp_core.methods.parametric.synthesizer import Synthesizer
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.accounting.currency import Currency
-from dp_core.wall.curator import Curator
-from dp_core.wall.ledger.session import MemorySession
 
 N = 1000
 POSITIONS = 4096
@@ -67,7 +74,6 @@ VARIABLES = Variables(
         Variable(name="w3", size=3),
     )
 )
-ZEROS = StructuralZeros()
 
 BETA = {
     "beta 1": (-1.0, 0.5, -1.0),
@@ -172,19 +178,7 @@ def released(
     method: Synthesizer, sample: Dataset, epsilon: float, rng: np.random.Generator
 ) -> Dataset:
     """Return one set by a real release of its own."""
-    cost = Fraction(epsilon)
-    session = MemorySession(Currency("pure", cost), "add-remove")
-    curator = KnownRows(VARIABLES.domain, MemoryCounter(sample), session)
-    answers = method.measure(curator, VARIABLES, cost=cost, rows=N, zeros=ZEROS, rng=rng)
-    model = method.fit(VARIABLES, answers, rows=N, zeros=ZEROS)
-    return model.sample(N, rng=rng)
-
-
-class KnownRows(Curator):
-    """A curator of a file whose number of records is public, as the paper has it."""
-
-    def public_rows(self) -> int | None:
-        return N
+    return single_set(method, VARIABLES, MemoryCounter(sample), epsilon=epsilon, rows=N, rng=rng)
 
 
 def histogram(sample: Dataset, epsilon: float, rng: np.random.Generator) -> Dataset:

@@ -4,14 +4,13 @@ and the rule for combining. (Benchmarks are scripts; these two are held to what 
 
 from __future__ import annotations
 
-import sys
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from benchmarks.papers import comparative, simulation2, simulation3
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
 from dp_core.methods.parametric.modips import Modips
@@ -21,11 +20,6 @@ from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "papers"))
-import comparative
-import simulation2
-import simulation3
 
 pytestmark = pytest.mark.statistical
 

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.cipher import Cipher
@@ -73,6 +74,24 @@ def exact(table, order, times=FINE):
 def fit(method, domain, given, *, rows=None, zeros=NONE):
     model = method.fit(domain, given, rows=rows, zeros=zeros, rng=np.random.default_rng(0))
     return model.tables[0].values / model.rows
+
+
+def test_small_systems_are_solved_by_one_thread_of_blas_and_large_ones_by_all(monkeypatch):
+    seen = []
+    step = Cipher._step
+
+    def watched(self, *given):
+        seen.extend(each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas")
+        return step(self, *given)
+
+    monkeypatch.setattr(Cipher, "_step", watched)
+    with threadpool_limits(limits=2, user_api="blas"):
+        fit(Cipher(), domain_of(F), exact(F, 2))
+        assert set(seen) == {1}
+        seen.clear()
+        monkeypatch.setattr("dp_core.methods.reconstruction.cipher.ONE_THREAD", 1)
+        fit(Cipher(), domain_of(F), exact(F, 2))
+    assert set(seen) == {2}
 
 
 def tvd(one, other, order):

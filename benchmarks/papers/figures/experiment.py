@@ -1,0 +1,105 @@
+"""What a figure needs to be run: an experiment, cut into settings and blocks of repeats."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+Setting: TypeAlias = Mapping[str, str | int | float]
+"""One point of a figure: method, epsilon, file and so on. Its values fit JSON."""
+
+Values: TypeAlias = Mapping[str, Sequence[float]]
+"""By metric one figure for each repeat; not a number where a repeat gives none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all cells of a run share.
+
+    Attributes:
+        seed: Of data and post-processing. Noise of releases takes no seed.
+        data: Folder with the papers' files, or None.
+    """
+
+    seed: int = 1
+    data: Path | None = None
+
+    def file(self, name: str) -> Path:
+        """Return the path of a file of the data folder."""
+        if self.data is None:
+            raise FileNotFoundError(f"{name} is needed: state its folder with --data.")
+        return self.data / name
+
+    def generator(self, *key: object) -> np.random.Generator:
+        """Return the generator of a key: the same in every run with this seed."""
+        words = [zlib.crc32(str(part).encode()) for part in key]
+        return np.random.default_rng([self.seed, *words])
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What one or several figures draw.
+
+    Attributes:
+        name: Of its file of results, too.
+        settings: All points.
+        run: From context, setting and the numbers of repeats to their values. Repeat r has the
+            same data whatever the method and the other repeats are.
+        repeats: How many are run unless the command line has another number.
+        published: How many the paper has; 0 where it does not say.
+        block: Repeats of one cell.
+        needs: File of the data folder; empty if none.
+    """
+
+    name: str
+    settings: tuple[Setting, ...]
+    run: Callable[[Context, Setting, range], Values]
+    repeats: int
+    published: int
+    block: int
+    needs: str = ""
+
+    def cells(self, context: Context, repeats: int) -> Iterator[Cell]:
+        """Return all cells, the first repeats of every setting before the next ones."""
+        block = min(self.block, repeats)
+        for first in range(0, repeats, block):
+            for setting in self.settings:
+                yield Cell(self.name, setting, first, block, context.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The smallest part of a run.
+
+    Attributes:
+        experiment: Its name.
+        setting: Of the experiment's.
+        first: Number of the first repeat.
+        repeats: How many.
+        seed: Of the context.
+    """
+
+    experiment: str
+    setting: Setting
+    first: int
+    repeats: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """Name of the cell within its experiment."""
+        stated = ", ".join(f"{name} {value}" for name, value in self.setting.items())
+        return f"{stated}; {self.first} + {self.repeats}; seed {self.seed}"
+
+
+def grid(**axes: Sequence[str | int | float]) -> tuple[Setting, ...]:
+    """Return a setting for every combination, the last axis fastest."""
+    return tuple(
+        dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())
+    )

@@ -1,0 +1,1 @@
+"""What is run for the figures: one module for each paper."""

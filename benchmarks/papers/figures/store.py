@@ -1,0 +1,153 @@
+"""Results of cells in JSON lines: one file for each experiment, one line for each finished cell.
+
+A line is written at once and whole. A run that is killed while it writes leaves a part of a line at
+the end of a file, which is cut off before the next line is added; its cell is run again.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.papers.figures.experiment import Cell, Setting, Values
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What is kept of a metric: number of values, their sum and sum of squares."""
+
+    number: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(
+            self.number + other.number, self.total + other.total, self.squares + other.squares
+        )
+
+    @property
+    def mean(self) -> float:
+        """Mean; not a number without values."""
+        return self.total / self.number if self.number else math.nan
+
+    @property
+    def rms(self) -> float:
+        """Root of the mean square."""
+        return math.sqrt(self.squares / self.number) if self.number else math.nan
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the values; 0 for a single one."""
+        if not self.number:
+            return math.nan
+        spread = self.squares - self.number * self.mean**2
+        return math.sqrt(max(spread, 0.0) / max(self.number - 1, 1))
+
+
+def moments(values: Values) -> dict[str, list[float]]:
+    """Return number, sum and sum of squares of each metric's finite values."""
+    found = {}
+    for name, each in values.items():
+        finite = np.asarray(each, dtype=np.float64)
+        finite = finite[np.isfinite(finite)]
+        sums = (finite.sum(), np.square(finite).sum())
+        found[name] = [len(finite), *(float(f"{value:.9g}") for value in sums)]
+    return found
+
+
+class Store:
+    """The results in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take a folder, which need not be there yet."""
+        self.folder = folder
+
+    def _file(self, experiment: str) -> Path:
+        return self.folder / f"{experiment}.jsonl"
+
+    def add(self, cell: Cell, values: Values, cpu: float, versions: str) -> None:
+        """Append a finished cell.
+
+        Args:
+            cell: The cell.
+            values: Of its repeats.
+            cpu: Seconds of CPU it took.
+            versions: Of what it was made with.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        line = {
+            "setting": dict(cell.setting),
+            "first": cell.first,
+            "repeats": cell.repeats,
+            "seed": cell.seed,
+            "on": datetime.date.today().isoformat(),
+            "with": versions,
+            "cpu": round(cpu, 3),
+            "moments": moments(values),
+        }
+        path = self._file(cell.experiment)
+        with path.open("ab+") as file:
+            file.seek(0)
+            kept = file.read()
+            if kept and not kept.endswith(b"\n"):
+                file.truncate(kept.rfind(b"\n") + 1)
+            file.write(json.dumps(line).encode() + b"\n")
+            file.flush()
+
+    def lines(self, experiment: str) -> Iterator[Mapping[str, Any]]:
+        """Return the lines of finished cells."""
+        path = self._file(experiment)
+        if path.exists():
+            for line in path.read_bytes().split(b"\n")[:-1]:
+                yield json.loads(line)
+
+    def finished(self, experiment: str) -> dict[str, float]:
+        """Return the CPU seconds of every finished cell, by its key."""
+        return {_cell(experiment, line).key: line["cpu"] for line in self.lines(experiment)}
+
+    def points(self, experiment: str) -> list[Point]:
+        """Return what is stored of every setting, its cells added up, no repeat twice.
+
+        Of cells that begin alike the longest is taken: a short run before a long one is no loss.
+        """
+        found: dict[str, Point] = {}
+        in_order = sorted(
+            self.lines(experiment), key=lambda line: (line["first"], -line["repeats"])
+        )
+        for line in in_order:
+            name = json.dumps([line["setting"], line["seed"]])
+            point = found.setdefault(name, Point(line["setting"]))
+            if line["first"] >= point.end:
+                point.take(line)
+        return list(found.values())
+
+
+def _cell(experiment: str, line: Mapping[str, Any]) -> Cell:
+    return Cell(experiment, line["setting"], line["first"], line["repeats"], line["seed"])
+
+
+class Point:
+    """All stored repeats of one setting."""
+
+    def __init__(self, setting: Setting) -> None:
+        """Start without repeats."""
+        self.setting = setting
+        self.end, self.repeats, self.cpu = 0, 0, 0.0
+        self.days: set[str] = set()
+        self.metrics: dict[str, Moments] = {}
+
+    def take(self, line: Mapping[str, Any]) -> None:
+        """Add the repeats of one cell."""
+        self.end = line["first"] + line["repeats"]
+        self.repeats += line["repeats"]
+        self.cpu += line["cpu"]
+        self.days.add(line["on"])
+        for name, sums in line["moments"].items():
+            self.metrics[name] = self.metrics.get(name, Moments()) + Moments(*sums)

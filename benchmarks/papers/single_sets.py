@@ -1,0 +1,76 @@
+"""Synthetic sets of parametric methods: the library's own method, curator and exact noise.
+
+A simulation of thousands of repeats needs no plan, ledger database or bundle. What costs privacy is
+the same as in a release: the method asks the curator, the session refuses what is not paid for, and
+noise is drawn by the exact samplers.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from dp_core.methods.parametric.synthesizer import Synthesizer
+from dp_core.schema.privacy import Neighbours
+from dp_core.schema.variables import Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.domain import Domain
+from dp_core.tables.marginal import Counter
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+
+ZEROS = StructuralZeros()
+
+
+def single_set(
+    method: Synthesizer,
+    variables: Variables,
+    counter: Counter,
+    *,
+    epsilon: float | Fraction,
+    rows: int,
+    rng: np.random.Generator,
+    neighbours: Neighbours = "add-remove",
+) -> Dataset:
+    """Return one set of the file's size, released at its own epsilon in pure differential privacy.
+
+    Args:
+        method: A parametric method.
+        variables: All columns.
+        counter: Of the file; it may serve many sets.
+        epsilon: Of this set alone.
+        rows: Number of records, which the papers take as public under both relations.
+        rng: Of the records that are drawn from released results; the noise takes no seed.
+        neighbours: Relation of the guarantee.
+    """
+    cost = Fraction(epsilon)
+    curator = known_rows(variables.domain, counter, cost, rows, neighbours)
+    asked = method.measure(curator, variables, cost=cost, rows=rows, zeros=ZEROS, rng=rng)
+    return method.fit(variables, asked, rows=rows, zeros=ZEROS).sample(rows, rng=rng)
+
+
+def known_rows(
+    domain: Domain,
+    counter: Counter,
+    epsilon: Fraction,
+    rows: int,
+    neighbours: Neighbours = "add-remove",
+) -> Curator:
+    """Return the curator of a file whose number of records is public, as the papers have it.
+
+    Args:
+        domain: All columns.
+        counter: Of the file.
+        epsilon: All that it may spend.
+        rows: Number of records.
+        neighbours: Relation of the guarantee.
+    """
+
+    class KnownRows(Curator):
+        def public_rows(self) -> int | None:
+            return rows
+
+    return KnownRows(domain, counter, MemorySession(Currency("pure", epsilon), neighbours))
