@@ -284,7 +284,7 @@ def regions(options: argparse.Namespace) -> None:
     homes = pd.read_csv(Path(options.regions) / "households.csv")
     frame = frame.merge(homes[["hhID", "HHSize", "HHIncome", "HHDwelling"]], on="hhID")
     names = ["PAge", "PGender", "PEmp", "POcc", "PComm", "HHSize", "HHIncome", "HHDwelling"]
-    coded = [pd.Categorical(frame[name].astype(str)) for name in names]
+    coded = [pd.Categorical(frame[name].astype(object).fillna("").astype(str)) for name in names]
     sizes = [len(each.categories) for each in coded]
     codes = np.stack([each.codes for each in coded])
     place = frame["SUBREGCluster"].to_numpy()
