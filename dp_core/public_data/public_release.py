@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dp_core.analysis.notebook.memory_release import MemoryRelease
 from dp_core.analysis.notebook.schemas import SchemaDraft, read_schema
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput, nearest
+from dp_core.methods.prior.public_prior import PublicPrior
 from dp_core.public_data.frame_codes import frame_codes, linked_frame_codes
+from dp_core.public_data.prior_records import prior_of_frames, prior_of_release
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Neighbours
 from dp_core.spec.in_memory.stated_plan import memory_plan
@@ -25,6 +28,8 @@ Number: TypeAlias = int | float | str | Fraction
 """A number; a float means the decimal that it is printed as, so 0.1 is exactly a tenth."""
 Wanted: TypeAlias = str | Sequence[str] | Mapping[str, Any]
 """A wanted table: `"sex, age"`, `["sex", "age"]` or `{"of": ["sex", "age"], "weight": 3}`."""
+Prior: TypeAlias = "pd.DataFrame | MemoryRelease | str | os.PathLike[str]"
+"""Public records: a frame, a release in memory, or the folder of a published release."""
 STAGES = (
     *("domain", "total", "one_way", "select"),
     *("measure", "reconstruct", "synthesize"),
@@ -46,6 +51,7 @@ def release(
     seed: int = 1,
     tables: Iterable[Wanted] = (),
     analyses: str | Iterable[str] = (),
+    prior: Prior | None = None,
     stages: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> MemoryRelease:
     """Return a release of public data, made in memory, for tests and teaching.
@@ -72,6 +78,8 @@ def release(
             never give the same release.
         tables: Tables to make more accurate, such as `["sex, age"]`; none by default.
         analyses: Formulas of regressions that are measured directly; none by default.
+        prior: Public records that predict how columns depend: the folder of a published release, a
+            release in memory, or a public frame; None (the default) without any.
         stages: Options of stages by their names, such as `{"select": {"share": 0.2}}`.
 
     Raises:
@@ -105,7 +113,9 @@ def release(
     if both := [name for name in own if name in synthesize]:
         raise BadInput(f"release: give {both[0]} as an argument, not under stages['synthesize'].")
     synthesize |= {name: value for name, value in own.items() if value is not None}
-    plan = memory_plan(read_schema(schema), stated)
+    if prior is not None:
+        stated["prior"] = "in-memory"
+    plan = memory_plan(read_schema(schema), stated, prior=lambda _, own: _prior(prior, own))
     public = plan.spec.privacy.relation.rows_public
     linked = plan.spec.schema.linked
     if linked is None:
@@ -115,6 +125,28 @@ def release(
     households, pairs = linked_frame_codes(frame, plan.spec.schema)
     outcome = carry_out(plan, HouseholdCounter(MemoryCounter(pairs), linked))
     return MemoryRelease(outcome, rows=households if public else None)
+
+
+def _prior(prior: Prior | None, schema: Schema) -> PublicPrior:
+    """Return public records in the codes of a schema.
+
+    Raises:
+        BadInput: if they cannot be used.
+        TypeError: if it is neither a folder, a release in memory nor a frame.
+    """
+    if isinstance(prior, MemoryRelease):
+        mode = prior.plan.plan.spec.mode
+        return prior_of_frames(prior.sets, schema, apart=mode in ("posterior", "noise-aware"))
+    if not isinstance(prior, str | os.PathLike):
+        return prior_of_frames([prior], schema)  # type: ignore[list-item]
+    path = Path(prior)
+    if path.is_file():
+        # privacy: a ledger may know the file as confidential, and this room knows no ledger.
+        raise BadInput(
+            f"{path} is a file, and this function cannot check in the ledger that it is not"
+            " confidential; read a public file with pandas, and give the frame."
+        )
+    return prior_of_release(path, schema)
 
 
 def _text(number: Number) -> str:

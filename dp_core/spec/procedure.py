@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.methods.private_domain.questions import ask
+from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
 from dp_core.methods.reconstruction.nested_model import NestedModel, drawn_column, inner_model
 from dp_core.methods.reconstruction.reconstructor import (
@@ -32,6 +33,7 @@ from dp_core.methods.replicates.kept_moments import (
 )
 from dp_core.methods.replicates.met_totals import drawn_at_once, with_totals
 from dp_core.methods.replicates.noise_aware import redraw
+from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
 from dp_core.schema.definition import Schema
@@ -45,7 +47,7 @@ from dp_core.spec.steps.fitted_densities import with_fitted_densities
 from dp_core.spec.steps.posterior_draws import PosteriorDraws, in_codes
 from dp_core.spec.steps.seeded import generator
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Clique
+from dp_core.tables.domain import Clique, Domain
 from dp_core.tables.household_rows import from_pair_rows
 from dp_core.tables.marginal import Counter
 from dp_core.tables.public_totals import decisive, parts_of
@@ -53,6 +55,10 @@ from dp_core.wall.coarse_counter import CoarseCounter
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession, Session
 from dp_core.wall.released import Measurement, Records, Released, Table, Totals, tables_of
+
+FOLLOWED = 0.3
+"""Least mean probability that pairs follow public records for which sets of mode `shared` are made
+from the median tables of the posterior distribution. Below it they are made as without a prior."""
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -423,6 +429,11 @@ def fit(
         posterior = PosteriorDraws(plan, released, selections, rows=rows)
         middle, size = posterior.tables.middle(), max(1, round(posterior.tables.total))
         return restore(plan, released, number, tables=middle, rows=size)
+    if spec.prior is not None:
+        posterior = PosteriorDraws(plan, released, selections, rows=rows)
+        if posterior.tables.followed >= FOLLOWED:
+            middle, size = posterior.tables.middle_with_larger(), round(posterior.tables.total)
+            return restore(plan, released, number, tables=middle, rows=max(1, size))
     model = spec.reconstructor.fit(
         spec.schema.domain,
         fitted_to,
@@ -446,10 +457,24 @@ def restore(
         rows: Stored `Model.rows`.
     """
     spec, fitted_to = plan.spec, behind(plan, released, number)
-    model = spec.reconstructor.restore(
+    reconstructor = spec.reconstructor
+    if spec.prior is not None and _are_drawn(spec.schema.domain, tables):
+        # The tables of all pairs are given, so records imply no others.
+        reconstructor = Gum(implied=False)
+    model = reconstructor.restore(
         spec.schema.domain, tables, rows=rows, zeros=spec.schema.zeros, released=fitted_to
     )
     return _as_drawn(plan, model, fitted_to)
+
+
+def _are_drawn(domain: Domain, tables: Sequence[Table]) -> bool:
+    """Return whether tables are those of a posterior distribution: of all columns and pairs.
+
+    A graphical model has only the cliques of its junction tree, so none that another one contains.
+    """
+    cliques = [table.clique for table in tables]
+    columns = [(name,) for name in domain.columns]
+    return cliques[: len(columns)] == columns and {*drawn_pairs(domain, cliques)} <= {*cliques}
 
 
 def _as_drawn(plan: Plan, model: Model, fitted_to: Sequence[Released]) -> Model:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
+from dp_core.methods.prior.public_prior import PublicPrior
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.selection.selector import Selector
 from dp_core.schema.definition import Schema
@@ -65,6 +66,7 @@ class ReleaseSpec:
         measurements: Finished release whose noisy tables are used instead of measuring, which costs
             nothing and opens no data; None (the default) to measure.
         analyses: Regressions that the release measures directly; () by default.
+        prior: Public records that predict how columns depend; None (the default) without any.
         document: The resolved spec as plain JSON values; the plan's hash covers it.
     """
 
@@ -91,4 +93,5 @@ class ReleaseSpec:
     dask: CountingCluster | None = None
     measurements: EarlierRelease | None = None
     analyses: tuple[DeclaredAnalysis, ...] = ()
+    prior: PublicPrior | None = None
     document: Mapping[str, object]

@@ -13,6 +13,7 @@ from dp_core.display.answer import INLINE, OMITTED, Answer
 from dp_core.display.number_texts import plural
 from dp_core.errors import BadInput, BudgetRefused
 from dp_core.methods.bin_density.outer_bins import outer_bins
+from dp_core.methods.prior.public_prior import PublicPrior
 from dp_core.methods.private_domain.questions import PlannedChoice
 from dp_core.methods.selection.budget.threshold_delta import Thresholding, planned_threshold
 from dp_core.schema.definition import Schema
@@ -221,6 +222,25 @@ class AccountRoom(Answer):
     refused_attempts: int | None = field(default=None, metadata=OMITTED)
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedPrior(Answer):
+    """Public records that predict how columns depend, at no cost.
+
+    Attributes:
+        kind: `release` or `file`.
+        name: Name of the release or of the file.
+        sha256: Hash of its statement or of its bytes, which the plan's hash covers.
+        columns: Number of columns of the schema that it has.
+        notes: What cannot be used, one sentence each.
+    """
+
+    kind: str
+    name: str
+    sha256: str
+    columns: int
+    notes: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanAnswer(Answer):
     """What a release would cost, and how much noise it would have.
@@ -235,6 +255,8 @@ class PlanAnswer(Answer):
             Prefect's server; None without `rows_about`.
         measurements: The release whose noisy tables it would use at no cost; None if it measures.
         public_totals: The public totals that every set meets, in words; None without any.
+        prior: The public records that predict how columns depend, and what of them cannot be used;
+            None without any.
         totals_remark: A sentence if their sum is far from `rows_about`; otherwise None.
     """
 
@@ -277,6 +299,7 @@ class PlanAnswer(Answer):
     measurements: str | None = field(default=None, metadata=OMITTED)
     public_totals: tuple[str, ...] | None = field(default=None, metadata=OMITTED)
     totals_remark: str | None = field(default=None, metadata=OMITTED)
+    prior: PlannedPrior | None = field(default=None, metadata=OMITTED)
     spec: Mapping[str, Any]
 
     @property
@@ -359,7 +382,21 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
         measurements=spec.measurements.release if spec.measurements else None,
         public_totals=tuple(each.in_words for each in spec.schema.totals if spec.sets) or None,
         totals_remark=_totals_remark(spec.schema) if spec.sets else None,
+        prior=_prior(spec.prior) if spec.prior else None,
         spec=dict(spec.document),
+    )
+
+
+def _prior(prior: PublicPrior) -> PlannedPrior:
+    """Return what a plan says about public records."""
+    stated = dict(prior.document)
+    name = stated.get("release") or stated.get("file") or "in memory"
+    return PlannedPrior(
+        "release" if "release" in stated else "file",
+        name,
+        stated.get("sha256", ""),
+        len(prior.domain),
+        prior.notes,
     )
 
 

@@ -60,8 +60,8 @@ class PublicDeclarations:
                 book.append("refuse-public", account=account, about=one, body=body)
         if owners:
             raise BadInput(
-                f"Data of this comparison belong to account {_listed(owners)}, so they are"
-                " confidential and cannot be compared on. The ledger counts a refused attempt. Make"
+                f"These data belong to account {_listed(owners)}, so they are confidential and"
+                " cannot be used as public ones. The ledger counts a refused attempt. Make"
                 " a release instead, or use a similar public file.",
                 row="public-data-known",
             )

@@ -20,6 +20,7 @@ from dp_core.spec.earlier_release import EarlierRelease
 from dp_core.spec.reading.spec_file import load_spec
 from dp_core.spec.release_spec import ReleaseSpec
 from tasks.run.home_folder import home
+from tasks.run.priors import find_prior
 from tasks.support.run_folder import RunFolder, write_atomically
 
 if TYPE_CHECKING:
@@ -47,9 +48,9 @@ def load_release(path: Path) -> ReleaseSpec:
         path: The spec file.
 
     Raises:
-        BadInput: for any mistake in the file, or an earlier release that cannot be used.
+        BadInput: for any mistake in the file, or an earlier release or a prior that cannot be used.
     """
-    return load_spec(path, find=partial(find_earlier, home()))
+    return load_spec(path, find=partial(find_earlier, home()), find_prior=find_prior)
 
 
 def find_earlier(where: Path, release: str) -> EarlierRelease:

@@ -41,6 +41,7 @@ from dp_core.bundle.statement.citation import CITATION
 from dp_core.bundle.statement.declared_analyses import analyses_statement
 from dp_core.bundle.statement.deployment_registry import REGISTRY
 from dp_core.bundle.statement.release_json import origin_of, statement
+from dp_core.bundle.statement.used_prior import prior_statement
 from dp_core.display.html_template import html_templates
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.metrics.marginal_error import Tally
@@ -152,6 +153,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         pairs=pair_map(published, pooled),
         weakest=weakest_tables(lines, fits),
         analyses=analyses_statement(published.plan),
+        prior=prior_statement(published.plan),
         made_from=listed(made_from(published)),
         headline=headline(published),
         beyond=interactions(fits),

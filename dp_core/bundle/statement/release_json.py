@@ -22,6 +22,7 @@ from dp_core.bundle.statement.known_totals import totals_statement
 from dp_core.bundle.statement.measurements import MEASUREMENTS, measurements_statement
 from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.bundle.statement.spent_budget import accounting_json
+from dp_core.bundle.statement.used_prior import prior_statement
 from dp_core.documents.canonical import canonical_json, digest
 from dp_core.documents.indented_json import indented_json
 from dp_core.errors import BadInput
@@ -125,7 +126,7 @@ def statement(
     """
     privacy, weights = published.privacy, weights_statement(published.schema, published.off)
     written = plain(published.schema.document)
-    analyses = analyses_statement(published.plan)
+    analyses, prior = analyses_statement(published.plan), prior_statement(published.plan)
     rules = rules_statement(published.schema, published.ruled) if published.sets else None
     document: dict[str, Any] = {
         "format": {"name": FORMAT_NAME, "version": FORMAT_VERSION},
@@ -158,6 +159,7 @@ def statement(
             **({"domain": chosen(published.schema)} if published.schema.private else {}),
             **densities_statement(published.schema),
             **({"analyses": analyses} if analyses else {}),
+            **({"prior": prior} if prior else {}),
         },
         "accounting": accounting_json(published.currency, privacy.relation, published.paid),
         "software": dict(sorted((published.software or software_versions()).items())),

@@ -26,6 +26,7 @@ from dp_core.bundle.statement.release_json import (
     weights_statement,
 )
 from dp_core.bundle.statement.spent_budget import accounting_json
+from dp_core.bundle.statement.used_prior import prior_statement
 from dp_core.bundle.verification.claims import Claims
 from dp_core.bundle.verification.unknown_methods import (
     Undecided,
@@ -104,6 +105,8 @@ def check_statement(
             names = names | {*densities_statement(claims.schema)}
         if section == "method" and analyses_statement(claims.plan):
             names = names | {"analyses"}
+        if section == "method" and prior_statement(claims.plan):
+            names = names | {"prior"}
         if section == "ledger" and claims.adoptions:
             names = names | {"adopted"}
         wrong += [
@@ -183,6 +186,9 @@ def _remade(
     analyses = analyses_statement(claims.plan)
     if analyses:
         yield ("method", "analyses"), analyses
+    prior = prior_statement(claims.plan)
+    if prior:
+        yield ("method", "prior"), prior
 
     yield ("ledger", "currency"), currency_json(claims.currency)
     yield ("ledger", "totals"), [total_json(total) for total in claims.totals]

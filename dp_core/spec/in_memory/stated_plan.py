@@ -9,6 +9,7 @@ from typing import Any
 from dp_core.documents.node import from_plain
 from dp_core.schema.definition import Schema
 from dp_core.spec.plan import Plan, make_plan
+from dp_core.spec.reading.prior_reader import FindPrior, no_prior
 from dp_core.spec.reading.spec_file import read_spec
 
 NAME = "in-memory"
@@ -16,12 +17,14 @@ NAME = "in-memory"
 _FIXED = {"version": 1, "release": NAME, "data": NAME, "schema": NAME, "account": NAME}
 
 
-def memory_plan(schema: Schema, stated: Mapping[str, Any]) -> Plan:
+def memory_plan(schema: Schema, stated: Mapping[str, Any], *, prior: FindPrior = no_prior) -> Plan:
     """Return the plan of a release in memory; it is that of a spec file with the same keys.
 
     Args:
         schema: Schema of the release.
         stated: Keys of a spec with plain values, without those that name files and an account.
+
+        prior: Reads the public records if `stated` has the key `prior`; refuses by default.
 
     Raises:
         BadInput: for any mistake, with its key, and what is expected there.
@@ -31,4 +34,4 @@ def memory_plan(schema: Schema, stated: Mapping[str, Any]) -> Plan:
         names = (schema.linked.households, schema.linked.persons)
         fixed["data"] = {name: f"{NAME}, {name}" for name in names}
     root = from_plain({**fixed, **stated}, source="release")
-    return make_plan(read_spec(root, Path(), schema=schema))
+    return make_plan(read_spec(root, Path(), schema=schema, find_prior=prior))

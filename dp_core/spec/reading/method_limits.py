@@ -42,11 +42,15 @@ _LINKED = _Limit(
         "analyses": "linked tables have no declared analyses yet",
         "checks": "linked tables have no charged checks, thresholds or formulas yet",
         "measurements": "the noisy tables of linked tables cannot be used again yet",
+        "prior": "linked tables have no prior yet",
     },
 )
 _NESTED = _Limit(
     "files with `within`",
-    {"analyses": "files with `within` have no declared analyses yet"},
+    {
+        "analyses": "files with `within` have no declared analyses yet",
+        "prior": "files with `within` have no prior yet",
+    },
 )
 _TOTALS = _Limit(
     "files with public totals",

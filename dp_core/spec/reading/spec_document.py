@@ -48,6 +48,7 @@ def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[
         "account": spec.account,
         **({"measurements": spec.measurements.document()} if spec.measurements else {}),
         **({"revises": spec.revises} if spec.revises else {}),
+        **({"prior": dict(spec.prior.document)} if spec.prior else {}),
         "privacy": {
             "epsilon": str(spec.privacy.epsilon),
             "delta": str(spec.privacy.delta),

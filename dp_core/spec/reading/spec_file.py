@@ -56,6 +56,13 @@ from dp_core.spec.reading.method_reader import (
     read_parametric,
     read_stages,
 )
+from dp_core.spec.reading.prior_reader import (
+    FindPrior,
+    check_prior,
+    no_prior,
+    read_prior,
+    read_source,
+)
 from dp_core.spec.reading.set_count import refuse_records, without_sets
 from dp_core.spec.reading.share_reader import KNOWING, LOOKING, check_known, read_shares
 from dp_core.spec.reading.spec_document import VERSION, spec_document
@@ -82,6 +89,7 @@ _KEYS = (
     "account",
     "measurements",
     "revises",
+    "prior",
     "privacy",
     "method",
     "tables",
@@ -118,23 +126,32 @@ _EXAMPLES = {
 }
 
 
-def load_spec(path: Path, *, find: FindEarlier = no_ledger) -> ReleaseSpec:
+def load_spec(
+    path: Path, *, find: FindEarlier = no_ledger, find_prior: FindPrior = no_prior
+) -> ReleaseSpec:
     """Return the release of a spec file, with its schema; does not open the data.
 
     Args:
         path: The spec file.
         find: Finds the earlier release that the key `measurements` names; by default the key is
             refused.
+        find_prior: Reads the public records that the key `prior` names; by default the key is
+            refused.
 
     Raises:
         BadInput: for any mistake, with its file, line and key, and what is expected there.
     """
     root, earlier = with_measurements(load(path, advice=HOW_TO_WRITE).root, find)
-    return read_spec(root, path.parent, earlier=earlier)
+    return read_spec(root, path.parent, earlier=earlier, find_prior=find_prior)
 
 
 def read_spec(
-    root: Node, folder: Path, *, schema: Schema | None = None, earlier: EarlierRelease | None = None
+    root: Node,
+    folder: Path,
+    *,
+    schema: Schema | None = None,
+    earlier: EarlierRelease | None = None,
+    find_prior: FindPrior = no_prior,
 ) -> ReleaseSpec:
     """Return the release that the top value of a spec describes.
 
@@ -143,6 +160,8 @@ def read_spec(
         folder: Folder to which the paths in it are relative.
         schema: Schema of the release; None (the default) to read the file that the spec names.
         earlier: The release that the key `measurements` names; None (the default) without one.
+        find_prior: Reads the public records that the key `prior` names; by default the key is
+            refused.
 
     Raises:
         BadInput: for any fault, with its place and key, and what is expected there. Faults of
@@ -167,6 +186,8 @@ def read_spec(
     of(None, _read_method, keys.get("method"))
     publish = of(PUBLISH[0], one_of, keys.get("publish"), PUBLISH)
     cluster = of(None, read_cluster, keys.get("dask"))
+    place_of_prior = keys.get("prior")
+    source = None if place_of_prior is None else of(None, read_source, place_of_prior, folder)
     faults.stop()
     assert schema is not None
     if earlier is not None:
@@ -243,11 +264,25 @@ def read_spec(
     elif mode == "posterior" or schema.has_drawn_tables:
         reconstructor = for_posterior(sections["reconstruct"], reconstructor)
         reconstructor_name = "gum"
+    if place_of_prior is not None:
+        check_prior(
+            place_of_prior,
+            schema,
+            method=method,
+            selector=selector,
+            reconstructor=reconstructor,
+            mode=mode,
+            sets=sets,
+        )
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:
         _check_thresholds(keys["privacy"], sections["measure"], privacy, noise, selector_name)
     seed = 1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1)
     checked = () if earlier else read_tables(sections["checks"], schema, shares["checks"], seed)
+    prior = None
+    if place_of_prior is not None and source is not None:
+        # Last, so that a mistake elsewhere is told before public records are read.
+        prior = read_prior(place_of_prior, source, schema, find_prior)
     spec = ReleaseSpec(
         release=release,
         data=data,
@@ -272,6 +307,7 @@ def read_spec(
         dask=cluster,
         measurements=earlier,
         analyses=analyses,
+        prior=prior,
         document={},
     )
     if not any("share" in sections[stage].entries() for stage in LOOKING):

@@ -63,6 +63,7 @@ class PosteriorDraws:
             scores=scores_of(spec.schema),
             sums=sums,
             counts=counts,
+            public=spec.prior,
             rng=generator(spec.seed, "posterior", 0),
         )
 

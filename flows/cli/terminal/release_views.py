@@ -133,6 +133,12 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
         yield bin_.in_words
     for many in plan.many_levels or ():
         yield many.in_words
+    if plan.prior:
+        yield (
+            f"The prior, {plan.prior.kind} {plan.prior.name}, predicts how {plan.prior.columns} of"
+            f" {plan.columns} columns depend, as far as the noisy tables agree; it costs nothing."
+        )
+        yield from plan.prior.notes
     if plan.public_totals:
         yield (f"Every set meets these public totals, at no cost: {'; '.join(plan.public_totals)}.")
     if plan.totals_remark:

@@ -73,6 +73,19 @@ class LargerDraws:
             found[clique] = done[clique] = self._table(clique, done, scores)
         return found
 
+    def middle(self, smaller: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
+        """Return the median tables of the cliques; they nearly agree with the smaller ones.
+
+        Args:
+            smaller: Median tables of columns and pairs.
+        """
+        done = dict(smaller)
+        found: dict[Clique, Floats] = {}
+        for clique in self.cliques:
+            scores = np.zeros(self.domain.project(clique).sizes)
+            found[clique] = done[clique] = self._table(clique, done, scores)
+        return found
+
     def _table(self, clique: Clique, done: Mapping[Clique, Floats], scores: Floats) -> Floats:
         possible = ~self.zeros.mask(self.domain.project(clique))
         margins = _margins(clique, done)

@@ -52,6 +52,10 @@ _UNSEEN = np.array([1.0, 1.2, 4.0])
 trend and two trends. A noisy dependence does not tell in which coordinates it is. The factors were
 set on surveys."""
 _USUAL = np.where(SCALES <= 0.3, 1.0, 0.1)  # prior weights of the scales in typical files
+_PUBLIC = 0.5
+"""Prior weight of predictions from public records, relative to each other centre. It counts where
+noise hides whether they fit; records of another population then cost less than with a weight of 1.
+"""
 _WORTH = 1.0  # weight of the typical file, as a number of pairs
 _ROUNDS = 100
 _MOST_EXACT = 512  # areas of a larger one whose directions are eigenvectors
@@ -304,8 +308,14 @@ class Prior:
     beliefs: Mapping[Clique, Floats]
 
 
-def learn(pairs: Mapping[Clique, Pair]) -> Prior:
-    """Return the prior that maximises the likelihood of all pairs, and each pair's beliefs."""
+def learn(pairs: Mapping[Clique, Pair], *, public: int = 0) -> Prior:
+    """Return the prior that maximises the likelihood of all pairs, and each pair's beliefs.
+
+    Args:
+        pairs: What is known of each pair.
+        public: Number of the prediction that comes from public records, from 1; 0 (the default)
+            without one.
+    """
     kinds = {
         kind
         for pair in pairs.values()
@@ -319,7 +329,8 @@ def learn(pairs: Mapping[Clique, Pair]) -> Prior:
         for steep in STEEP
         for scale in SCALES
     )
-    usual = np.tile(_USUAL, len(uses) * len(STEEP))
+    parts = [_PUBLIC if use == public > 0 else 1.0 for use in uses]
+    usual = np.outer(parts, np.tile(_USUAL, len(STEEP))).ravel()
     usual = usual / usual.sum()
     if not pairs:
         return Prior(components, {})

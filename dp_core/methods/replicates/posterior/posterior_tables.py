@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from dp_core.methods.prior.public_prior import PublicPrior
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.reconstruction.estimates.raking import rake
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
@@ -55,6 +56,10 @@ from dp_core.methods.replicates.posterior.pair_draws import PairPosterior, pair_
 from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, learn, of_coordinates
 from dp_core.methods.replicates.posterior.path_predictions import (
     with_path_predictions,
+)
+from dp_core.methods.replicates.posterior.public_predictions import (
+    last_kind_followed,
+    with_public_predictions,
 )
 from dp_core.methods.replicates.posterior.shared_predictions import predictions
 from dp_core.methods.replicates.posterior.truncation import Floats
@@ -91,6 +96,8 @@ class PosteriorTables:
         children: For each column that lies within another, its codes within each code of the other.
         larger: Posteriors of the measured tables of three columns and more.
         seed: Seed of the draws, which are the same for every call.
+        followed: Mean probability, over all pairs that public records predict, that a pair follows
+            this prediction; 0 without public records.
     """
 
     domain: Domain
@@ -104,6 +111,7 @@ class PosteriorTables:
     children: Mapping[str, Children]
     larger: LargerDraws
     seed: int
+    followed: float = 0.0
 
     @classmethod
     def of(
@@ -119,6 +127,7 @@ class PosteriorTables:
         scores: Mapping[str, Floats] | None = None,
         sums: Mapping[Clique, KnownSums] | None = None,
         counts: Mapping[str, Floats] | None = None,
+        public: PublicPrior | None = None,
         rng: np.random.Generator,
     ) -> PosteriorTables:
         """Return the posterior given everything that was measured.
@@ -139,6 +148,8 @@ class PosteriorTables:
                 the domain; None (the default) without any.
             counts: Public one-way tables, by column, each with `rows` records; they are those of
                 every draw. None (the default) without any.
+            public: Public records that predict the dependence of pairs; None (the default) without
+                any.
             rng: Generator; same state, same draws.
         """
         if sets < 2:
@@ -149,15 +160,15 @@ class PosteriorTables:
         zeros = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         total, totals = draw_total(pooled, sets, rng)
         known = _filled(pooled, scores or {})
-        told, public = sums or {}, counts or {}
+        told, fixed = sums or {}, counts or {}
         nested, columns = domain.nested, dict[str, ColumnDraws]()
         children = (
             {} if nested is None else {name: nested.children(name) for name in nested.columns[1:]}
         )
         for name in in_order(nested, domain.columns):
             upper = None if nested is None else nested.above(name)
-            if name in public:
-                columns[name] = ColumnDraws(public[name], np.tile(public[name], (sets, 1)))
+            if name in fixed:
+                columns[name] = ColumnDraws(fixed[name], np.tile(fixed[name], (sets, 1)))
             elif upper is None:
                 columns[name] = draw_column(
                     domain.project((name,)),
@@ -217,7 +228,12 @@ class PosteriorTables:
                 sums=told.get(clique),
             )
         pairs = with_path_predictions(domain, pairs)
-        prior = learn(pairs)
+        if public is not None:
+            middles = {name: each.middle for name, each in columns.items()}
+            possible = {clique: ~zeros.mask(domain.project(clique)) for clique in pairs}
+            pairs = with_public_predictions(public, pairs, middles, expected, possible)
+        last = 0 if public is None else max((len(p.predicted) for p in pairs.values()), default=0)
+        prior = learn(pairs, public=last)
         posteriors = {
             clique: PairPosterior.of(
                 pair,
@@ -240,6 +256,7 @@ class PosteriorTables:
             children=children,
             larger=LargerDraws.of(domain, pooled, zeros),
             seed=int(rng.integers(1 << 62)),
+            followed=0.0 if public is None else last_kind_followed(prior, pairs),
         )
         with threadpool_limits(limits=1, user_api="blas"):
             return found.with_areas(pooled, every, coded, asked, dependence_stddev)
@@ -386,6 +403,14 @@ class PosteriorTables:
         every: dict[Clique, Floats] = {(name,): ones[name] for name in self.domain.columns}
         every |= pairs
         return tuple(Table(self.domain.project(clique), values) for clique, values in every.items())
+
+    def middle_with_larger(self) -> tuple[Table, ...]:
+        """Return the median tables of columns and pairs, and of the measured larger cliques."""
+        found = self.middle()
+        done = {table.clique: table.values for table in found}
+        larger = self.larger.middle(done)
+        tables = (Table(self.domain.project(clique), each) for clique, each in larger.items())
+        return (*found, *tables)
 
     def _middles(self, ones: Mapping[str, Floats]) -> dict[Clique, Floats]:
         """Return the median draw of each pair of `pairs`, given the one-way tables."""

@@ -1,4 +1,4 @@
-"""Check that the data of a comparison do not belong to an account of this home's ledger."""
+"""Check that data declared public do not belong to an account of this home's ledger."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def require_unknown(sources: Sequence[Source | LinkedSource], *, by: str, reason
     files together. Linked tables are looked up together and each alone.
 
     Args:
-        sources: All data of the comparison.
+        sources: All data that are declared public.
         by: Person who declares them public.
         reason: Reason for the declaration.
 

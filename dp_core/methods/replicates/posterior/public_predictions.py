@@ -1,0 +1,81 @@
+"""Predictions of each pair's dependence from public records, as a further kind of prediction.
+
+How many pairs follow this kind, and how closely, is learned with the other kinds
+(`pair_prior.learn`). So records of another population, whose dependence differs, have little
+effect.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.prior.pair_predictions import PairPrediction, predict_pair
+from dp_core.methods.prior.public_prior import PublicPrior
+from dp_core.methods.replicates.posterior.pair_prior import Pair, Prior
+from dp_core.methods.replicates.posterior.truncation import Floats
+from dp_core.tables.domain import Clique
+
+
+def with_public_predictions(
+    public: PublicPrior,
+    pairs: Mapping[Clique, Pair],
+    columns: Mapping[str, Floats],
+    expected: Mapping[Clique, Floats],
+    possible: Mapping[Clique, NDArray[np.bool_]],
+) -> dict[Clique, Pair]:
+    """Return the pairs, each with its prediction from public records as the last kind.
+
+    Args:
+        public: The public records.
+        pairs: What is known of each pair, with equally many kinds of predictions.
+        columns: Median one-way tables, in records, by column.
+        expected: Counts without dependence of each pair, in records.
+        possible: Whether each cell of each pair can have records.
+    """
+    found = {}
+    for clique, pair in pairs.items():
+        one, other = (columns[name] for name in clique)
+        told = predict_pair(public, clique, one, other, expected[clique], possible[clique])
+        errors = (*pair.errors, *(None for _ in range(len(pair.predicted) - len(pair.errors))))
+        found[clique] = dataclasses.replace(
+            pair,
+            predicted=(*pair.predicted, None if told is None else told.deviation),
+            errors=(*errors, None if told is None else _error(pair, told)),
+        )
+    return found
+
+
+def last_kind_followed(prior: Prior, pairs: Mapping[Clique, Pair]) -> float:
+    """Return the mean probability that a pair follows the last kind of prediction.
+
+    Args:
+        prior: What was learned of all pairs.
+        pairs: The pairs; those without a prediction of that kind are left out.
+    """
+    last = max((len(pair.predicted) for pair in pairs.values()), default=0)
+    uses = np.array([component.use == last for component in prior.components])
+    found = [
+        float(prior.beliefs[clique][uses].sum()) for clique, pair in pairs.items() if pair.has(last)
+    ]
+    return float(np.mean(found)) if found else 0.0
+
+
+def _error(pair: Pair, told: PairPrediction) -> Floats:
+    """Return the known error variance of each coordinate of a prediction, in records squared.
+
+    It is the sampling variance of the public records. Where the sets of an earlier release show its
+    noise, the variance of a posterior draw is added: (1 + 1/m) times the variance between the sets.
+    The variance of one coordinate is estimated by few sets, so it is averaged with the mean over
+    the pair's coordinates.
+    """
+    sampling = pair.shape / told.records
+    if told.apart is None:
+        return np.asarray(sampling)
+    apart = np.array([pair.coordinates(pair.total * each) for each in told.apart])
+    sets = len(apart)
+    between = (1 + 1 / sets) * np.square(apart).sum(axis=0) / (sets - 1)
+    return np.asarray(sampling + (between + between.mean()) / 2)

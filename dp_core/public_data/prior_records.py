@@ -1,0 +1,226 @@
+"""Reads public records as a prior: a published release, a public file, or a public frame.
+
+Columns are matched by name, and levels by the file's texts or by label. A column that too few
+records match has no prior; a note says so. Nothing here asks the ledger whether a file is
+confidential: the caller does (`tasks.run.priors`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from dp_core.bundle.reading import Bundle, read_bundle
+from dp_core.bundle.statement.release_json import STATEMENT
+from dp_core.confidential.data_files import kind_of
+from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.source import Source
+from dp_core.confidential.source_files import check_csv, check_parquet, open_text
+from dp_core.documents.canonical import digest
+from dp_core.errors import BadInput
+from dp_core.methods.prior.public_prior import Codes, PublicPrior, as_codes
+from dp_core.public_data.frame_columns import frame_columns
+from dp_core.schema.definition import Column, Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_UNKNOWN = 0.1
+"""Largest part of the records whose value of a column the schema may not know."""
+_APART = ("posterior", "noise-aware")
+
+
+def prior_of_release(folder: Path, schema: Schema) -> PublicPrior:
+    """Return the sets of a published release as a prior.
+
+    Args:
+        folder: Folder of its bundle, which must verify.
+        schema: Schema of the release that uses the prior.
+
+    Raises:
+        BadInput: if it is no bundle or was changed, or has no sets of a single table.
+    """
+    bundle = read_bundle(folder)
+    claims = bundle.claims
+    if claims.schema.linked is not None:
+        raise BadInput(f"{folder} is a release of linked tables, which cannot be a prior yet.")
+    if not claims.sets:
+        raise BadInput(f"{folder} has no synthetic sets, only noisy tables; name one with sets.")
+    spec = claims.plan["spec"]
+    statement = (folder / STATEMENT).read_bytes()
+    document = (
+        ("release", claims.name),
+        ("sha256", hashlib.sha256(statement).hexdigest()),
+        ("account", str(spec["account"])),
+        ("epsilon", str(spec["privacy"]["epsilon"])),
+        ("delta", str(spec["privacy"]["delta"])),
+    )
+    apart = spec["synthesize"]["mode"] in _APART
+    return _of_sets(_tables(bundle, schema), schema, apart=apart, document=document)
+
+
+def prior_of_file(path: Path, schema: Schema, *, by: str, reason: str) -> PublicPrior:
+    """Return the rows of a public file as a prior.
+
+    Args:
+        path: A CSV or Parquet file.
+        schema: Schema of the release that uses the prior.
+        by: Person who declares it public.
+        reason: Reason for the declaration.
+
+    Raises:
+        BadInput: if it cannot be read, or has no column of the schema.
+    """
+    kind, names = kind_of(path), {*schema.domain.columns}
+    header = _header(path, kind)
+    wanted = [name for name in schema.domain.columns if name in header]
+    if not wanted:
+        raise BadInput(f"{path.name} has none of the schema's columns.")
+    some = (check_parquet if kind == "parquet" else check_csv)(path, wanted, [*header, *names])
+    if not some:
+        raise BadInput(f"{path.name} has no rows.")
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    source = Source((path,), kind, wanted)
+    table = pa.Table.from_batches([batch.records for batch in source.batches()])
+    document = (("file", path.name), ("sha256", found), ("by", by), ("reason", reason))
+    return _of_sets([table], schema, apart=False, document=document)
+
+
+def prior_of_frames(
+    frames: Sequence[pd.DataFrame], schema: Schema, *, apart: bool = False
+) -> PublicPrior:
+    """Return public frames as a prior: one of public records, or the sets of a release in memory.
+
+    Args:
+        frames: The frames, at least one.
+        schema: Schema of the release that uses the prior.
+        apart: Whether differences between them show noise; False by default.
+
+    Raises:
+        BadInput: if a column cannot be read, or no column is one of the schema.
+        TypeError: if one is not a pandas frame.
+    """
+    tables = [frame_columns(frame, schema) for frame in frames]
+    found = _of_sets(tables, schema, apart=apart, document=())
+    hashes = [hashlib.sha256(np.ascontiguousarray(codes).tobytes()) for codes in found.sets]
+    document = (
+        ("frame", "in memory"),
+        ("sha256", digest([found.domain.columns, [each.hexdigest() for each in hashes]])),
+    )
+    return PublicPrior(found.domain, found.sets, apart, document, found.notes)
+
+
+def _header(path: Path, kind: str) -> list[str]:
+    """Return the names of a file's columns.
+
+    Raises:
+        BadInput: if it cannot be read.
+    """
+    import csv
+
+    try:
+        if kind == "parquet":
+            return [str(name) for name in pq.read_schema(path).names]
+        with open_text(path) as text:
+            return next(csv.reader(text), [])
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, pa.ArrowException):
+        raise BadInput(f"{path} is not there or cannot be read; name a CSV or Parquet file.") from (
+            None
+        )
+
+
+def _tables(bundle: Bundle, schema: Schema) -> list[pa.Table]:
+    known = {column.name for column in bundle.claims.schema.columns}
+    wanted = [name for name in schema.domain.columns if name in known]
+    return [bundle.read_set(number, wanted) for number in range(1, bundle.claims.sets + 1)]
+
+
+def _of_sets(
+    tables: Sequence[pa.Table],
+    schema: Schema,
+    *,
+    apart: bool,
+    document: Iterable[tuple[str, str]],
+) -> PublicPrior:
+    """Return tables of records as a prior.
+
+    Raises:
+        BadInput: if no column of the schema can be used.
+    """
+    kept: list[str] = []
+    codes: list[list[NDArray[np.int64]]] = []
+    notes: list[str] = []
+    for column in (schema.column(name) for name in schema.domain.columns):
+        if any(column.name not in table.column_names for table in tables):
+            notes.append(f"Column {column.name!r} is not in the prior.")
+            continue
+        found = [_codes(table.column(column.name), column) for table in tables]
+        unknown = float(np.mean([np.mean(each == column.size) for each in found if each.size]))
+        if not unknown <= MOST_UNKNOWN:
+            notes.append(
+                f"Column {column.name!r} has values in the prior that the schema does not have"
+                f" ({unknown:.0%} of the records), so it is not used."
+            )
+            continue
+        kept.append(column.name)
+        codes.append(found)
+    if len(kept) < 2:
+        raise BadInput(
+            "fewer than two columns of the prior agree with the schema, so it tells nothing. "
+            + " ".join(notes)
+        )
+    sets: list[Codes] = [as_codes(each) for each in zip(*codes, strict=True)]
+    return PublicPrior(
+        schema.domain.project(kept), tuple(sets), apart, tuple(document), tuple(notes)
+    )
+
+
+def _codes(values: pa.ChunkedArray, column: Column) -> NDArray[np.int64]:
+    """Return the codes of a column's values; `column.size` where the schema has no such value."""
+    array = pa.array([], values.type) if not values.num_chunks else values.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    if not column.levels:
+        encoded = Encoder(column).encode(array)
+        codes = encoded.codes.astype(np.int64)
+        return codes if encoded.bad is None else np.where(encoded.bad, column.size, codes)
+    known = _known(column)
+    if not pa.types.is_dictionary(array.type):
+        array = pc.dictionary_encode(array)
+    texts = [_text(value) for value in array.dictionary.to_pylist()]
+    # The last entry is for null.
+    missing = column.size if column.missing_code is None else column.missing_code
+    code = np.array([*(known.get(text, column.size) for text in texts), missing], dtype=np.int64)
+    index = array.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+    return np.asarray(code[index.astype(np.int64)])
+
+
+def _known(column: Column) -> Mapping[str, int]:
+    """Return the code of each text and of each label of a column; texts first."""
+    found: dict[str, int] = {}
+    missing = column.missing_code
+    if missing is not None:
+        found |= dict.fromkeys(column.missing_values, missing)
+    return {**found, **column.label_codes(), **column.texts()}
+
+
+def _text(value: Any) -> str:
+    """Return the text of a value as a file writes it.
+
+    >>> _text(1.0), _text(True), _text("a")
+    ('1', 'true', 'a')
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)

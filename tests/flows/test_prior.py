@@ -1,0 +1,178 @@
+"""A release with an earlier release or a public file as its prior: from the spec to `verify`."""
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+
+from dp_core.bundle.verification.verify import verify
+from dp_core.errors import BadInput, BudgetRefused, StageFailed
+from dp_core.spec.plan import make_plan
+from flows.answers.plan_answers import plan_answer
+from tasks.run.earlier_releases import load_release
+from tests.dp_core.bundle.forgery import failed, reseal
+from tests.flows.conftest import plainly
+from tests.flows.kept_release import KeptRelease
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+FIRST = "synthesize: {sets: 2, mode: posterior}\n"
+BUNDLE = "prior: bundle\n"
+FILE = "prior: {file: public.csv, by: officer, reason: open data}\n"
+
+
+class Second:
+    """The release of the next year: its spec, its folders, and how to make it."""
+
+    def __init__(self, project):
+        self.project = project
+        self.spec = project.folder / "next.yaml"
+        self.out = project.folder / "next"
+
+    def write(self, prior, **changes):
+        lines = {
+            "version": "1",
+            "release": "next",
+            "data": "town.csv",
+            "schema": "town.schema.yaml",
+            "account": "town",
+            "privacy": "{epsilon: 1, delta: 1e-6}",
+            "synthesize": "{sets: 2, mode: posterior}",
+            **changes,
+        }
+        self.spec.write_text("".join(f"{key}: {value}\n" for key, value in lines.items()) + prior)
+
+    def make(self, perform=plainly):
+        from flows.release import carry_out
+
+        return carry_out(self.spec, self.out, perform=perform)
+
+    def statement(self):
+        return json.loads((self.out / "release.json").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Last year's release, made once."""
+    return KeptRelease(tmp_path_factory.mktemp("prior"), FIRST)
+
+
+@pytest.fixture
+def second(made, monkeypatch):
+    with made.lent(monkeypatch) as project:
+        yield Second(project)
+
+
+def public_file(second, rows=100):
+    """Write a public file that the ledger does not know: some columns of some records."""
+    frame = pd.read_csv(second.project.folder / "town.csv", dtype=str, keep_default_na=False)
+    frame.iloc[:rows, :3].to_csv(second.project.folder / "public.csv", index=False)
+
+
+@pytest.mark.parametrize("mode", ["posterior", "shared"])
+def test_a_release_with_a_prior_verifies_and_names_it(second, mode):
+    second.write(BUNDLE, synthesize=f"{{sets: 2, mode: {mode}}}")
+    second.make()
+
+    found = verify(second.out)
+    assert found.passed, [check.sentence for check in found.failures]
+    stated = second.statement()["method"]["prior"]
+    assert stated["release"] == "town"
+    assert "protected by the sum" in stated["in_words"]
+    assert stated["sha256"] == second.statement()["method"]["plan"]["spec"]["prior"]["sha256"]
+    assert "published release town" in (second.out / "report.html").read_text()
+
+
+def test_verify_finds_a_changed_sentence_about_the_prior(second):
+    second.write(BUNDLE)
+    second.make()
+    stated = second.statement()
+    stated["method"]["prior"]["release"] = "another"
+    reseal(second.out, stated)
+
+    assert any("prior" in sentence for sentence in failed(verify(second.out)).values())
+
+
+def test_the_plan_names_the_prior_and_costs_the_same(second):
+    second.write("")
+    without = make_plan(load_release(second.spec))
+    second.write(BUNDLE)
+    plan = make_plan(load_release(second.spec))
+    told = plan_answer(plan, None).prior
+
+    assert plan.costs == without.costs
+    assert plan.hash != without.hash
+    assert (told.kind, told.name, told.notes) == ("release", "town", ())
+
+
+def test_a_bundle_that_does_not_verify_is_no_prior(second):
+    path = second.project.folder / "bundle" / "synthetic" / "set-1.parquet"
+    path.write_bytes(path.read_bytes() + b"x")
+    second.write(BUNDLE)
+
+    with pytest.raises(BadInput, match=r"next\.yaml, line \d+, prior: .* not a release as it was"):
+        load_release(second.spec)
+
+
+def test_a_release_that_stopped_does_not_go_on_with_another_prior(second):
+    public_file(second)
+    second.write(FILE)
+
+    def stop(task, *given):
+        if task.name == "reconstruct":
+            raise StageFailed("stopped here")
+        return plainly(task, *given)
+
+    with pytest.raises(StageFailed, match="stopped here"):
+        second.make(stop)
+    public_file(second, rows=99)
+    with pytest.raises((BadInput, BudgetRefused, StageFailed), match=r"plan|spec"):
+        second.make()
+    public_file(second)
+    second.make()
+    assert verify(second.out).passed
+
+
+def test_a_confidential_file_is_no_public_file_and_the_attempt_is_counted(second):
+    shutil.copy(second.project.folder / "town.csv", second.project.folder / "public.csv")
+    second.write(FILE)
+    before = second.project.kinds()
+
+    with pytest.raises(BadInput, match="belong to account 'town'"):
+        load_release(second.spec)
+    assert second.project.kinds()[len(before) :] == ["declare-public", "refuse-public"]
+
+
+def test_a_public_file_is_named_with_who_declared_it_public(second):
+    public_file(second)
+    second.write(FILE)
+    second.make()
+
+    stated = second.statement()["method"]["prior"]
+    assert (stated["file"], stated["by"], stated["reason"]) == (
+        "public.csv",
+        "officer",
+        "open data",
+    )
+    assert "does not protect anybody in that file" in stated["in_words"]
+    told = plan_answer(make_plan(load_release(second.spec)), None).prior
+    assert told.columns == 2
+    assert all("is not in the prior" in note for note in told.notes)
+
+
+@pytest.mark.parametrize(
+    ("prior", "changes", "said"),
+    [
+        ("prior: public.csv\n", {}, "a person must declare it public"),
+        ("prior: {file: public.csv, by: officer}\n", {}, "reason"),
+        ("prior: nowhere\n", {}, "nowhere"),
+        (BUNDLE, {"method": "mst", "synthesize": "{sets: 1}"}, "method: auto only"),
+        (BUNDLE, {"synthesize": "{sets: 0}"}, "noisy tables without sets"),
+        (BUNDLE, {"synthesize": "{sets: 2, mode: split}"}, "mode split"),
+    ],
+)
+def test_what_a_prior_cannot_be_used_for_is_refused(second, prior, changes, said):
+    second.write(prior, **changes)
+    with pytest.raises(BadInput, match=said):
+        load_release(second.spec)
