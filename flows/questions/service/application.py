@@ -104,35 +104,40 @@ class Service:
                     422, "This `Idempotency-Key` came with another question before."
                 ) from None
         before = self._all()
-        if not self._is_known(holder, question, epsilon, before):
-            open_now = [each for each in before if each.state in OPEN]
-            own = sum((each.account, each.user) == (account, user) for each in open_now)
-            if own >= self.limits.open_questions:
-                raise Refused(
-                    429,
-                    f"You have {own} questions that are not answered yet, and"
-                    f" {self.limits.open_questions} are allowed; wait for one of them.",
-                    retry_after=60,
-                )
-            if len(open_now) >= self.limits.queue:
-                raise Refused(
-                    429, "The queue of the service is full; try again later.", retry_after=60
-                )
+        self._require_room(holder, question, epsilon, before)
         number = self.desks.admit(account, user, question, epsilon)
         LOG.info("user=%s account=%s id=%s admitted epsilon=%s", user, account, number, epsilon)
-        self._admitted()
-        found = self._own(holder, number)
-        return {"id": number, "state": found.state}
-
-    def _is_known(
-        self, holder: Token, question: str, epsilon: str, before: Sequence[AdmittedQuestion]
-    ) -> bool:
-        """Return whether the user asked the same, so that admitting it again adds nothing."""
-        return any(
-            (each.account, each.user, each.question, each.epsilon)
-            == (holder.account, holder.user, question, epsilon)
+        if any(
+            (each.account, each.number) == (account, number) and each.state in ("refused", "failed")
             for each in before
-        )
+        ):
+            self.records.forget_outcome(account, number)  # asking again is trying again
+            self._forget(account, number)
+        self._admitted()
+        return {"id": number, "state": self._own(holder, number).state}
+
+    def _require_room(
+        self, holder: Token, question: str, epsilon: str, before: Sequence[AdmittedQuestion]
+    ) -> None:
+        """Refuse a question if the user, or the queue, has too many; not one that adds no work.
+
+        Raises:
+            Refused: with 429.
+        """
+        account, user = holder.account, holder.user
+        open_now = [each for each in before if each.state in OPEN]
+        own = sum((each.account, each.user) == (account, user) for each in open_now)
+        if own >= self.limits.open_questions:
+            sentence = (
+                f"You have {own} questions that are not answered yet, and"
+                f" {self.limits.open_questions} are allowed; wait for one of them."
+            )
+        elif len(open_now) >= self.limits.queue:
+            sentence = "The queue of the service is full; try again later."
+        else:
+            return
+        if not self.desks.known(account, user, question, epsilon):
+            raise Refused(429, sentence, retry_after=60)
 
     def questions(self, holder: Token) -> dict[str, Any]:
         """Return the user's own questions and their states."""
@@ -170,6 +175,12 @@ class Service:
         if found is None or found.user != holder.user:
             raise Refused(404, f"You have no question {number}.")
         return found
+
+    def _forget(self, account: str, number: int) -> None:
+        with self._renewal:
+            self._shown = {
+                key: each for key, each in self._shown.items() if key != (account, number)
+            }
 
     def _all(self) -> list[AdmittedQuestion]:
         """Return the questions of all desks as they are now."""

@@ -47,6 +47,21 @@ class AdmittedQuestion:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an attempt to answer a question came to.
+
+    Attributes:
+        state: `interrupted` if the attempt is to be repeated at once.
+        reason: Why it was refused or failed, in one public sentence; empty otherwise.
+        cost: Epsilon that was paid, as text.
+    """
+
+    state: State | Literal["interrupted"]
+    reason: str = ""
+    cost: str = "0"
+
+
 class Desks(Protocol):
     """The open desks of a home. Every method may raise `ReleaseError`."""
 
@@ -65,6 +80,9 @@ class Desks(Protocol):
         Raises:
             NotAllowed: if the desk does not know the user.
         """
+
+    def known(self, account: str, user: str, question: str, epsilon: str) -> bool:
+        """Return whether a question waits or is answered already, so that it adds no work."""
 
     def questions(self) -> Sequence[AdmittedQuestion]:
         """Return the questions of all desks, each desk's in order of admission."""

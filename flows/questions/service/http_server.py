@@ -64,7 +64,7 @@ def serve_until_stopped(
     """
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
     config = uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         http=_protocol(limits),
         ws="none",
         loop="asyncio",

@@ -13,10 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from dp_core.errors import ReleaseError
-from flows.questions.service.desk_port import AdmittedQuestion, Desks
+from flows.questions.service.desk_port import AdmittedQuestion, Desks, Outcome
 from flows.questions.service.limits import Limits
 from flows.questions.service.service_records import ServiceRecords
 from flows.questions.service.tokens import TokenStore
@@ -25,6 +24,8 @@ LOG = logging.getLogger("dp_release.questions")
 CHILD = "flows.questions.service.answering_process"
 FIRST_PAUSE_S = 5.0
 """Pause after the first failed attempt at a question; it doubles with each."""
+APPROVAL_PAUSE_S = 60.0
+"""Seconds between two looks whether a plan was approved."""
 POLL_S = 2.0
 """Seconds between two looks at the desks, which the command line also fills."""
 FAREWELL_S = 60.0
@@ -61,7 +62,7 @@ class Queue:
         tokens: The tokens; a user without a valid one waits.
         records: Failed attempts.
         limits: Limits; `answer` bounds the time of one answer.
-        answer: Answers one question in another process; returns its outcome as JSON values.
+        answer: Answers one question in another process.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Queue:
         tokens: TokenStore,
         records: ServiceRecords,
         limits: Limits,
-        answer: Callable[[AdmittedQuestion], Mapping[str, Any]],
+        answer: Callable[[AdmittedQuestion], Outcome],
     ) -> None:
         self._desks, self._tokens, self._records = desks, tokens, records
         self._limits, self._answer = limits, answer
@@ -119,28 +120,32 @@ class Queue:
             outcome = self._answer(question)
         finally:
             self._running = None
-        state = str(outcome.get("state", "failed"))
-        if state == "interrupted":
+        if outcome.state == "interrupted":
             return True  # the service ends, or was told to
-        if state == "failed":
-            reason = str(outcome.get("reason", ""))
-            attempts = self._records.failed(*key, reason)
-            self._not_before[key] = time.monotonic() + FIRST_PAUSE_S * 2 ** (attempts - 1)
+        failures = 0
+        if outcome.state != "answered":
+            failures = self._records.keep_outcome(*key, outcome)
+        if outcome.state == "failed":
+            self._not_before[key] = time.monotonic() + FIRST_PAUSE_S * 2 ** (failures - 1)
+        elif outcome.state == "awaiting approval":
+            self._not_before[key] = time.monotonic() + APPROVAL_PAUSE_S
         LOG.info(
             "user=%s account=%s id=%s %s cost=%s",
-            *(question.user, question.account, question.number, state),
-            outcome.get("cost", "0"),
+            *(question.user, question.account, question.number, outcome.state, outcome.cost),
         )
         return True
 
     def _waiting(self) -> list[AdmittedQuestion]:
-        """Return the questions that may be answered now."""
-        now = time.monotonic()
+        """Return the questions that may be answered now.
+
+        One that awaited the approval of its plan is tried again now and then.
+        """
+        asked, now = self._desks.questions(), time.monotonic()
         known = {(each.account, each.user) for each in self._tokens.valid()}
         return [
             each
-            for each in self._records.seen(self._desks.questions())
-            if each.state == "waiting"
+            for each, raw in zip(self._records.seen(asked), asked, strict=True)
+            if raw.state == "waiting" and each.state in ("waiting", "awaiting approval")
             if (each.account, each.user) in known
             if self._not_before.get((each.account, each.number), now) <= now
         ]
@@ -150,26 +155,29 @@ class AnsweringProcesses:
     """Starts the process that answers one question, and ends it with this one.
 
     Args:
-        home: The home.
+        records: Tell how many attempts at a question have failed.
         seconds: Time that one answer may take.
         deployment: Whether to hand the question to Prefect's deployment; False by default.
     """
 
-    def __init__(self, home: Path, seconds: float, *, deployment: bool = False) -> None:
-        self._home, self._seconds, self._deployment = home, seconds, deployment
+    def __init__(
+        self, records: ServiceRecords, seconds: float, *, deployment: bool = False
+    ) -> None:
+        self._records, self._seconds, self._deployment = records, seconds, deployment
         self._child: subprocess.Popen[bytes] | None = None
-        self._lock, self._ended = threading.Lock(), False
+        self._lock, self._ended = threading.Lock(), threading.Event()
 
-    def __call__(self, question: AdmittedQuestion) -> Mapping[str, Any]:
-        """Answer a question; return `state`, `cost` and `reason`."""
+    def __call__(self, question: AdmittedQuestion) -> Outcome:
+        """Answer a question."""
         job = {
             "account": question.account,
             "number": question.number,
+            "attempt": self._records.failures(question.account, question.number),
             "deployment": self._deployment,
         }
         with self._lock:
-            if self._ended:
-                return {"state": "interrupted"}
+            if self._ended.is_set():
+                return Outcome("interrupted")
             self._child = child = subprocess.Popen(
                 [sys.executable, "-P", "-m", CHILD],
                 stdin=subprocess.PIPE,
@@ -193,18 +201,20 @@ class AnsweringProcesses:
             late.cancel()
             child.stdin.close()
             child.stdout.close()
-        if self._ended:
-            return {"state": "interrupted"}
-        with contextlib.suppress(ValueError, IndexError):
-            found = json.loads(said.splitlines()[-1])
-            if isinstance(found, dict):
+        if self._ended.is_set():
+            return Outcome("interrupted")
+        with contextlib.suppress(ValueError, IndexError, TypeError):
+            found = Outcome(**json.loads(said.splitlines()[-1]))
+            if found.state != "interrupted":
                 return found
-        return {"state": "failed", "reason": "The process that answers ended early."}
+        # It took too long, or somebody ended it.
+        return Outcome("failed", "The process that answers ended early.")
 
     def end(self) -> None:
         """Interrupt the current answer, and start no other; nothing is lost or paid twice."""
         with self._lock:
-            self._ended, child = True, self._child
+            self._ended.set()
+            child = self._child
         if child is None or child.poll() is not None:
             return
         _interrupt(child)

@@ -1,4 +1,4 @@
-"""What the service itself must remember: keys of repeated requests, and failed attempts.
+"""What the service itself must remember: keys of repeated requests, and what attempts came to.
 
 Both survive a crash. Neither decides about the budget: that is the ledger's part alone.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from flows.questions.service.desk_port import AdmittedQuestion
+from flows.questions.service.desk_port import AdmittedQuestion, Outcome
 from flows.questions.service.tokens import FOLDER
 
 MOST_ATTEMPTS = 3
@@ -26,8 +26,9 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS keys (
     account TEXT, user TEXT, key TEXT, request TEXT, used REAL, PRIMARY KEY (account, user, key)
 );
-CREATE TABLE IF NOT EXISTS attempts (
-    account TEXT, number INTEGER, attempts INTEGER, reason TEXT, PRIMARY KEY (account, number)
+CREATE TABLE IF NOT EXISTS outcomes (
+    account TEXT, number INTEGER, state TEXT, reason TEXT, failures INTEGER,
+    PRIMARY KEY (account, number)
 );
 """
 
@@ -82,43 +83,63 @@ class ServiceRecords:
         if bound != digest:
             raise KeyReused
 
-    def failed(self, account: str, number: int, reason: str) -> int:
-        """Count a failed attempt to answer a question; return how many there are now."""
+    def keep_outcome(self, account: str, number: int, outcome: Outcome) -> int:
+        """Store what became of an attempt to answer a question.
+
+        Args:
+            account: Account of the desk.
+            number: Number of the question.
+            outcome: What became of the attempt.
+
+        Returns:
+            How many attempts failed so far.
+        """
+        failed = int(outcome.state == "failed")
         with self._connected() as database:
             database.execute(
-                "INSERT INTO attempts VALUES (?, ?, 1, ?) ON CONFLICT (account, number) DO UPDATE"
-                " SET attempts = attempts + 1, reason = excluded.reason",
-                (account, number, reason),
+                "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?) ON CONFLICT (account, number) DO"
+                " UPDATE SET state = excluded.state, reason = excluded.reason,"
+                " failures = failures + excluded.failures",
+                (account, number, outcome.state, outcome.reason, failed),
             )
-            (attempts,) = database.execute(
-                "SELECT attempts FROM attempts WHERE account = ? AND number = ?", (account, number)
+            (failures,) = database.execute(
+                "SELECT failures FROM outcomes WHERE account = ? AND number = ?", (account, number)
             ).fetchone()
-        return int(attempts)
+        return int(failures)
 
-    def seen(self, questions: Iterable[AdmittedQuestion]) -> list[AdmittedQuestion]:
-        """Return questions with the state `failed` where all attempts failed."""
-        attempts = self.attempts()
-        found = []
-        for each in questions:
-            number, reason = attempts.get((each.account, each.number), (0, ""))
-            over = each.state == "waiting" and number >= MOST_ATTEMPTS
-            found.append(replace(each, state="failed", reason=reason) if over else each)
-        return found
-
-    def attempts(self) -> dict[tuple[str, int], tuple[int, str]]:
-        """Return the failed attempts of each question and the last one's reason."""
+    def failures(self, account: str, number: int) -> int:
+        """Return how many attempts at a question have failed."""
         with self._connected() as database:
-            rows = database.execute("SELECT account, number, attempts, reason FROM attempts")
-            return {
-                (account, number): (attempts, reason) for account, number, attempts, reason in rows
-            }
+            row = database.execute(
+                "SELECT failures FROM outcomes WHERE account = ? AND number = ?", (account, number)
+            ).fetchone()
+        return 0 if row is None else int(row[0])
 
-    def forget_attempts(self, account: str, number: int) -> None:
+    def forget_outcome(self, account: str, number: int) -> None:
         """Let a question be tried again from the start."""
         with self._connected() as database:
             database.execute(
-                "DELETE FROM attempts WHERE account = ? AND number = ?", (account, number)
+                "DELETE FROM outcomes WHERE account = ? AND number = ?", (account, number)
             )
+
+    def seen(self, questions: Iterable[AdmittedQuestion]) -> list[AdmittedQuestion]:
+        """Return questions with what their attempts say of those that wait.
+
+        A question fails after `MOST_ATTEMPTS` failed attempts; before, it waits.
+        """
+        with self._connected() as database:
+            rows = database.execute("SELECT account, number, state, reason, failures FROM outcomes")
+            outcomes = {(row[0], row[1]): row[2:] for row in rows}
+        found = []
+        for each in questions:
+            kept = outcomes.get((each.account, each.number))
+            if kept is not None and each.state == "waiting":
+                state, reason, failures = kept
+                if state != "failed" or failures >= MOST_ATTEMPTS:
+                    found.append(replace(each, state=state, reason=reason))
+                    continue
+            found.append(each)
+        return found
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:

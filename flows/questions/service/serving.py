@@ -45,7 +45,7 @@ def serve_questions(
     check_listening(where)
     log_to_stderr()
     tokens, records = TokenStore(home), ServiceRecords(home)
-    processes = AnsweringProcesses(home, limits.answer, deployment=deployment)
+    processes = AnsweringProcesses(records, limits.answer, deployment=deployment)
     queue = Queue(desks, tokens, records, limits, processes)
     service = Service(
         desks, tokens, records, limits, admitted=queue.wake, running=lambda: queue.running

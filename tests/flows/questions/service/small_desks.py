@@ -14,7 +14,7 @@ import httpx
 
 from dp_core.errors import BadInput, BudgetRefused
 from flows.questions.service.application import Service, make_application
-from flows.questions.service.desk_port import AdmittedQuestion, NotAllowed
+from flows.questions.service.desk_port import AdmittedQuestion, NotAllowed, Outcome
 from flows.questions.service.gate import Gate
 from flows.questions.service.limits import Limits
 from flows.questions.service.service_records import ServiceRecords
@@ -48,6 +48,10 @@ class SmallDesks:
         self.asked.append(AdmittedQuestion(account, number, user, question, epsilon, "waiting"))
         return number
 
+    def known(self, account: str, user: str, question: str, epsilon: str) -> bool:
+        asked = (account, user, question, epsilon)
+        return asked in [(e.account, e.user, e.question, e.epsilon) for e in self.asked]
+
     def questions(self) -> list[AdmittedQuestion]:
         return list(self.asked)
 
@@ -68,16 +72,16 @@ class SmallDesks:
         """Give a question its last state."""
         self.asked[number - 1] = replace(self.asked[number - 1], state=state, reason=reason)
 
-    def spend(self, question: AdmittedQuestion) -> Mapping[str, Any]:
+    def spend(self, question: AdmittedQuestion) -> Outcome:
         """Answer a question, as the process does, from what is left."""
         with self.lock:
             cost = Fraction(question.epsilon)
             if cost > self.left:
                 self.end(question.number, "refused", "Nothing is left.")
-                return {"state": "refused", "cost": "0"}
+                return Outcome("refused", "Nothing is left.")
             self.left -= cost
             self.end(question.number, "answered")
-            return {"state": "answered", "cost": question.epsilon}
+            return Outcome("answered", cost=question.epsilon)
 
     def _require(self, account: str, user: str) -> None:
         if account != ACCOUNT or user not in USERS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from flows.questions.service.desk_port import AdmittedQuestion
+from flows.questions.service.desk_port import AdmittedQuestion, Outcome
 from flows.questions.service.queue import Queue, next_question
 from flows.questions.service.service_records import MOST_ATTEMPTS, ServiceRecords
 from tests.flows.questions.service.small_desks import ACCOUNT, Site
@@ -100,7 +100,7 @@ def test_a_question_that_fails_is_tried_again_later_and_the_others_go_on(tmp_pat
 
     def answer(question):
         if question.user == "anna":
-            return {"state": "failed", "reason": "The machine is full."}
+            return Outcome("failed", "The machine is full.")
         return site.desks.spend(question)
 
     queue = queue_of(site, answer)
@@ -115,20 +115,20 @@ def test_a_question_that_fails_is_tried_again_later_and_the_others_go_on(tmp_pat
     assert (found["state"], found["reason"]) == ("failed", "The machine is full.")
     # Another service, after a restart, knows of the attempts.
     assert emptied(queue_of(site, site.desks.spend)) == 0
-    ServiceRecords(tmp_path / "home").forget_attempts(ACCOUNT, 1)
+    ServiceRecords(tmp_path / "home").forget_outcome(ACCOUNT, 1)
     assert emptied(queue_of(site, site.desks.spend)) == 1
 
 
 def test_an_interrupted_question_goes_on_at_once(tmp_path):
     site = Site(tmp_path)
     site.ask()
-    outcomes = iter([{"state": "interrupted"}])
+    outcomes = iter([Outcome("interrupted")])
 
     def answer(question):
         return next(outcomes, None) or site.desks.spend(question)
 
     assert emptied(queue_of(site, answer)) == 2
-    assert site.records.attempts() == {}
+    assert site.send("GET", "/v1/questions/1").json()["state"] == "answered"
 
 
 def test_the_question_that_is_being_answered_is_known(tmp_path):
@@ -144,3 +144,31 @@ def test_the_question_that_is_being_answered_is_known(tmp_path):
     emptied(queue)
     assert seen == [(ACCOUNT, 1)]
     assert queue.running is None
+
+
+def test_a_refused_question_is_not_tried_again_unless_it_is_asked_again(tmp_path):
+    site = Site(tmp_path)
+    site.ask()
+    outcomes = iter([Outcome("refused", "The account cannot pay.")])
+    queue = queue_of(site, lambda question: next(outcomes, None) or site.desks.spend(question))
+    assert emptied(queue) == 1
+    found = site.send("GET", "/v1/questions/1").json()
+    assert (found["state"], found["reason"]) == ("refused", "The account cannot pay.")
+    assert emptied(queue) == 0
+    assert site.ask().json() == {"id": 1, "state": "waiting"}
+    assert emptied(queue) == 1
+    assert site.send("GET", "/v1/questions/1").json()["state"] == "answered"
+
+
+def test_a_plan_that_awaits_approval_is_tried_again_later(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("flows.questions.service.queue.time.monotonic", lambda: now[0])
+    site = Site(tmp_path)
+    site.ask()
+    outcomes = iter([Outcome("awaiting approval")])
+    queue = queue_of(site, lambda question: next(outcomes, None) or site.desks.spend(question))
+    assert emptied(queue) == 1
+    assert site.send("GET", "/v1/questions/1").json()["state"] == "awaiting approval"
+    now[0] += 1_000
+    assert emptied(queue) == 1
+    assert site.send("GET", "/v1/questions/1").json()["state"] == "answered"
