@@ -31,6 +31,7 @@ from flows.cli.commands import (  # noqa: F401
     ui_command,
     upkeep_command,
 )
+from flows.cli.commands.question_desk import ask_command, questions_command  # noqa: F401
 from flows.cli.missing_packages import what_to_install
 
 INTERRUPTED = 130

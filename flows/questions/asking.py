@@ -2,7 +2,8 @@
 
 `plan_question` checks a question and says what it costs. `admit_question` also stores it, and
 returns its number. `answer_question` makes its release, or continues it, and reads the answer from
-the bundle. Only the last one spends anything, through the flow of a release.
+the bundle; `unanswered` names this release, for a flow that makes it. Only the release spends
+anything.
 """
 
 from __future__ import annotations
@@ -122,10 +123,9 @@ class QuestionAnswer(Answer):
         user: User who asked; None if the desk has no users.
         account: Account that pays.
         release: Name of the release that answers it.
-        paid: What was paid for it: the epsilon and delta of its release; 0 if an earlier question
-            had paid for the same measurement.
+        paid: What this answer took of the account; 0 if the question was answered before.
         epsilon: Epsilon of the release that answers it.
-        already: Whether an earlier question paid for it.
+        already: Whether the question was answered before, so that nothing was paid now.
         folder: Folder of the bundle.
         answer: The answer, with its intervals.
     """
@@ -151,6 +151,15 @@ class QuestionAnswer(Answer):
         """Return the fields, with epsilon as a number and exactly."""
         found = Answer.to_json(self)
         return found | {"epsilon": float(self.epsilon), "epsilon_exact": self.epsilon}
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The release that answers a question, if it is not made yet: its spec and bundle's folder."""
+
+    release: str
+    spec: Path
+    bundle: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,28 +273,19 @@ def answer_question(
         Held: if the answer waits for a person.
         Unpublished: if its release ended without an answer.
     """
+    work = unanswered(desk, number)
     kept = KeptQuestions(desk, open_ledger(desk.home))
     asked = kept.find(number)
     source = asked if asked.answered_by is None else kept.find(asked.answered_by)
-    release, state = kept.release(source.number), kept.state(source)
-    if state == "ended":
-        raise Unpublished(
-            f"Question {source.number} of desk {desk.account!r} ended without an answer (release"
-            f" {release!r}); `dp-release status {release}` says how. Ask it with --anew to pay for"
-            " another one.",
-            row="question-ended",
-        )
-    if state == "admitted":
-        _refuse_closed(desk)
-    if state != "answered":
+    if work is not None:
         try:
-            carry_out(kept.spec(source.number), kept.bundle(source.number))
+            carry_out(work.spec, work.bundle)
         except Held:
-            raise _waits(source, release) from None
+            raise _waits(desk, source) from None
         if kept.state(source) == "waiting":  # the flow ended in a state, not with an error
-            raise _waits(source, release)
-    own = asked.answered_by is None and state != "answered"
-    paid = (source.cost, Fraction(source.delta)) if own else (Fraction(0), Fraction(0))
+            raise _waits(desk, source)
+    own = work is not None and asked.answered_by is None
+    release = kept.release(source.number)
     return QuestionAnswer(
         number=number,
         kind=asked.kind,
@@ -293,12 +293,52 @@ def answer_question(
         user=asked.user,
         account=asked.account,
         release=release,
-        paid=PrivacyAmount(*paid),
+        paid=_paid(kept, source) if own else PrivacyAmount(Fraction(0), Fraction(0)),
         epsilon=source.cost,
         already=not own,
         folder=kept.bundle(source.number),
         answer=_read_answer(asked, kept.bundle(source.number), level),
     )
+
+
+def unanswered(desk: Desk, number: int) -> Unanswered | None:
+    """Return the release that must be made, or continued, to answer a question; None if none.
+
+    Args:
+        desk: The desk.
+        number: Number of the question.
+
+    Raises:
+        BadInput: if there is no such question.
+        BudgetRefused: if the desk was closed before the release began.
+        Unpublished: if its release ended without an answer.
+    """
+    kept = KeptQuestions(desk, open_ledger(desk.home))
+    asked = kept.find(number)
+    if asked.answered_by is not None:
+        return None
+    release, state = kept.release(number), kept.state(asked)
+    if state == "ended":
+        raise Unpublished(
+            f"Question {number} of desk {desk.account!r} ended without an answer (release"
+            f" {release!r}); `dp-release status {release}` says how. Ask it with --anew to pay for"
+            " another one.",
+            row="question-ended",
+        )
+    if state == "admitted":
+        _refuse_closed(desk)
+    if state == "answered":
+        return None
+    return Unanswered(release, kept.spec(number), kept.bundle(number))
+
+
+def _paid(kept: KeptQuestions, asked: KeptQuestion) -> PrivacyAmount:
+    """Return what the release of a question took of the account that pays."""
+    ledger, release = kept.ledger, kept.release(asked.number)
+    account = ledger.find_account(asked.account)
+    assert account is not None
+    (used,) = (each for each in ledger.uses(asked.account) if each.release == release)
+    return amount_of(account.terms, used.amount)
 
 
 def _read_answer(asked: KeptQuestion, folder: Path, level: float) -> QueryAnswer | RegressionAnswer:
@@ -315,7 +355,8 @@ def _read_answer(asked: KeptQuestion, folder: Path, level: float) -> QueryAnswer
     return answer_query(bundle, sources_of(bundle), asked.text, level=level)
 
 
-def _waits(asked: KeptQuestion, release: str) -> Held:
+def _waits(desk: Desk, asked: KeptQuestion) -> Held:
+    release = KeptQuestions(desk, open_ledger(desk.home)).release(asked.number)
     return Held(
         f"Question {asked.number} is measured, and its answer waits for approval. A privacy officer"
         f" publishes it with `dp-release publish {release} --by NAME --reason TEXT`; then ask the"

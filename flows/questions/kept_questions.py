@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 VERSION = 1
 State = Literal["admitted", "begun", "waiting", "answered", "ended"]
-"""`admitted`: nothing was reserved. `begun`: its release is reserved. `waiting`: it awaits approval.
-`ended`: its release ended without an answer."""
+"""`admitted`: nothing was reserved. `begun`: its release is reserved. `waiting`: it awaits
+approval. `ended`: its release ended without an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +61,15 @@ class KeptQuestion:
 
 
 class KeptQuestions:
-    """The questions of one desk."""
+    """The questions of one desk.
+
+    Attributes:
+        ledger: The ledger of its home.
+    """
 
     def __init__(self, desk: Desk, ledger: Ledger) -> None:
         """Name the desk and the ledger of its home."""
-        self._desk, self._ledger = desk, ledger
+        self._desk, self.ledger = desk, ledger
 
     def all(self) -> tuple[KeptQuestion, ...]:
         """Return all questions, by number."""
@@ -105,7 +109,7 @@ class KeptQuestions:
     def free_number(self) -> int:
         """Return the next number whose release the ledger does not know."""
         number = max(self._numbers(), default=0) + 1
-        while self._ledger.reservation(self.release(number)) is not None:
+        while self.ledger.reservation(self.release(number)) is not None:
             number += 1
         return number
 
@@ -130,11 +134,11 @@ class KeptQuestions:
         if question.answered_by is not None:
             return "answered"
         release = self.release(question.number)
-        reservation = self._ledger.reservation(release)
+        reservation = self.ledger.reservation(release)
         if reservation is None or reservation.outcome == "returned":
             return "admitted"
         if reservation.outcome is None:
-            return "begun" if self._ledger.gate(reservation).held is None else "waiting"
+            return "begun" if self.ledger.gate(reservation).held is None else "waiting"
         if reservation.outcome != "finished":
             return "ended"
         folder = RunFolder(self._desk.home, release, reservation.link)

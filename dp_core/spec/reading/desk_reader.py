@@ -79,7 +79,9 @@ def read_desk(root: Node, folder: Path) -> QuestionDesk:
     answers = of(ANSWERS[0], one_of, keys.get("answers"), ANSWERS)
     users = of({}, _read_users, keys["users"], account) if "users" in keys else {}
     faults.stop()
-    assert schema is not None and privacy is not None and largest is not None
+    assert schema is not None
+    assert privacy is not None
+    assert largest is not None
     return QuestionDesk(
         account=account,
         data=place,
