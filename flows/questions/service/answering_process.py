@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,12 @@ UNANSWERED = (
 )
 ENDED = "Its release ended without an answer; the privacy officer can say why."
 FAILED = "A part of the service failed; the release manager can find the reason."
+_SAID: tuple[tuple[type[ReleaseError], Outcome], ...] = (
+    (Unpublished, Outcome("refused", ENDED)),
+    (BudgetRefused, Outcome("refused", REFUSED)),
+    (BadInput, Outcome("refused", UNANSWERED)),
+    (ReleaseError, Outcome("failed", FAILED)),
+)
 
 
 def perform(job: Mapping[str, Any]) -> Outcome:
@@ -58,22 +64,17 @@ def perform(job: Mapping[str, Any]) -> Outcome:
             from flows.questions.service.deployed_answers import by_deployment
 
             carry_out = by_deployment(desk.account, number, job["attempt"])
-            found = answer_question(desk, number, carry_out=carry_out)
+            answer = answer_question(desk, number, carry_out=carry_out)
         else:
-            found = answer_question(desk, number)
+            answer = answer_question(desk, number)
     except (AwaitsApproval, Held):
         return Outcome("awaiting approval")
-    except Unpublished:
-        return Outcome("refused", ENDED)
-    except BudgetRefused as error:
-        if error.row == "waits-for-approval":
+    except ReleaseError as error:
+        if error.row == "waits-for-approval":  # another process told it
             return Outcome("awaiting approval")
-        return Outcome("refused", REFUSED)
-    except BadInput:
-        return Outcome("refused", UNANSWERED)
-    except ReleaseError:
-        return Outcome("failed", FAILED)
-    return Outcome("answered", cost=str(found.paid.epsilon))
+        found = next(outcome for kind, outcome in _SAID if isinstance(error, kind))
+        return replace(found, row=error.row or "")
+    return Outcome("answered", cost=str(answer.paid.epsilon))
 
 
 def _one_at_a_time() -> int:

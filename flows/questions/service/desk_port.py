@@ -55,11 +55,13 @@ class Outcome:
         state: `interrupted` if the attempt is to be repeated at once.
         reason: Why it was refused or failed, in one public sentence; empty otherwise.
         cost: Epsilon that was paid, as text.
+        row: Heading of `docs/runbook.md` that says what to do, for the log; empty for none.
     """
 
     state: State | Literal["interrupted"]
     reason: str = ""
     cost: str = "0"
+    row: str = ""
 
 
 class Desks(Protocol):

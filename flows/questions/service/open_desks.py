@@ -209,7 +209,10 @@ def _answer(desk: Desk, number: int) -> Mapping[str, Any]:
         "delta": 0.0 if free else float(kept.delta),
     }
     receipt = {"release": found.release, "ledger_head": statement["ledger"]["head"]}
-    return plain_json({**found.answer.to_json(), "cost": cost, "receipt": receipt})
+    answer = found.answer.to_json()
+    if "folder" in answer:  # a path of this machine
+        answer["folder"] = f"/v1/questions/{number}/bundle"
+    return plain_json({**answer, "cost": cost, "receipt": receipt})
 
 
 def _carry_out_nothing(_spec: Path, _out: Path) -> None:

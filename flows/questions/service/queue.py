@@ -130,8 +130,9 @@ class Queue:
         elif outcome.state == "awaiting approval":
             self._not_before[key] = time.monotonic() + APPROVAL_PAUSE_S
         LOG.info(
-            "user=%s account=%s id=%s %s cost=%s",
+            "user=%s account=%s id=%s %s cost=%s%s",
             *(question.user, question.account, question.number, outcome.state, outcome.cost),
+            f" runbook={outcome.row}" if outcome.row else "",
         )
         return True
 
