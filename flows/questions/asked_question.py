@@ -83,7 +83,11 @@ def _unquoted(text: str) -> str:
 
 
 def _regression(text: str, schema: Schema) -> AskedQuestion:
-    found = declared_analysis(text, schema)
+    try:
+        found = declared_analysis(text, schema)
+    except BadInput as error:
+        said = error.message.replace("a declared analysis", "a regression that a desk answers")
+        raise BadInput(said) from None
     predictors = [name for name in schema.names if name in found.predictors]
     right = " + ".join(map(_written, predictors)) or "1"
     formula = f"{_written(found.outcome)} ~ {right}"
@@ -105,8 +109,7 @@ def _table(text: str, schema: Schema) -> AskedQuestion:
     try:
         question = read_question(text, schema)
     except BadInput as error:
-        hint = f" {HOW}" if set("+=") & set(text) and " by " not in f" {text} " else ""
-        raise BadInput(f"{error.message}{hint}") from None
+        raise BadInput(f"{error.message}{_formula_meant(text, schema)}") from None
     number = () if question.number is None else (question.number,)
     named = {*question.groups, *(each.column for each in question.conditions), *number}
     columns = tuple(name for name in schema.names if name in named)
@@ -125,6 +128,17 @@ def _table(text: str, schema: Schema) -> AskedQuestion:
         columns=columns,
         table=tuple(name for name in schema.names if name in table),
     )
+
+
+def _formula_meant(text: str, schema: Schema) -> str:
+    """Return a sentence with the formula that a text probably means, such as `y = a + b`."""
+    meant = text.replace("=", "~", 1)
+    try:
+        if "=" in text:
+            return f' For a regression write "{_regression(meant, schema).text}".'
+    except BadInput:
+        pass
+    return f" {HOW}" if "+" in text else ""
 
 
 def _means(text: str, schema: Schema, words: str) -> bool:

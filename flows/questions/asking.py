@@ -256,7 +256,12 @@ def admit_question(
 
 
 def answer_question(
-    desk: Desk, number: int, *, level: float = 0.95, carry_out: CarryOut = in_own_process
+    desk: Desk,
+    number: int,
+    *,
+    level: float = 0.95,
+    sampling: bool = False,
+    carry_out: CarryOut = in_own_process,
 ) -> QuestionAnswer:
     """Return the answer to an admitted question; make its release first, or continue it.
 
@@ -264,6 +269,8 @@ def answer_question(
         desk: The desk.
         number: Number of the question.
         level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
+        sampling: Whether the intervals of a table also contain the error of the file as a sample;
+            False by default. Those of a regression always do.
         carry_out: Makes the release; by default in a process of its own.
 
     Raises:
@@ -297,7 +304,7 @@ def answer_question(
         epsilon=source.cost,
         already=not own,
         folder=kept.bundle(source.number),
-        answer=_read_answer(asked, kept.bundle(source.number), level),
+        answer=_read_answer(asked, kept.bundle(source.number), level, sampling),
     )
 
 
@@ -341,7 +348,9 @@ def _paid(kept: KeptQuestions, asked: KeptQuestion) -> PrivacyAmount:
     return amount_of(account.terms, used.amount)
 
 
-def _read_answer(asked: KeptQuestion, folder: Path, level: float) -> QueryAnswer | RegressionAnswer:
+def _read_answer(
+    asked: KeptQuestion, folder: Path, level: float, sampling: bool
+) -> QueryAnswer | RegressionAnswer:
     from dp_core.bundle.reading import read_bundle
 
     bundle = read_bundle(folder)
@@ -352,7 +361,7 @@ def _read_answer(asked: KeptQuestion, folder: Path, level: float) -> QueryAnswer
     from dp_core.analysis.query.query_answer import answer_query
     from dp_core.analysis.query.sources import sources_of
 
-    return answer_query(bundle, sources_of(bundle), asked.text, level=level)
+    return answer_query(bundle, sources_of(bundle), asked.text, level=level, sampling=sampling)
 
 
 def _waits(desk: Desk, asked: KeptQuestion) -> Held:
@@ -392,7 +401,7 @@ def _consider(
         asked,
         release=kept.release(number),
         account=payer,
-        epsilon=cost,
+        epsilon=earlier.cost if earlier else cost,
         schema=kept.schema(number).name,
         # A zcdp account pays much less for Gaussian noise of the same epsilon.
         gaussian=bool(terms.delta) and any(not each.terms.is_basic for each in charters),

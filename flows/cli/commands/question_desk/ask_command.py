@@ -27,6 +27,7 @@ _FORM = 'dp-release ask ACCOUNT "QUESTION" --epsilon E'
 @click.option("--plan", "only_plan", is_flag=True, help="Show cost and width only; spends nothing.")
 @click.option("--anew", is_flag=True, help="Pay again for a question that is already answered.")
 @click.option("--level", default="0.95", metavar="LEVEL", help="Confidence level; 0.95.")
+@click.option("--sampling", is_flag=True, help="Tables: add the error of the file as a sample.")
 @click.option("--out", metavar="DIR", type=PATH, help="New folder for a copy of the bundle.")
 @answering("question_views.asked")
 def ask(
@@ -37,6 +38,7 @@ def ask(
     only_plan: bool,
     anew: bool,
     level: str,
+    sampling: bool,
     out: Path | None,
 ) -> QuestionPlan | QuestionAnswer:
     """Answer a question about the file privately; the ledger charges it.
@@ -73,7 +75,7 @@ def ask(
     if found.already is None and not json_wanted():
         again = "Continuing" if found.continues == number else "Answering"
         click.echo(f"{again} question {number}; this takes about a minute.", err=True)
-    answer = answer_question(desk, number, level=float(stated))
+    answer = answer_question(desk, number, level=float(stated), sampling=sampling)
     if out is not None:
         shutil.copytree(answer.folder, out, dirs_exist_ok=True)
     return answer
