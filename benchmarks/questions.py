@@ -79,7 +79,7 @@ def regression(name: str, epsilon: str, options: argparse.Namespace) -> None:
     schema = question_schema(asked, whole)
     formula = read_formula(asked.text, schema.names)
     draw, columns = DESIGNS[design].draw, formula.columns
-    everybody = frame_of_file(draw(POPULATION, np.random.default_rng(99)), schema, columns)
+    everybody = frame_of_file(draw(options.population, np.random.default_rng(99)), schema, columns)
     truth = analyse(formula, [everybody], schema, "shared").fits[0].coefficients
     hits, of_file, widths, none, seconds = [], [], [], 0, 0.0
     for repeat in range(options.repeats):
@@ -171,6 +171,7 @@ def main() -> None:
     parser.add_argument("--epsilon", nargs="+", default=["0.1", "0.5", "1"])
     parser.add_argument("--rows", type=int, default=8000)
     parser.add_argument("--share", default="")
+    parser.add_argument("--population", type=int, default=POPULATION)
     parser.add_argument("--repeats", type=int, default=100)
     options = parser.parse_args()
     for name in options.questions:

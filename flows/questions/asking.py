@@ -26,10 +26,10 @@ from dp_core.wall.ledger.account_balance import room
 from flows.answers.amounts import PrivacyAmount, amount_left, amount_of
 from flows.answers.forecast_answers import asked_of, fitting_now
 from flows.answers.wanted_answers import wanted_margins
+from flows.questions import own_process
 from flows.questions.asked_question import AskedQuestion, Kind, read_asked
 from flows.questions.desk import Desk
 from flows.questions.kept_questions import KeptQuestion, KeptQuestions
-from flows.questions.own_process import in_own_process
 from flows.questions.question_spec import plan_of, question_document, question_schema
 from tasks.run.home import open_ledger
 from tasks.support.run_folder import write_atomically
@@ -196,6 +196,7 @@ def plan_question(
         BadInput: if it is no question about this file, or one that cannot be measured.
         BudgetRefused: if the user is unknown, epsilon is above the desk's limit, the desk is
             closed, or an account does not allow the cost.
+        Unpublished: if a person withdrew an answer to the same question, unless `anew`.
     """
     return _consider(desk, question, epsilon, user, anew).answer
 
@@ -261,7 +262,7 @@ def answer_question(
     *,
     level: float = 0.95,
     sampling: bool = False,
-    carry_out: CarryOut = in_own_process,
+    carry_out: CarryOut | None = None,
 ) -> QuestionAnswer:
     """Return the answer to an admitted question; make its release first, or continue it.
 
@@ -286,7 +287,7 @@ def answer_question(
     source = asked if asked.answered_by is None else kept.find(asked.answered_by)
     if work is not None:
         try:
-            carry_out(work.spec, work.bundle)
+            (carry_out or own_process.in_own_process)(work.spec, work.bundle)
         except Held:
             raise _waits(desk, source) from None
         if kept.state(source) == "waiting":  # the flow ended in a state, not with an error
@@ -326,12 +327,7 @@ def unanswered(desk: Desk, number: int) -> Unanswered | None:
         return None
     release, state = kept.release(number), kept.state(asked)
     if state == "ended":
-        raise Unpublished(
-            f"Question {number} of desk {desk.account!r} ended without an answer (release"
-            f" {release!r}); `dp-release status {release}` says how. Ask it with --anew to pay for"
-            " another one.",
-            row="question-ended",
-        )
+        raise _withdrawn(desk, number, release)
     if state == "admitted":
         _refuse_closed(desk)
     if state == "answered":
@@ -374,6 +370,14 @@ def _waits(desk: Desk, asked: KeptQuestion) -> Held:
     )
 
 
+def _withdrawn(desk: Desk, number: int, release: str) -> Unpublished:
+    return Unpublished(
+        f"Question {number} of desk {desk.account!r} ended without an answer (release {release!r});"
+        f" `dp-release status {release}` says how. Ask it with --anew to pay for another one.",
+        row="question-ended",
+    )
+
+
 def _refuse_closed(desk: Desk) -> None:
     if desk.closed:
         raise BudgetRefused(
@@ -394,6 +398,8 @@ def _consider(
     asks = digest([[*asked.measured], schema_hash(schema), terms.document()["data"]])
     earlier = None if anew else kept.answered(asks, cost)
     again = None if earlier else kept.unfinished(asks, cost, payer)
+    if earlier is None and again is None and not anew and (gone := kept.withdrawn(asks)):
+        raise _withdrawn(desk, gone.number, kept.release(gone.number))
     number = again.number if again else kept.free_number()
     charters = [one.charter for one in ledger.lineage(payer)]
     document = question_document(

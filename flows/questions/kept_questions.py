@@ -170,6 +170,15 @@ class KeptQuestions:
                 return each
         return None
 
+    def withdrawn(self, asks: str) -> KeptQuestion | None:
+        """Return a question that asks the same and whose answer a person withdrew."""
+        for each in self.all():
+            if each.asks == asks and each.answered_by is None:
+                reservation = self.ledger.reservation(self.release(each.number))
+                if reservation is not None and reservation.outcome == "withdrawn":
+                    return each
+        return None
+
     def _numbers(self) -> list[int]:
         found = [path.stem for path in self._desk.folder.glob("[0-9]*.json")]
         return sorted(int(stem) for stem in found if stem.isdecimal())

@@ -140,7 +140,7 @@ def _read_users(node: Node, account: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for name, place in node.entries(example=_USERS).items():
         try:
-            check_name(name, what="user")
+            check_name(name, what="desk user")
         except BadInput as error:
             raise place.error(error.message) from None
         own = place.fields(("account",), required=("account",), example="{account: rand-anna}")
