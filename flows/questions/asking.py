@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dp_core.display.answer import OMITTED, Answer
 from dp_core.documents.canonical import canonical_json, digest
 from dp_core.documents.typed_text import parse_fraction
-from dp_core.errors import BadInput, BudgetRefused, Held, Unpublished, nearest
+from dp_core.errors import BadInput, BudgetRefused, Held, Unpublished, similar
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.spec.plan import Plan
@@ -366,7 +366,7 @@ def _waits(desk: Desk, asked: KeptQuestion) -> Held:
         f"Question {asked.number} is measured, and its answer waits for approval. A privacy officer"
         f" publishes it with `dp-release publish {release} --by NAME --reason TEXT`; then ask the"
         " same question again, which costs nothing.",
-        row="waits-for-decision",
+        row="held",
     )
 
 
@@ -486,7 +486,7 @@ def _payer(desk: Desk, user: str | None) -> str:
             row="question-refused",
         )
     if user not in users:
-        hint = nearest(user, users) if users else " It has no users; leave --user out."
+        hint = similar(user, users) if users else " It has no users; leave --user out."
         raise BudgetRefused(
             f"The desk {desk.account!r} has no user {user!r:.60}.{hint}", row="question-refused"
         )

@@ -91,7 +91,7 @@ def test_an_officer_opens_and_closes_a_desk(office, typed):
 def test_an_answer_that_waits_for_approval_has_exit_code_6(office, typed):
     office.open(more="answers: after-approval\n")
     found = typed("ask", "rand", "count by sex", "--epsilon", "1", "--json")
-    assert (found.code, found.json["runbook"]) == (6, "waits-for-decision")
+    assert (found.code, found.json["runbook"]) == (6, "held")
     assert "awaits approval" in typed("questions", "show", "rand").out
 
 
