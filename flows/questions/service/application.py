@@ -47,7 +47,6 @@ class Service:
         limits: Limits.
         admitted: Called after each admission; wakes the queue.
         running: Returns the account and number of the question that is being answered.
-        clock: Returns seconds; the monotonic clock by default.
     """
 
     def __init__(
@@ -59,14 +58,13 @@ class Service:
         *,
         admitted: Callable[[], object] = lambda: None,
         running: Callable[[], tuple[str, int] | None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.desks, self.tokens, self.records, self.limits = desks, tokens, records, limits
-        self._admitted, self._running, self._clock = admitted, running, clock
+        self._admitted, self._running = admitted, running
         self._admission = threading.Lock()
         self._renewal = threading.Lock()
         self._shown: dict[tuple[str, int], AdmittedQuestion] = {}
-        self._renewed: float | None = None
+        self._is_new = True
 
     def plan(self, holder: Token, body: bytes) -> Mapping[str, Any]:
         """Return what a question would cost."""
@@ -141,10 +139,10 @@ class Service:
 
     def questions(self, holder: Token) -> dict[str, Any]:
         """Return the user's own questions and their states."""
-        self._renew()
+        self._look()
         own = [
             each
-            for each in self._shown.values()
+            for each in list(self._shown.values())
             if (each.account, each.user) == (holder.account, holder.user)
         ]
         return {"questions": [_summary(each) for each in own]}
@@ -168,9 +166,9 @@ class Service:
         Raises:
             Refused: with 404 if there is none; that of another user is not there.
         """
-        self._renew()
+        self._look()
         if (holder.account, number) not in self._shown:
-            self._renew(at_once=True)  # it was admitted since
+            self._show_new()
         found = self._shown.get((holder.account, number))
         if found is None or found.user != holder.user:
             raise Refused(404, f"You have no question {number}.")
@@ -192,29 +190,38 @@ class Service:
             for each in self.records.seen(self.desks.questions())
         ]
 
-    def _renew(self, *, at_once: bool = False) -> None:
-        """Read the states of all questions, but not more often than every tick.
+    def renew(self) -> None:
+        """Show the states of all questions as they are now."""
+        with self._renewal:
+            self._shown = {(each.account, each.number): each for each in self._all()}
+            self._is_new = False
+
+    def _show_new(self) -> None:
+        """Show questions that were admitted since the last tick, as waiting.
 
         Privacy:
             How long an answer takes depends on the data and on others' questions. Users see
             states change at ticks only.
         """
         with self._renewal:
-            now = self._clock()
-            due = self._renewed is None or now >= self._renewed + self.limits.tick
-            if not due and not at_once:
-                return
-            read = {(each.account, each.number): each for each in self._all()}
-            if due:
-                self._shown, self._renewed = read, now
-            else:
-                # Between two ticks only what is new appears, as waiting.
-                new = {
-                    key: replace(each, state="waiting", reason="")
-                    for key, each in read.items()
-                    if key not in self._shown
-                }
-                self._shown = self._shown | new
+            for each in self._all():
+                key = each.account, each.number
+                if key not in self._shown:
+                    self._shown[key] = replace(each, state="waiting", reason="")
+
+    def _look(self) -> None:
+        """Renew the states if that is not left to the ticks."""
+        if self._is_new or not self.limits.tick:
+            self.renew()
+
+    def renew_at_ticks(self, stopped: threading.Event) -> None:
+        """Renew the states at every multiple of the tick, until stopped; a tick of 0 needs none."""
+        tick = self.limits.tick
+        while tick and not stopped.wait(tick - time.time() % tick):
+            try:
+                self.renew()
+            except ReleaseError as error:
+                LOG.error("The states cannot be read: %s", type(error).__name__)
 
 
 def _summary(question: AdmittedQuestion) -> dict[str, Any]:

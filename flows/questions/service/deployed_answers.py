@@ -1,4 +1,4 @@
-"""Hands the release of a question to Prefect's deployment `answer-question`, and waits for it."""
+"""Hands the release of a question to Prefect's deployment `questions`, and waits for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dp_core.errors import AwaitsApproval, StageFailed
 from flows.engine.settings import prepare
 from tasks.run.home_folder import home
 
-DEPLOYMENT = "answer-question/answer-question"
+DEPLOYMENT = "answer-question/questions"
 AWAITING_APPROVAL = "AwaitingPlanApproval"
 """Name of the state in which a run ends whose plan a person has to approve."""
 POLL_S = 2.0

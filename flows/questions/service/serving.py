@@ -35,7 +35,7 @@ def serve_questions(
         desks: Its desks.
         where: Where to listen.
         limits: Limits of users, requests and answers.
-        deployment: Whether Prefect's deployment `answer-question` answers; by default a process of
+        deployment: Whether Prefect's deployment `questions` answers; by default a process of
             this service does.
         said: Called with the URL when it listens.
 
@@ -52,19 +52,23 @@ def serve_questions(
     )
     listener = bound_socket(where)
     bound = replace(where, port=int(listener.getsockname()[1]))
-    worker = threading.Thread(target=queue.run, name="questions")
+    worker, stopped = threading.Thread(target=queue.run, name="questions"), threading.Event()
+    ticks = threading.Thread(target=service.renew_at_ticks, args=(stopped,), name="ticks")
 
     def started() -> None:
         worker.start()
+        ticks.start()
         said(bound.url)
 
     try:
         serve_until_stopped(make_application(service), listener, bound, limits, started=started)
     finally:
+        stopped.set()
         queue.stop()
         processes.end()
-        if worker.ident is not None:
-            worker.join()
+        for each in (worker, ticks):
+            if each.ident is not None:
+                each.join()
 
 
 def log_to_stderr() -> None:

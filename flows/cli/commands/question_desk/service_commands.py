@@ -23,7 +23,7 @@ from flows.cli.missing_packages import require_pipeline
 @click.option("--tls-cert", type=PATH, metavar="FILE", help="PEM file of the TLS certificate.")
 @click.option("--tls-key", type=PATH, metavar="FILE", help="PEM file of its key.")
 @click.option("--behind-tls-proxy", is_flag=True, help="A proxy with TLS stands in front.")
-@click.option("--deployment", is_flag=True, help="Let Prefect's deployment answer-question answer.")
+@click.option("--deployment", is_flag=True, help="Let Prefect's deployment `questions` answer.")
 @click.option(
     "--requests", default=60, type=click.IntRange(1), help="Requests of a user a minute; 60."
 )

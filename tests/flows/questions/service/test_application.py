@@ -399,12 +399,10 @@ def test_nothing_is_admitted_after_a_revocation_returned(site):
 
 
 def test_states_change_at_ticks_only(tmp_path):
-    now = [0.0]
-    site = Site(tmp_path, Limits(tick=10, requests=1_000), clock=lambda: now[0])
+    site = Site(tmp_path, Limits(tick=600, requests=1_000))
     assert site.send("GET", "/v1/questions").json() == {"questions": []}
     assert site.ask().json()["state"] == "waiting"
     site.desks.end(1, "answered")
-    now[0] = 9.0
     assert site.send("GET", "/v1/questions/1").json()["state"] == "waiting"
     assert "answer" not in site.send("GET", "/v1/questions/1").json()
     said(site.send("GET", "/v1/questions/1/bundle"), 409)
@@ -412,9 +410,29 @@ def test_states_change_at_ticks_only(tmp_path):
     site.ask("share by sex")
     site.desks.end(2, "refused")
     assert site.ask("share by sex").json()["state"] == "waiting"
-    now[0] = 10.0
+    site.service.renew()
     states = [each["state"] for each in site.send("GET", "/v1/questions").json()["questions"]]
     assert states == ["answered", "refused"]
+
+
+def test_a_service_renews_the_states_at_every_tick(tmp_path):
+    site = Site(tmp_path, Limits(tick=0.05, requests=1_000))
+    site.ask()
+    site.desks.end(1, "answered")
+    stopped = threading.Event()
+    usual, renewed = site.service.renew, threading.Semaphore(0)
+
+    def renew():
+        usual()
+        renewed.release()
+
+    site.service.renew = renew
+    thread = threading.Thread(target=site.service.renew_at_ticks, args=(stopped,))
+    thread.start()
+    assert all(renewed.acquire(timeout=60) for _ in range(3))
+    stopped.set()
+    thread.join()
+    assert site.send("GET", "/v1/questions/1").json()["state"] == "answered"
 
 
 @pytest.mark.parametrize("state", STATES)
