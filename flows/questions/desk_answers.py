@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +12,7 @@ from dp_core.display.answer import Answer
 from flows.answers.amounts import PrivacyAmount, amount_left
 from flows.questions.desk import Desk
 from flows.questions.kept_questions import KeptQuestions
+from flows.questions.service.open_desks import counts_by_state
 
 if TYPE_CHECKING:
     from tasks.ledger.ledger import Ledger
@@ -53,7 +55,12 @@ class QuestionShown(Answer):
 
 @dataclass(frozen=True, slots=True)
 class DeskShown(Answer):
-    """A desk: its terms, what is left, and its questions by number."""
+    """A desk: its terms, what is left, and its questions by number.
+
+    Attributes:
+        counts: Questions in each state that the question service shows to users; states without
+            any are left out.
+    """
 
     account: str
     closed: bool
@@ -66,6 +73,7 @@ class DeskShown(Answer):
     answers: str
     columns: tuple[str, ...]
     allowances: tuple[Allowance, ...]
+    counts: Mapping[str, int]
     questions: tuple[QuestionShown, ...]
 
     def to_json(self) -> Any:
@@ -106,6 +114,7 @@ def desk_shown(desk: Desk, ledger: Ledger) -> DeskShown:
         answers=terms.answers,
         columns=terms.schema.names,
         allowances=tuple(allowances),
+        counts=counts_by_state(desk, kept),
         questions=tuple(
             QuestionShown(
                 number=each.number,

@@ -103,6 +103,8 @@ def desk(console: Console, found: DeskShown) -> None:
     if not found.questions:
         fact(console, "Questions", "none yet.")
         return
+    counts = ", ".join(f"{number} {state}" for state, number in found.counts.items())
+    fact(console, "Questions", f"{counts}.")
     table = Table(box=None, pad_edge=False, header_style="dim")
     for head in ("no", "user", "question", "epsilon", "state", "release"):
         table.add_column(head, overflow="fold")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +20,9 @@ from flows.questions.asking import QuestionPlan, admit_question, answer_question
 from flows.questions.desk import Desk, all_desks, find_desk
 from flows.questions.kept_questions import KeptQuestion, KeptQuestions
 from flows.questions.kept_questions import State as KeptState
+from flows.questions.service.desk_port import STATES as ALL_STATES
 from flows.questions.service.desk_port import AdmittedQuestion, NotAllowed, State
+from flows.questions.service.service_records import ServiceRecords
 from tasks.run.home import open_ledger
 
 KEPT_ANSWERS = 200
@@ -100,18 +102,7 @@ class OpenDesks:
             kept = KeptQuestions(desk, open_ledger(desk.home))
             for each in kept.all():
                 if each.user is not None:
-                    state = self._state(desk, kept, each)
-                    found.append(
-                        AdmittedQuestion(
-                            desk.account,
-                            each.number,
-                            each.user,
-                            each.text,
-                            each.epsilon,
-                            STATES[state],
-                            ENDED if state == "ended" else "",
-                        )
-                    )
+                    found.append(_admitted(desk, each, self._state(desk, kept, each)))
         return found
 
     def _state(self, desk: Desk, kept: KeptQuestions, question: KeptQuestion) -> KeptState:
@@ -169,6 +160,32 @@ class OpenDesks:
                 "schema": dict(terms.schema.document),
             }
         )
+
+
+def counts_by_state(desk: Desk, kept: KeptQuestions) -> dict[str, int]:
+    """Return how many questions of a desk are in each state that users see; those without any not.
+
+    Args:
+        desk: The desk.
+        kept: Its questions.
+    """
+    found = [_admitted(desk, each, kept.state(each)) for each in kept.all()]
+    if ServiceRecords.exist(desk.home):
+        found = ServiceRecords(desk.home).seen(found)
+    counts = Counter(each.state for each in found)
+    return {state: counts[state] for state in ALL_STATES if counts[state]}
+
+
+def _admitted(desk: Desk, question: KeptQuestion, state: KeptState) -> AdmittedQuestion:
+    return AdmittedQuestion(
+        desk.account,
+        question.number,
+        question.user or "",
+        question.text,
+        question.epsilon,
+        STATES[state],
+        ENDED if state == "ended" else "",
+    )
 
 
 def _desk_of(account: str, user: str) -> Desk:

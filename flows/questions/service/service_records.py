@@ -19,6 +19,7 @@ from flows.questions.service.tokens import FOLDER
 
 MOST_ATTEMPTS = 3
 """Attempts at one question that fail for outside reasons; then a person has to look."""
+FILE = "service.db"
 KEPT_S = 7 * 24 * 3600.0
 MOST_KEYS = 1000
 """Keys that are kept of one user."""
@@ -46,11 +47,16 @@ class ServiceRecords:
     """
 
     def __init__(self, home: Path, *, clock: Callable[[], float] = time.time) -> None:
-        self._path, self._clock = home / FOLDER / "service.db", clock
+        self._path, self._clock = home / FOLDER / FILE, clock
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
         with self._connected() as database:
             database.executescript(_TABLES)
+
+    @staticmethod
+    def exist(home: Path) -> bool:
+        """Return whether a service was ever started in a home."""
+        return (home / FOLDER / FILE).is_file()
 
     def claim(self, account: str, user: str, key: str, request: str) -> None:
         """Bind an idempotency key of a user to a request for a week.
