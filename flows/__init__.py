@@ -1,12 +1,12 @@
-"""The five Prefect flows, one file each: release, scheduled, compare, nightly and sweep.
+"""The six Prefect flows, one file each: release, scheduled, answer, compare, nightly and sweep.
 
 In Python, `from flows import run, resume` make a real release, as the commands do; both are
 imported when they are first used.
 
 The folders beside them: `cli` (commands), `notebook` (`run` and `resume`), `answers` (the commands'
-results), `releases` (what the flows share), `comparison` (of methods), `monitoring` (log, events,
-metrics, artifacts) and `engine` (Prefect's server and settings). `flows` imports `tasks` and
-`dp_core`; nothing imports `flows`.
+results), `questions` (single questions about a file), `releases` (what the flows share),
+`comparison` (of methods), `monitoring` (log, events, metrics, artifacts) and `engine` (Prefect's
+server and settings). `flows` imports `tasks` and `dp_core`; nothing imports `flows`.
 """
 
 from typing import TYPE_CHECKING

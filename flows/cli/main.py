@@ -31,6 +31,11 @@ from flows.cli.commands import (  # noqa: F401
     ui_command,
     upkeep_command,
 )
+from flows.cli.commands.question_desk import (  # noqa: F401
+    ask_command,
+    questions_command,
+    service_commands,
+)
 from flows.cli.missing_packages import what_to_install
 
 INTERRUPTED = 130

@@ -28,11 +28,13 @@ PIPELINE = frozenset(
         "psycopg",
         "sklearn",
         "sqlalchemy",
+        "starlette",
+        "uvicorn",
     )
 )
 """Packages of the extra `pipeline` of pyproject.toml, by the names that are imported."""
 
-BESIDES = frozenset(("jax", "pydantic", "starlette", "uvicorn"))
+BESIDES = frozenset(("jax", "pydantic"))
 """Packages that come with those, and are imported by their names too."""
 
 UNIX = frozenset(("fcntl", "resource", "termios"))

@@ -175,7 +175,9 @@ class Begun:
     record: RunRecord
     waits: bool = False
 
-    def learn(self, *, moment: datetime, release: str, spec: Path) -> None:
-        """Record the date, the release and the spec of this run."""
-        known = replace(self.record, moment=moment.isoformat(), release=release, spec=str(spec))
+    def learn(self, *, moment: datetime | None = None, release: str, spec: Path) -> None:
+        """Record the release and the spec of this run, and the date if one names the release."""
+        known = replace(self.record, release=release, spec=str(spec))
+        if moment is not None:
+            known = replace(known, moment=moment.isoformat())
         self.record = self.records.note(known)

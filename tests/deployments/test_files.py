@@ -243,7 +243,7 @@ def test_what_compose_mounts_from_the_folder_is_there():
 
 def test_deployments_import_and_say_what_they_are():
     found = {each["name"]: each for each in PREFECT["deployments"]}
-    assert set(found) == {"monthly", "often", "nightly", "on-demand"}
+    assert set(found) == {"monthly", "often", "nightly", "on-demand", "questions"}
     for each in found.values():
         module, _, name = each["entrypoint"].rpartition(".")
         flow = getattr(importlib.import_module(module), name)

@@ -1,0 +1,183 @@
+"""Do the answers of a question desk cover, and how wide are their intervals?
+
+    python benchmarks/questions.py [--questions income normal works people] [--epsilon 0.1 0.5 1]
+        [--rows 8000] [--share 0.8] [--repeats 100]
+
+Each repeat draws a file from a known population and asks one question about it, with the plan that
+the desk would make: the schema of the question's columns, at (epsilon, 1e-9). For a regression it
+prints the part of the 95 % intervals that contain the file's own coefficient, the part that contain
+the population's, and the median and ninth decile of the width relative to the interval of the file
+itself. For a table it prints the part that contain the file's own value, and the median width
+relative to that of the sampling error of a file of this size. A question without an answer, such as
+one whose sets cannot be fitted, is counted as `none`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.declared import DESIGNS, POPULATION, frame_of_file
+from dp_core.analysis.notebook.memory_release import MemoryRelease
+from dp_core.analysis.regression.analysis import analyse
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.errors import BadInput
+from dp_core.inference.formulas.formula import read_formula
+from dp_core.public_data.frame_codes import frame_codes
+from dp_core.schema.definition import Schema
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.in_memory.stated_plan import memory_plan
+from dp_core.spec.procedure import carry_out
+from flows.questions.asked_question import AskedQuestion, read_asked
+from flows.questions.question_spec import answering_keys, question_schema
+
+QUESTIONS = {
+    "normal": ("normal", "y ~ one + two"),
+    "income": ("income", "income ~ age + sex + school"),
+    "works": ("logistic", "works ~ age + sex"),
+    "visits": ("counts", "visits ~ age + region"),
+    "party": ("multinomial", "party ~ age + sex"),
+    "shares": ("income", "share by sex, school"),
+    "region": ("counts", "share of works = yes by region"),
+    "mean": ("income", "mean of income by sex"),
+}
+"""A population and a question about it, by name."""
+
+
+def whole_schema(design: str, rows: int) -> Schema:
+    """Return the schema of a population's file."""
+    import yaml
+
+    columns = yaml.load(DESIGNS[design].columns, Loader=yaml.BaseLoader)
+    stated = {"version": "1", "title": "benchmark", "rows_about": str(rows), "columns": columns}
+    return parse_schema(stated)
+
+
+def ask(
+    asked: AskedQuestion, schema: Schema, data: pd.DataFrame, epsilon: str, share: str, seed: int
+) -> Any:
+    """Return the answer to a question about a file, made in memory as a desk makes it."""
+    keys = answering_keys(asked)
+    keys["synthesize"] |= {"seed": str(seed)}
+    if asked.kind == "regression" and share:
+        keys["analyses"] = {"formulas": [asked.text], "share": share}
+    plan = memory_plan(schema, {"privacy": {"epsilon": epsilon, "delta": "1e-9"}, **keys})
+    codes = frame_codes(data, plan.spec.schema)
+    made = MemoryRelease(carry_out(plan, MemoryCounter(codes)), rows=None)
+    return made.infer(asked.text) if asked.kind == "regression" else made.query(asked.text)
+
+
+def regression(name: str, epsilon: str, options: argparse.Namespace) -> None:
+    """Print the figures of one regression at one epsilon."""
+    design, text = QUESTIONS[name]
+    whole = whole_schema(design, options.rows)
+    asked = read_asked(text, whole)
+    schema = question_schema(asked, whole)
+    formula = read_formula(asked.text, schema.names)
+    draw, columns = DESIGNS[design].draw, formula.columns
+    everybody = frame_of_file(draw(options.population, np.random.default_rng(99)), schema, columns)
+    truth = analyse(formula, [everybody], schema, "shared").fits[0].coefficients
+    hits, of_file, widths, none, seconds = [], [], [], 0, 0.0
+    for repeat in range(options.repeats):
+        data = draw(options.rows, np.random.default_rng([5, repeat]))
+        file = analyse(formula, [frame_of_file(data, schema, columns)], schema, "shared").fits[0]
+        own = 3.92 * np.sqrt(np.diag(file.covariance))
+        frame = pd.DataFrame({name: data[name] for name in schema.names})
+        started = time.process_time()
+        try:
+            answer = ask(asked, schema, frame, epsilon, options.share, repeat)
+        except BadInput as error:
+            none += 1
+            if none == 1:
+                print(f"none: {error.message[:200]}")
+            continue
+        seconds += time.process_time() - started
+        assert answer.answered_from == "declared"
+        found = [each.combined for each in answer.coefficients]
+        low, high = (np.array([getattr(each, end) for each in found]) for end in ("low", "high"))
+        hits.append((low <= truth) & (truth <= high))
+        of_file.append((low <= file.coefficients) & (file.coefficients <= high))
+        widths.append((high - low) / own)
+    _line(name, epsilon, options, none, seconds, of_file, hits, widths)
+
+
+def table(name: str, epsilon: str, options: argparse.Namespace) -> None:
+    """Print the figures of one table question at one epsilon."""
+    design, text = QUESTIONS[name]
+    whole = whole_schema(design, options.rows)
+    asked = read_asked(text, whole)
+    schema = question_schema(asked, whole)
+    of_file, widths, none, seconds = [], [], 0, 0.0
+    for repeat in range(options.repeats):
+        data = DESIGNS[design].draw(options.rows, np.random.default_rng([5, repeat]))
+        frame = pd.DataFrame({name: data[name] for name in schema.names})
+        started = time.process_time()
+        answer = ask(asked, schema, frame, epsilon, "", repeat)
+        seconds += time.process_time() - started
+        for cell in answer.cells:
+            if not cell["determined"]:
+                none += 1
+                continue
+            exact, sampling = _exact(name, frame, cell)
+            of_file.append([cell["low"] <= exact <= cell["high"]])
+            widths.append([(cell["high"] - cell["low"]) / sampling])
+    _line(name, epsilon, options, none, seconds, of_file, None, widths)
+
+
+def _exact(name: str, frame: pd.DataFrame, cell: Any) -> tuple[float, float]:
+    """Return the file's own value of a cell, and the width of its sampling interval."""
+    rows = len(frame)
+    if name == "shares":
+        part = float(((frame.sex == cell["sex"]) & (frame.school == cell["school"])).mean())
+        return part, 3.92 * np.sqrt(part * (1 - part) / rows)
+    if name == "region":
+        group = frame[frame.region == cell["region"]]
+        part = float((group.works == "yes").mean())
+        return part, 3.92 * np.sqrt(part * (1 - part) / len(group))
+    group = frame[frame.sex == cell["sex"]].income
+    return float(group.mean()), 3.92 * float(group.std()) / np.sqrt(len(group))
+
+
+def _line(
+    name: str,
+    epsilon: str,
+    options: argparse.Namespace,
+    none: int,
+    seconds: float,
+    of_file: list[Any],
+    hits: list[Any] | None,
+    widths: list[Any],
+) -> None:
+    """Print one line of figures."""
+    wide = np.array(widths)
+    print(
+        f"{name:8}  epsilon {epsilon:>4}  share {options.share or '-':>4}"
+        f"  file {np.mean(of_file):.3f}"
+        f"  population {'    -' if hits is None else format(np.mean(hits), '.3f')}"
+        f"  width {np.median(wide):6.2f}  ninth decile {np.quantile(wide, 0.9):6.2f}"
+        f"  answers {len(widths):5}  none {none:3}  {seconds / options.repeats:.2f} s of CPU",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Read the command line and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--questions", nargs="+", default=list(QUESTIONS), choices=list(QUESTIONS))
+    parser.add_argument("--epsilon", nargs="+", default=["0.1", "0.5", "1"])
+    parser.add_argument("--rows", type=int, default=8000)
+    parser.add_argument("--share", default="")
+    parser.add_argument("--population", type=int, default=POPULATION)
+    parser.add_argument("--repeats", type=int, default=100)
+    options = parser.parse_args()
+    for name in options.questions:
+        for epsilon in options.epsilon:
+            (regression if "~" in QUESTIONS[name][1] else table)(name, epsilon, options)
+
+
+if __name__ == "__main__":
+    main()

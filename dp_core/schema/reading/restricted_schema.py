@@ -1,0 +1,131 @@
+"""The schema of some columns of a file: what a question about these columns needs of the whole one.
+
+A rule that a row breaks has one of two effects. It stops the release, or it sets one of its columns
+to missing. A rule of the first kind changes no value of a file that fits the schema, so it can be
+left out if it names a column that is left out. A rule of the second kind changes values, so all its
+columns are kept whenever one of them is. No rule ever removes a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from dp_core.errors import BadInput, nearest
+from dp_core.schema.definition import Schema
+from dp_core.schema.reading.nested_reader import KEYS as PLACE
+from dp_core.schema.reading.schema_file import parse_schema
+
+_WHOLE_FILE = ("calibrate", "survey")
+"""Keys about the weights and the sample design, which answers about the file do not use."""
+
+
+def restricted_schema(schema: Schema, names: Collection[str]) -> Schema:
+    """Return the schema of some columns; the others are ignored.
+
+    Dependent columns keep their sources. Weights and columns of the sample design are ordinary
+    columns. Values of the kept columns are read as the whole schema reads them, in every file that
+    fits the whole schema.
+
+    Args:
+        schema: Schema of the whole file; of a single table.
+        names: Released columns that are kept, at least one.
+
+    Raises:
+        BadInput: if a name is no column, or the schema is of linked tables.
+    """
+    return parse_schema(restricted_document(schema, names))
+
+
+def restricted_document(schema: Schema, names: Collection[str]) -> dict[str, object]:
+    """Return the document of `restricted_schema`, which `parse_schema` reads.
+
+    Args:
+        schema: Schema of the whole file; of a single table.
+        names: Released columns that are kept, at least one.
+
+    Raises:
+        BadInput: if a name is no column, or the schema is of linked tables.
+    """
+    if schema.linked is not None:
+        raise BadInput("The schema has linked tables, of which no columns can be left out.")
+    for name in names:
+        if name not in schema.names:
+            raise BadInput(f"There is no column {name!r}.{nearest(name, schema.names)}")
+    kept, whole = kept_columns(schema, names), schema.document
+    document: dict[str, Any] = {key: whole[key] for key in whole if key not in _WHOLE_FILE}
+    columns: Any = whole["columns"]
+    document["columns"] = [
+        {name: _alone(definition, kept)}
+        for column in columns
+        for name, definition in column.items()
+        if name in kept
+    ]
+    document["ignore"] = [*schema.ignore, *(each for each in schema.names if each not in kept)]
+    document["impossible"] = [rule for rule in document["impossible"] if {*_names(rule)} <= {*kept}]
+    if "rules" in document:
+        stated = [rule for rule in schema.rules if rule.key == "rules"]
+        texts = zip(document["rules"], stated, strict=True)
+        document["rules"] = [text for text, rule in texts if {*rule.columns} <= {*kept}]
+    if "totals" in document:
+        document["totals"] = [
+            item
+            for item, totals in zip(document["totals"], schema.totals, strict=True)
+            if totals.column in kept
+        ]
+    if "expectations" in document:
+        about = zip(document["expectations"], schema.expectations, strict=True)
+        document["expectations"] = [item for item, each in about if {*each.columns} <= {*kept}]
+    for key in ("rules", "totals", "expectations"):
+        if not document.get(key, True):
+            del document[key]
+    return document
+
+
+def kept_columns(schema: Schema, names: Collection[str]) -> tuple[str, ...]:
+    """Return the columns that a restricted schema has, in the order of the schema.
+
+    They are the named ones, the sources of dependent ones, the columns between two areas that lie
+    within one another, and the columns of each rule that can set one of them to missing.
+    """
+    kept = {*names}
+    rules = [{*rule} for rule in _rules(schema) if any(_settled(schema, name) for name in rule)]
+    while True:
+        more = {each.source for each in schema.dependents if each.column.name in kept}
+        for rule in rules:
+            more |= rule if rule & kept else set()
+        if schema.nested is not None:
+            chain = schema.nested.columns
+            places = [place for place, name in enumerate(chain) if name in kept | more]
+            if places:
+                more |= {*chain[places[0] : places[-1] + 1]}
+        if more <= kept:
+            return tuple(name for name in schema.names if name in kept)
+        kept |= more
+
+
+def _rules(schema: Schema) -> list[tuple[str, ...]]:
+    """Return the columns of each rule."""
+    impossible: Any = schema.document["impossible"]
+    return [
+        *(_names(rule) for rule in impossible),
+        *(rule.columns for rule in schema.rules if rule.key == "rules"),
+    ]
+
+
+def _names(rule: list[Mapping[str, object]]) -> tuple[str, ...]:
+    return tuple(name for part in rule for name in part)
+
+
+def _settled(schema: Schema, name: str) -> bool:
+    """Return whether a broken rule sets this column to missing."""
+    column = schema.column(name)
+    return column.missing == "level" and column.out_of_range == "missing"
+
+
+def _alone(definition: Mapping[str, Any], kept: Collection[str]) -> dict[str, Any]:
+    """Return the definition of a column without its role, and without a place in another area."""
+    found = {key: value for key, value in definition.items() if key != "role"}
+    if "within" in found and found["within"] not in kept:
+        found = {key: value for key, value in found.items() if key not in PLACE}
+    return found

@@ -1,0 +1,1 @@
+"""The commands of the question desk: `ask` for its users, `questions` for privacy officers."""

@@ -1,0 +1,60 @@
+"""`dp-release questions`: opens, shows and closes question desks, for privacy officers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flows.cli.command_parts import PATH, CommandGroup, answering, cli, existing_ledger
+from flows.cli.completion import ACCOUNT
+
+if TYPE_CHECKING:
+    from flows.questions.desk_answers import AllDesks, DeskShown
+
+
+@cli.group("questions", cls=CommandGroup)
+def questions() -> None:
+    """Manage the desks that answer single questions about a file."""
+
+
+@questions.command("open")
+@click.argument("file", type=PATH)
+@answering("question_views.desk")
+def open_(file: Path) -> DeskShown:
+    """Open a question desk, or open it again after a change of its file; spends nothing.
+
+    It checks the file, the schema, the accounts and that the data are there; it opens no data.
+    """
+    ledger = existing_ledger()
+    from flows.questions.desk import open_desk
+    from flows.questions.desk_answers import desk_shown
+
+    return desk_shown(open_desk(file, ledger), ledger)
+
+
+@questions.command("show")
+@click.argument("account", type=ACCOUNT, required=False)
+@answering("question_views.shown")
+def show(account: str | None) -> DeskShown | AllDesks:
+    """Show a desk with its users' allowances and its questions, or list the desks."""
+    ledger = existing_ledger()
+    from flows.questions.desk import all_desks, find_desk
+    from flows.questions.desk_answers import AllDesks, desk_shown
+
+    if account is None:
+        return AllDesks(tuple(desk_shown(desk, ledger) for desk in all_desks()))
+    return desk_shown(find_desk(account), ledger)
+
+
+@questions.command("close")
+@click.argument("account", type=ACCOUNT)
+@answering("question_views.desk")
+def close(account: str) -> DeskShown:
+    """Close a desk: it takes no new questions. Answers stay, and cost nothing."""
+    ledger = existing_ledger()
+    from flows.questions.desk import close_desk, find_desk
+    from flows.questions.desk_answers import desk_shown
+
+    return desk_shown(close_desk(find_desk(account)), ledger)

@@ -1,0 +1,110 @@
+"""`dp-release questions serve`, and the tokens of its users."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from dp_core.documents.names import check_name
+from dp_core.errors import BadInput
+from flows.cli.command_parts import PATH, existing_ledger, this_home
+from flows.cli.commands.question_desk.questions_command import questions
+from flows.cli.completion import ACCOUNT
+from flows.cli.missing_packages import require_pipeline
+
+
+@questions.command("serve")
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address; 127.0.0.1.")
+@click.option(
+    "--port", default=8085, type=click.IntRange(0, 65535), help="Port; 8085, 0: a free one."
+)
+@click.option("--tls-cert", type=PATH, metavar="FILE", help="PEM file of the TLS certificate.")
+@click.option("--tls-key", type=PATH, metavar="FILE", help="PEM file of its key.")
+@click.option("--behind-tls-proxy", is_flag=True, help="A proxy with TLS stands in front.")
+@click.option("--deployment", is_flag=True, help="Let Prefect's deployment `questions` answer.")
+@click.option(
+    "--requests", default=60, type=click.IntRange(1), help="Requests of a user a minute; 60."
+)
+@click.option("--open-questions", default=5, type=click.IntRange(1), help="Open ones of a user; 5.")
+@click.option("--queue", default=100, type=click.IntRange(1), help="Open questions of all; 100.")
+@click.option("--tick", default=10.0, type=click.FloatRange(0), help="Seconds between states; 10.")
+def serve(
+    host: str,
+    port: int,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    behind_tls_proxy: bool,
+    deployment: bool,
+    requests: int,
+    open_questions: int,
+    queue: int,
+    tick: float,
+) -> None:
+    """Answer questions over HTTP until stopped, one after the other.
+
+    Users need a token (`dp-release questions token`). It serves all desks of the home. If it is
+    stopped or killed, start it again: admitted questions continue, and nothing is paid twice.
+    """
+    require_pipeline()
+    existing_ledger()
+    from flows.questions.service.addresses import Listening
+    from flows.questions.service.limits import Limits
+    from flows.questions.service.open_desks import OpenDesks
+    from flows.questions.service.serving import serve_questions
+
+    if deployment and not os.environ.get("PREFECT_API_URL"):
+        raise BadInput(
+            "PREFECT_API_URL is not set, but --deployment needs Prefect's server; set it, for"
+            " example, to http://127.0.0.1:4200/api."
+        )
+    serve_questions(
+        this_home(),
+        OpenDesks(),
+        Listening(host, port, tls_cert, tls_key, behind_tls_proxy),
+        Limits(requests=requests, open_questions=open_questions, queue=queue, tick=tick),
+        deployment=deployment,
+        said=lambda url: click.echo(
+            f"Questions are answered on {url}; stop with Ctrl-C.", err=True
+        ),
+    )
+    click.echo("Stopped. Admitted questions continue when it starts again.", err=True)
+
+
+@questions.command("token")
+@click.argument("account", type=ACCOUNT)
+@click.argument("user")
+@click.option("--days", default=90, type=int, help="Days until it ends; 90.")
+def token(account: str, user: str, days: int) -> None:
+    """Print a new token for a user of a desk, once; only its hash is kept."""
+    existing_ledger()
+    from dp_core.errors import nearest
+    from flows.questions.desk import find_desk
+    from flows.questions.service.tokens import TokenStore
+
+    users = find_desk(account).terms.users
+    if check_name(user, what="user") not in users:
+        raise BadInput(
+            f"The desk {account!r} has no user {user!r}.{nearest(user, users)} Name each user under"
+            " `users` in the desk's file, and open the desk again."
+        )
+    secret, made = TokenStore(this_home()).issue(account, user, days=days)
+    click.echo(secret)
+    click.echo(
+        f"It is shown only now. Give it to {user} over a safe way; it ends on {made.expires}.",
+        err=True,
+    )
+
+
+@questions.command("revoke")
+@click.argument("account", type=ACCOUNT)
+@click.argument("user")
+def revoke(account: str, user: str) -> None:
+    """Revoke all tokens of a user at once; waiting questions then wait for a new token."""
+    from flows.questions.service.tokens import TokenStore
+
+    number = TokenStore(this_home()).revoke(account, user)
+    if not number:
+        raise BadInput(f"{user!r:.60} has no valid token for {account!r:.60}.")
+    click.echo(f"Revoked {number} token{'s' * (number != 1)} of {user} for {account}.")

@@ -1,0 +1,210 @@
+"""The question desks of a home: opening, finding and closing them.
+
+A desk is a folder in the home, `questions/ACCOUNT`. Its record holds the terms and the schema as
+they were when the desk was opened, so a later change of a file has no effect until it is opened
+again. The data are found through a link in the folder, so no published spec has a path of this
+machine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dp_core.confidential.data_files import find_data_files
+from dp_core.documents.canonical import canonical_json
+from dp_core.documents.node import from_plain
+from dp_core.errors import BadInput, BudgetRefused, StageFailed, similar
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.spec.data_location import TablePlaces, store_of
+from dp_core.spec.question_desk import QuestionDesk
+from dp_core.spec.reading.data_reader import read_data
+from dp_core.spec.reading.desk_reader import load_desk
+from tasks.run.home_folder import home
+from tasks.support.run_folder import write_atomically
+
+if TYPE_CHECKING:
+    from tasks.ledger.ledger import Ledger
+
+FOLDER = "questions"
+VERSION = 1
+_RECORD, _LOCK, _FILES = "desk.json", "lock", "files"
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """A question desk of a home.
+
+    Attributes:
+        folder: Its folder in the home.
+        terms: Its terms. The data are relative to the folder.
+        file: Path of the desk file when it was opened.
+        closed: Whether new questions are refused.
+    """
+
+    folder: Path
+    terms: QuestionDesk
+    file: Path
+    closed: bool = False
+
+    @property
+    def account(self) -> str:
+        """Account of the desk, which also names it."""
+        return self.terms.account
+
+    @property
+    def home(self) -> Path:
+        """The home."""
+        return self.folder.parent.parent
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from admitting questions, so that none is admitted twice."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self.folder / _LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def open_desk(path: Path, ledger: Ledger) -> Desk:
+    """Open a question desk, or open it again under other terms; nothing is spent.
+
+    Args:
+        path: The desk file.
+        ledger: The ledger of this home.
+
+    Raises:
+        BadInput: for any mistake in the file, and if the data files are not there.
+        BudgetRefused: if an account does not exist, is closed, has another neighbouring relation or
+            unit, or that of a user is not within that of the desk.
+    """
+    terms = load_desk(path)
+    _check_accounts(terms, ledger)
+    folder = home() / FOLDER / terms.account
+    desk = Desk(folder, terms, path.absolute())
+    with desk.locked():
+        desk = replace(desk, terms=_with_link(terms, folder))
+        _keep(desk)
+    return desk
+
+
+def find_desk(account: str) -> Desk:
+    """Return the question desk of an account.
+
+    Raises:
+        BadInput: if no desk was opened for it.
+        StageFailed: if its record cannot be read.
+    """
+    known = {path.parent.name: path for path in (home() / FOLDER).glob(f"*/{_RECORD}")}
+    if account not in known:
+        hint = similar(account, known) or (f" Open are: {', '.join(sorted(known))}." * bool(known))
+        raise BadInput(
+            f"No question desk is open for {account!r:.60}.{hint} A privacy officer opens one with"
+            " `dp-release questions open FILE`.",
+            row="no-question-desk",
+        )
+    return _read(known[account])
+
+
+def all_desks() -> tuple[Desk, ...]:
+    """Return the desks of this home, by account."""
+    return tuple(_read(path) for path in sorted((home() / FOLDER).glob(f"*/{_RECORD}")))
+
+
+def close_desk(desk: Desk) -> Desk:
+    """Close a desk: new questions are refused. Answers stay, and what has begun can be finished."""
+    with desk.locked():
+        closed = replace(desk, closed=True)
+        _keep(closed)
+    return closed
+
+
+def _check_accounts(terms: QuestionDesk, ledger: Ledger) -> None:
+    above = ledger.find_account(terms.account)
+    if above is None:
+        known = [one.name for one in ledger.accounts()]
+        raise BudgetRefused(
+            f"There is no account {terms.account!r}.{similar(terms.account, known)} Open it with"
+            f" `dp-release ledger open {terms.account} --epsilon E --delta D --by NAME --reason"
+            " TEXT`.",
+            row="no-account",
+        )
+    for user, name in (("", terms.account), *terms.users.items()):
+        account = ledger.find_account(name)
+        whose = f" of user {user!r}" if user else ""
+        if account is None or terms.account not in [one.name for one in ledger.lineage(name)]:
+            what = "does not exist" if account is None else f"is not within {terms.account!r}"
+            raise BudgetRefused(
+                f"The account {name!r}{whose} {what}; open one with `dp-release ledger open NAME"
+                f" --within {terms.account} --epsilon E --by NAME --reason TEXT`.",
+                row="no-account",
+            )
+        charter, unit = account.charter, terms.schema.unit.word
+        if charter.closed:
+            raise BudgetRefused(f"The account {name!r}{whose} is closed.", row="account-closed")
+        if (charter.neighbours, charter.unit) != (terms.neighbours, unit):
+            raise BudgetRefused(
+                f"The account {name!r}{whose} is for {charter.neighbours} neighbours that differ in"
+                f" one {charter.unit}; the desk states {terms.neighbours} and one {unit}.",
+                row="other-relation",
+            )
+
+
+def _with_link(terms: QuestionDesk, folder: Path) -> QuestionDesk:
+    """Return the terms with a path to the data that is relative to the desk's folder."""
+    if not isinstance(terms.data, str) or store_of(terms.data) is not None:
+        return replace(terms, folder=folder)
+    find_data_files(terms.data, terms.folder)
+    parts = (terms.folder / terms.data).parts
+    plain = next((k for k, part in enumerate(parts) if set(part) & set("*?[")), len(parts))
+    fixed = min(plain, len(parts) - 1)
+    target, rest = Path(*parts[:fixed]), Path(*parts[fixed:])
+    number, link = 1, folder / _FILES
+    while link.is_symlink() and link.readlink() != target:
+        number += 1
+        link = folder / f"{_FILES}-{number}"
+    if not link.is_symlink():
+        link.symlink_to(target)
+    return replace(terms, data=str(Path(link.name) / rest), folder=folder)
+
+
+def _keep(desk: Desk) -> None:
+    record = {
+        "version": VERSION,
+        "file": str(desk.file),
+        "closed": desk.closed,
+        **desk.terms.document(),
+    }
+    write_atomically(desk.folder / _RECORD, canonical_json(record))
+
+
+def _read(path: Path) -> Desk:
+    try:
+        record: Mapping[str, Any] = json.loads(path.read_bytes())
+        schema = parse_schema(record["schema"])
+        place = read_data(from_plain(record["data"], source="data"), schema)
+        assert not isinstance(place, TablePlaces)
+        terms = QuestionDesk(
+            account=record["account"],
+            data=place,
+            folder=path.parent,
+            schema=schema,
+            delta=Fraction(record["delta"]),
+            neighbours=record["neighbours"],
+            largest_epsilon=Fraction(record["largest_epsilon"]),
+            answers=record["answers"],
+            users=record["users"],
+        )
+        return Desk(path.parent, terms, Path(record["file"]), record["closed"])
+    except (OSError, ValueError, KeyError, TypeError, BadInput, AssertionError):
+        raise StageFailed(
+            f"The record of the question desk {path.parent.name!r} ({path}) cannot be read. Restore"
+            " it from a backup, or open the desk again with `dp-release questions open FILE`.",
+            row="desk-unreadable",
+        ) from None

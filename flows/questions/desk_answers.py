@@ -1,0 +1,131 @@
+"""What `dp-release questions` answers: a desk, what its users have left, and its questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dp_core.display.answer import Answer
+from flows.answers.amounts import PrivacyAmount, amount_left
+from flows.questions.desk import Desk
+from flows.questions.kept_questions import KeptQuestions
+from flows.questions.service.open_desks import counts_by_state
+
+if TYPE_CHECKING:
+    from tasks.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance(Answer):
+    """An account of a desk: that of a user, or that of the desk itself (user None)."""
+
+    user: str | None
+    account: str
+    left: PrivacyAmount
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionShown(Answer):
+    """A question of a desk.
+
+    Attributes:
+        number: Its number.
+        user: User who asked it; None if the desk has no users.
+        kind: `regression` or `table`.
+        question: The question as it was understood.
+        epsilon: Epsilon of the release that answers it.
+        state: `admitted`, `begun`, `waiting` (for approval), `answered`, or `ended` without an
+            answer.
+        release: Name of the release that answers it.
+        free: Whether an earlier question had paid for the same measurement.
+    """
+
+    number: int
+    user: str | None
+    kind: str
+    question: str
+    epsilon: float
+    state: str
+    release: str
+    free: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeskShown(Answer):
+    """A desk: its terms, what is left, and its questions by number.
+
+    Attributes:
+        counts: Questions in each state that the question service shows to users; states without
+            any are left out.
+    """
+
+    account: str
+    closed: bool
+    file: Path
+    title: str
+    unit: str
+    neighbours: str
+    delta: Fraction
+    largest_epsilon: Fraction
+    answers: str
+    columns: tuple[str, ...]
+    allowances: tuple[Allowance, ...]
+    counts: Mapping[str, int]
+    questions: tuple[QuestionShown, ...]
+
+    def to_json(self) -> Any:
+        """Return the fields, with epsilon and delta as numbers."""
+        found = Answer.to_json(self)
+        return found | {name: float(found[name]) for name in ("delta", "largest_epsilon")}
+
+
+@dataclass(frozen=True, slots=True)
+class AllDesks(Answer):
+    """All desks of a home, by account."""
+
+    desks: tuple[DeskShown, ...]
+
+
+def desk_shown(desk: Desk, ledger: Ledger) -> DeskShown:
+    """Return a desk as its officer sees it.
+
+    Args:
+        desk: The desk.
+        ledger: The ledger of its home.
+    """
+    terms, kept = desk.terms, KeptQuestions(desk, ledger)
+    allowances = []
+    for user, name in ((None, terms.account), *terms.users.items()):
+        account = ledger.find_account(name)
+        if account is not None:
+            allowances.append(Allowance(user, name, amount_left(account.terms, account.left)))
+    return DeskShown(
+        account=terms.account,
+        closed=desk.closed,
+        file=desk.file,
+        title=terms.schema.title,
+        unit=terms.schema.unit.word,
+        neighbours=terms.neighbours,
+        delta=terms.delta,
+        largest_epsilon=terms.largest_epsilon,
+        answers=terms.answers,
+        columns=terms.schema.names,
+        allowances=tuple(allowances),
+        counts=counts_by_state(desk, kept),
+        questions=tuple(
+            QuestionShown(
+                number=each.number,
+                user=each.user,
+                kind=each.kind,
+                question=each.text,
+                epsilon=float(each.cost),
+                state=kept.state(each),
+                release=kept.release(each.answered_by or each.number),
+                free=each.answered_by is not None,
+            )
+            for each in kept.all()
+        ),
+    )

@@ -1,0 +1,96 @@
+"""Makes the release of a question in a process of its own, as `dp-release run` does.
+
+The process that asks never holds a row or an exact count. What it learns is the exit code, the
+sentence and the row of the runbook that the command prints.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dp_core import errors
+from dp_core.errors import ReleaseError, StageFailed
+
+PATIENCE = 60.0
+"""Seconds that an interrupted release gets to stop by itself."""
+_KINDS: tuple[type[ReleaseError], ...] = (
+    errors.BadInput,
+    errors.BudgetRefused,
+    errors.StageFailed,
+    errors.LedgerCorrupt,
+    errors.Held,
+    errors.Unpublished,
+)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The question was interrupted."""
+
+    message = "The question was interrupted; nothing is lost. Ask it again to continue."
+
+
+def in_own_process(spec: Path, out: Path) -> None:
+    """Make the release of a spec, or continue one that stopped.
+
+    Args:
+        spec: Path of the release spec.
+        out: Folder of the bundle.
+
+    Raises:
+        ReleaseError: what stopped the release, with the same exit code.
+        KeyboardInterrupt: if it was interrupted.
+    """
+    command = [sys.executable, "-P", "-m", "flows.cli.main", "run", str(spec), "--out", str(out)]
+    with subprocess.Popen(
+        [*command, "--json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=_environment(),
+        start_new_session=True,  # an interruption reaches it once, through this process
+    ) as child:
+        try:
+            printed, _ = child.communicate()
+        except BaseException as error:
+            child.send_signal(signal.SIGINT)
+            try:
+                child.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                child.kill()
+            if isinstance(error, KeyboardInterrupt):
+                raise Interrupted from None
+            raise
+    if child.returncode:
+        raise _failure(printed, child.returncode)
+
+
+def _failure(printed: bytes, code: int) -> BaseException:
+    try:
+        told: Mapping[str, Any] = json.loads(printed)
+        message, row = str(told["error"]), told.get("runbook")
+    except (ValueError, KeyError, TypeError):
+        message, row = "", None
+    if code == 130:
+        return Interrupted()
+    for kind in _KINDS:
+        if kind.exit_code == code and message:
+            return kind(message, row=row)
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return StageFailed(
+        f"The process that answers the question {how}. Nothing is lost: ask it again.",
+        row="interrupted",
+    )
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment, in which the process finds this program as this one did."""
+    root = str(Path(__file__).parents[2])
+    known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*known, root]))}

@@ -1,0 +1,130 @@
+"""The process that answers one question, started as `python -m` this module.
+
+The job is one line of JSON on standard input, which stays open as long as the service lives. The
+last line on standard output is the outcome: a state, a fixed sentence, and what was paid.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from dp_core.errors import (
+    AwaitsApproval,
+    BadInput,
+    BudgetRefused,
+    Held,
+    ReleaseError,
+    Unpublished,
+)
+from flows.questions.service.desk_port import Outcome
+from flows.questions.service.tokens import FOLDER
+from tasks.run.home_folder import home
+
+REFUSED = "The ledger refused the question when its turn came; nothing was paid for it."
+UNANSWERED = (
+    "The question could not be answered, and trying again would not help; the privacy officer can"
+    " find the reason."
+)
+ENDED = "Its release ended without an answer; the privacy officer can say why."
+FAILED = "A part of the service failed; the release manager can find the reason."
+_SAID: tuple[tuple[type[ReleaseError], Outcome], ...] = (
+    (Unpublished, Outcome("refused", ENDED)),
+    (BudgetRefused, Outcome("refused", REFUSED)),
+    (BadInput, Outcome("refused", UNANSWERED)),
+    (ReleaseError, Outcome("failed", FAILED)),
+)
+
+
+def perform(job: Mapping[str, Any]) -> Outcome:
+    """Answer a question; return what it came to.
+
+    Args:
+        job: `account` of the desk, `number` of the question, `attempt` (how many have failed), and
+            `deployment` (whether Prefect's deployment makes the release).
+
+    Privacy:
+        The sentences are fixed. What the data break, or how they failed, is in the internal folder
+        of the release.
+    """
+    from flows.questions.asking import answer_question
+    from flows.questions.desk import find_desk
+
+    try:
+        desk, number = find_desk(job["account"]), job["number"]
+        if job["deployment"]:
+            from flows.questions.service.deployed_answers import by_deployment
+
+            carry_out = by_deployment(desk.account, number, job["attempt"])
+            answer = answer_question(desk, number, carry_out=carry_out)
+        else:
+            answer = answer_question(desk, number)
+    except (AwaitsApproval, Held):
+        return Outcome("awaiting approval")
+    except ReleaseError as error:
+        if error.row == "waits-for-approval":  # another process told it
+            return Outcome("awaiting approval")
+        found = next(outcome for kind, outcome in _SAID if isinstance(error, kind))
+        return replace(found, row=error.row or "")
+    return Outcome("answered", cost=str(answer.paid.epsilon))
+
+
+def _one_at_a_time() -> int:
+    """Wait until no other process, such as that of a killed service, answers a question here.
+
+    Returns:
+        A file descriptor that holds the lock.
+    """
+    folder: Path = home() / FOLDER
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(folder / "queue.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    return handle
+
+
+def _read_line() -> bytes:
+    # By the file descriptor: a thread that waits in Python's buffer would keep its lock.
+    text = b""
+    while not text.endswith(b"\n"):
+        piece = os.read(0, 1 << 16)
+        if not piece:
+            sys.exit("A job is one line of JSON on standard input.")
+        text += piece
+    return text
+
+
+def _stop_with_service() -> None:
+    """Interrupt the answer when the service ends, however it ends."""
+
+    def watch() -> None:
+        os.read(0, 1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main() -> None:
+    """Read a job, do it, and print its outcome."""
+    job = json.loads(_read_line())
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _stop_with_service()
+    try:
+        handle = _one_at_a_time()
+        outcome = perform(job)
+        os.close(handle)
+    except KeyboardInterrupt:
+        outcome = Outcome("interrupted")
+    sys.stdout.write(f"\n{json.dumps(asdict(outcome), ensure_ascii=False)}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

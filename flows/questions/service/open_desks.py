@@ -1,0 +1,246 @@
+"""The desks of the home, as the service needs them."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NoReturn
+
+from dp_core.bundle.statement.release_json import STATEMENT
+from dp_core.errors import BadInput, BudgetRefused, StageFailed
+from dp_core.wall.ledger.account_balance import room
+from flows.answers.amounts import PrivacyAmount, amount_left
+from flows.questions.asked_question import read_asked
+from flows.questions.asking import QuestionPlan, admit_question, answer_question, plan_question
+from flows.questions.desk import Desk, all_desks, find_desk
+from flows.questions.kept_questions import KeptQuestion, KeptQuestions
+from flows.questions.kept_questions import State as KeptState
+from flows.questions.service.desk_port import STATES as ALL_STATES
+from flows.questions.service.desk_port import AdmittedQuestion, NotAllowed, State
+from flows.questions.service.service_records import ServiceRecords
+from tasks.run.home import open_ledger
+
+KEPT_ANSWERS = 200
+"""Answers that are kept in memory, so that reading one again costs no analysis."""
+STATES: Mapping[KeptState, State] = {
+    "admitted": "waiting",
+    "begun": "waiting",
+    "waiting": "awaiting approval",
+    "answered": "answered",
+    "ended": "refused",
+}
+ENDED = "Its release ended without an answer; the privacy officer can say why."
+ABOVE = (
+    "The ledger does not allow this question now; the privacy officer can say whether and when it"
+    " will."
+)
+_PLANNED = (
+    *("kind", "question", "account", "epsilon", "epsilon_exact", "delta", "delta_exact"),
+    *("expected_width", "expected_points", "table", "already_epsilon"),
+)
+
+
+class OpenDesks:
+    """The desks of the home that DP_RELEASE_HOME names."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[tuple[str, int], Mapping[str, Any]] = OrderedDict()
+        self._ended: dict[tuple[str, int], KeptState] = {}
+        self._lock = threading.Lock()
+
+    def plan(self, account: str, user: str, question: str, epsilon: str) -> Mapping[str, Any]:
+        """Return what a question costs the user's own account."""
+        planned = self._planned(account, user, question, epsilon)
+        found = planned.to_json()
+        own = found["accounts"][0]
+        known = planned.continues is not None
+        return plain_json(
+            {key: found[key] for key in _PLANNED if key in found}
+            | {"account": own["account"], "cost": own["cost"]}
+            | {"left_before": own["left_before"], "left_after": own["left_after"]}
+            | {"already_answered": planned.already is not None}
+            | {"awaits_approval": planned.awaits, "id": planned.number if known else None}
+        )
+
+    def known(self, account: str, user: str, question: str, epsilon: str) -> bool:
+        """Return whether a question is answered, or waits as a question of this user."""
+        planned = self._planned(account, user, question, epsilon)
+        return planned.already is not None or planned.continues is not None
+
+    def _planned(self, account: str, user: str, question: str, epsilon: str) -> QuestionPlan:
+        desk = _desk_of(account, user)
+        try:
+            return plan_question(desk, question, epsilon, user)
+        except BudgetRefused as error:
+            _refuse(desk, user, error)
+
+    def admit(self, account: str, user: str, question: str, epsilon: str) -> int:
+        """Admit a question; return its number."""
+        desk = _desk_of(account, user)
+        try:
+            number = admit_question(desk, question, epsilon, user)
+        except BudgetRefused as error:
+            _refuse(desk, user, error)
+        kept = KeptQuestions(desk, open_ledger(desk.home)).find(number)
+        if kept.text != read_asked(question, desk.terms.schema).text:
+            raise BudgetRefused(
+                f"Your question {number} measures the same table, and is not answered yet. Ask this"
+                " one when it is: it will cost nothing.",
+                row="question-refused",
+            )
+        return number
+
+    def questions(self) -> Sequence[AdmittedQuestion]:
+        """Return the questions of the users of all desks."""
+        found = []
+        for desk in all_desks():
+            kept = KeptQuestions(desk, open_ledger(desk.home))
+            for each in kept.all():
+                if each.user is not None:
+                    found.append(_admitted(desk, each, self._state(desk, kept, each)))
+        return found
+
+    def _state(self, desk: Desk, kept: KeptQuestions, question: KeptQuestion) -> KeptState:
+        """Return where a question stands; what is answered stays so."""
+        key = desk.account, question.number
+        known = self._ended.get(key)
+        if known is None:
+            known = kept.state(question)
+            if known == "answered":
+                self._ended[key] = known
+        return known
+
+    def answer(self, account: str, number: int) -> Mapping[str, Any]:
+        """Return an answer as `query` or `infer` prints it, with its cost and receipt."""
+        key = account, number
+        with self._lock:  # one analysis at a time
+            if key not in self._answers:
+                self._answers[key] = _answer(find_desk(account), number)
+                if len(self._answers) > KEPT_ANSWERS:
+                    self._answers.popitem(last=False)
+            self._answers.move_to_end(key)
+            return self._answers[key]
+
+    def bundle(self, account: str, number: int) -> Path:
+        """Return the folder of the bundle that answers a question."""
+        desk = find_desk(account)
+        kept = KeptQuestions(desk, open_ledger(desk.home))
+        return kept.bundle(kept.find(number).answered_by or number)
+
+    def allowance(self, account: str, user: str) -> Mapping[str, Any]:
+        """Return what the user's own account has left, and the limit of one question."""
+        desk = _desk_of(account, user)
+        ledger, own = open_ledger(desk.home), desk.terms.users[user]
+        standing, day = ledger.balances(own)[0], ledger.account(own).day
+        left = amount_left(standing.terms, room(standing, day))
+        return plain_json(
+            {
+                "user": user,
+                "account": own,
+                "left": left.to_json(),
+                "largest_epsilon": float(desk.terms.largest_epsilon),
+                "largest_epsilon_exact": desk.terms.largest_epsilon,
+                "open": not desk.closed,
+            }
+        )
+
+    def schema(self, account: str) -> Mapping[str, Any]:
+        """Return the desk's schema, which is public, and its privacy terms."""
+        terms = find_desk(account).terms
+        return plain_json(
+            {
+                "neighbours": terms.neighbours,
+                "delta": float(terms.delta),
+                "delta_exact": terms.delta,
+                "schema": dict(terms.schema.document),
+            }
+        )
+
+
+def counts_by_state(desk: Desk, kept: KeptQuestions) -> dict[str, int]:
+    """Return how many questions of a desk are in each state that users see; those without any not.
+
+    Args:
+        desk: The desk.
+        kept: Its questions.
+    """
+    found = [_admitted(desk, each, kept.state(each)) for each in kept.all()]
+    if ServiceRecords.exist(desk.home):
+        found = ServiceRecords(desk.home).seen(found)
+    counts = Counter(each.state for each in found)
+    return {state: counts[state] for state in ALL_STATES if counts[state]}
+
+
+def _admitted(desk: Desk, question: KeptQuestion, state: KeptState) -> AdmittedQuestion:
+    return AdmittedQuestion(
+        desk.account,
+        question.number,
+        question.user or "",
+        question.text,
+        question.epsilon,
+        STATES[state],
+        ENDED if state == "ended" else "",
+    )
+
+
+def _desk_of(account: str, user: str) -> Desk:
+    """Return a desk that knows a user.
+
+    Raises:
+        NotAllowed: if there is none.
+    """
+    try:
+        desk = find_desk(account)
+    except BadInput:
+        raise NotAllowed from None
+    if user not in desk.terms.users:
+        raise NotAllowed
+    return desk
+
+
+def _refuse(desk: Desk, user: str, error: BudgetRefused) -> NoReturn:
+    """Raise a refusal that says nothing of what others spent.
+
+    Raises:
+        BudgetRefused: with the ledger's own sentence if it is about the user's own account, or
+            about a limit of the desk; else with a fixed one.
+    """
+    own, accounts = desk.terms.users[user], open_ledger(desk.home).accounts()
+    about_others = any(repr(each.name) in error.message for each in accounts if each.name != own)
+    if error.row in ("question-refused", "desk-closed") or not about_others:
+        raise error
+    raise BudgetRefused(ABOVE, row=error.row) from None
+
+
+def _answer(desk: Desk, number: int) -> Mapping[str, Any]:
+    found = answer_question(desk, number, carry_out=_carry_out_nothing)
+    kept = KeptQuestions(desk, open_ledger(desk.home)).find(number)
+    statement = json.loads((found.folder / STATEMENT).read_bytes())
+    free = kept.answered_by is not None
+    paid = (Fraction(0), Fraction(0)) if free else (kept.cost, Fraction(kept.delta))
+    cost = PrivacyAmount(*paid).to_json()
+    receipt = {"release": found.release, "ledger_head": statement["ledger"]["head"]}
+    answer = found.answer.to_json()
+    if "folder" in answer:  # a path of this machine
+        answer["folder"] = f"/v1/questions/{number}/bundle"
+    return plain_json({**answer, "cost": cost, "receipt": receipt})
+
+
+def _carry_out_nothing(_spec: Path, _out: Path) -> None:
+    raise StageFailed("The question is not answered yet.")
+
+
+def plain_json(value: Any) -> Any:
+    """Return a value as JSON has it: exact numbers as texts, and null for what is no number."""
+    if isinstance(value, Mapping):
+        return {str(name): plain_json(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(part) for part in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
