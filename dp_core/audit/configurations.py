@@ -148,6 +148,7 @@ _FURTHER: tuple[tuple[str, str, str], ...] = (
     ("sequential-regression", "steps", "2"),
     ("laplace-sanitizer", "categories", "1/2"),
     ("laplace-sanitizer", "bins", "3"),
+    ("efpa", "choosing", "0"),
 )
 _CHECKS = "{share: 0.2, tables: [[sex, age], [marital]]}"
 _ANALYSES = '["income ~ age + sex + moved", "sex ~ marital + income", "marital ~ age"]'
