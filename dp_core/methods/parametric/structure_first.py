@@ -34,11 +34,12 @@ class StructureFirst(CutColumns):
     Privacy:
         k - 1 choices by `CutDeviations` with equal parts of `choosing`, then one histogram. The
         paper's score is the sum of squared deviations from the mean, of sensitivity 2 F + 1 if no
-        count exceeds F. With F read off the file, that is not private: if the file's largest count
-        is F and one more record makes it F + 1, the two files are charged for different scales,
-        and at F = 0 any record multiplies the scores of the neighbours by more than their noise
-        allows. A public F, such as the number of rows, leaves only noise. Deviations from the
-        median have sensitivity 1 (add-remove) or 2 and need no F.
+        count exceeds F. With F read off the file, that is not private. Let half of n bins in a row
+        hold one record each, so F = 1: cutting between the halves has odds of e^(epsilon n/24)
+        against the worst cut. One record more in such a bin makes F = 2, and the odds about
+        e^(epsilon n/40). They change by a factor that grows with n. A public F, such as the number
+        of rows, leaves only noise. Deviations from the median have sensitivity 1 (add-remove) or 2
+        and need no F.
     """
 
     bins: int = 256

@@ -454,3 +454,19 @@ def test_options_of_cuts_that_are_none_are_refused(made):
 
 def wrong_share():
     return PHPartition(choosing=Fraction(0))
+
+
+def test_the_published_score_with_the_files_own_largest_count_is_not_private():
+    """Xu et al. (2013), section 5: squared deviations, sensitivity 2 F + 1 with F = the largest."""
+    epsilon, bins = 1.0, 400
+    odds = []
+    for more in (0, 1):
+        counts = np.repeat([1.0, 0.0], bins // 2)
+        counts[0] += more
+        squares = np.array(
+            [counts[:cut].var() * cut + counts[cut:].var() * (bins - cut) for cut in range(1, bins)]
+        )
+        exponents = -epsilon * squares / (2 * (2 * counts.max() + 1))
+        odds.append(exponents.max() - exponents.min())
+    assert odds[0] == pytest.approx(epsilon * bins / 24, rel=0.01)
+    assert abs(odds[0] - odds[1]) > 5 * epsilon
