@@ -32,6 +32,9 @@ from dp_core.tables.domain import Domain
 from dp_core.wall.accounting.currency import THEOREMS, Currency, Kind
 from dp_core.wall.accounting.sensitivity import Bounds, count_bounds
 from dp_core.wall.statistics import (
+    CosineSums,
+    CosineTails,
+    CutDeviations,
     FScore,
     InDif,
     MutualInformation,
@@ -71,6 +74,7 @@ CONSTANTS = {
     "accounting.loss_distribution.MOST_DIFFERENT": "different scales in a PLD, at most",
     "accounting.loss_distribution.SMALLEST_DELTA": "smallest delta of a PLD",
     "accounting.composition.RHO_UNITS": "units of a rho of 1 in an account",
+    "statistics.histograms.cosines.GRID": "units in 1 of a cosine",
     "statistics.interactions.MOST_ENTRIES": "entries of all interactions of a set, at most",
     "statistics.regressions.shortened.LONGEST": "length limit of a record's vector, at most",
     "statistics.whole_numbers.MOST": "size at which an exact entry is cut",
@@ -248,6 +252,25 @@ EXAMPLES = (
         {"x": 4},
         Quantile(column="x", low=0, high=3, part=1, of=4),
         rows=4,
+    ),
+    Example(
+        "cut-deviations",
+        "3 bins, `left` 1, not to cut",
+        {"x": 4},
+        CutDeviations(column="x", edges=(0, 1, 2, 4), low=0, high=3, price=1),
+        rows=4,
+    ),
+    Example(
+        "cosine-tails",
+        "3 bins, `length` 2",
+        {"x": 4},
+        CosineTails(column="x", edges=(0, 1, 2, 3), prices=(0, 5)),
+    ),
+    Example(
+        "cosine-sums",
+        "3 bins or missing, `kept` 2",
+        {"x": 5},
+        CosineSums(column="x", size=5, edges=(0, 1, 2, 4), kept=2),
     ),
     Example(
         "class-gradient",

@@ -28,7 +28,15 @@ from dp_core.wall.ledger.session import (
     drawn_cells_asks,
     drawn_from_cells,
 )
-from dp_core.wall.statistics import VETTED, InDif, MutualInformation, QueryCounts
+from dp_core.wall.statistics import (
+    VETTED,
+    CosineSums,
+    CosineTails,
+    CutDeviations,
+    InDif,
+    MutualInformation,
+    QueryCounts,
+)
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellSums, Products
@@ -70,6 +78,16 @@ LARGER = (
         "",
         {},
         Products(columns=("x", "y"), positions=(300, 70), about="cells"),
+    ),
+    Example("cosine-sums", "", {}, CosineSums(column="x", size=9, edges=(0, 3, 9), kept=1)),
+    Example("cosine-sums", "", {}, CosineSums(column="x", size=9, edges=(0, 3, 8), kept=1)),
+    Example("cosine-sums", "", {}, CosineSums(column="x", size=9, edges=(0, 2, 4, 9), kept=3)),
+    Example("cosine-tails", "", {}, CosineTails(column="x", edges=(0, 3, 9, 20), prices=(7,) * 3)),
+    Example(
+        "cut-deviations",
+        "",
+        {},
+        CutDeviations(column="x", edges=(*range(9), 50), low=2, high=8, left=3),
     ),
     Example("interaction, one column", "", {}, Interaction(("a",), (2,))),
     Example("interaction, one column", "", {}, Interaction(("a",), (17,))),
@@ -215,6 +233,10 @@ def symbols_of(ask):
         case Products(columns=columns, positions=(one, other), sizes=sizes):
             several = columns[0] != columns[1] and math.prod(sizes) > 1
             found |= {"r": one - 1, "s": other - 1, "h": 2 if several else 1}
+        case CosineSums(kept=kept, edges=edges, size=size):
+            found |= {"D": 2**20, "k": kept, "t": int(edges[-1] < size)}
+        case CosineTails():
+            found |= {"D": 2**20}
         case Interaction(sizes=sizes):
             found |= of_interaction(sizes)
         case ClassGradient(classes=classes, features=features, at=at):

@@ -148,6 +148,7 @@ _FURTHER: tuple[tuple[str, str, str], ...] = (
     ("sequential-regression", "steps", "2"),
     ("laplace-sanitizer", "categories", "1/2"),
     ("laplace-sanitizer", "bins", "3"),
+    ("efpa", "choosing", "0"),
     ("dpcopula", "groups", "3"),
     ("dpcube", "bins", "3"),
     ("noisy-ecdf", "branching", "2"),

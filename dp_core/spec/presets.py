@@ -118,6 +118,9 @@ PRESETS: Mapping[str, Preset] = {
         synthesize="hierarchical_histogram", shares=_percent(total=2, measure=98)
     ),
     "noise-first": Preset(synthesize="noise_first", shares=_percent(total=2, measure=98)),
+    "efpa": Preset(synthesize="efpa", shares=_percent(total=2, measure=98)),
+    "p-hp": Preset(synthesize="p_hp", shares=_percent(total=2, measure=98)),
+    "structure-first": Preset(synthesize="structure_first", shares=_percent(total=2, measure=98)),
     "multinomial-dirichlet": Preset(
         synthesize="multinomial_dirichlet", shares=_percent(total=2, measure=98), noise="laplace"
     ),

@@ -15,6 +15,7 @@ from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Domain
 from dp_core.wall.statistics import SUMS, Sum, check_codes, sum_from_json
 from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.histograms.cosines import CosineSums
 from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
@@ -112,6 +113,11 @@ EXAMPLES: dict[str, tuple[Sum, ...]] = {
     "binned-counts": (
         BinnedCounts(columns=("x", "g"), sizes=(6, 2), edges=((0, 2, 5, 6), None)),
         BinnedCounts(columns=("z",), sizes=(4,), edges=(None,)),
+    ),
+    "cosine-sums": (
+        CosineSums(column="x", size=6, edges=(0, 1, 3, 5), kept=2),
+        CosineSums(column="z", size=4, edges=(0, 1, 2, 3, 4), kept=3),
+        CosineSums(column="y", size=5, edges=(0, 2, 4), kept=1),
     ),
     "box-counts": (
         BoxCounts(

@@ -145,6 +145,20 @@ QUESTIONS: Mapping[str, str] = {
         "the weighted difference of the records below and above a cut: the larger of `part` and"
         " `of` - `part` for a record added or removed, `of` for one replaced"
     ),
+    "cut-deviations": (
+        "the L1 distance of a histogram from one that is constant between cuts: 1 for a record"
+        " added or removed, 2 for one replaced"
+    ),
+    "cosine-tails": (
+        "the norm of a histogram's orthonormal cosine coefficients from one on, in units of 2^-20:"
+        " 2^20 + 2 for a record added or removed, the whole part of the root of 2^41, and 4, for"
+        " one replaced"
+    ),
+    "cosine-sums": (
+        "a record adds at most 1 to each of `kept` cosine coefficients of a histogram, in units of"
+        " 2^-20, or to the number of missing values; a replaced one changes each but the first by"
+        " at most 2"
+    ),
     "drawn-records": (
         "every record is drawn column by column, `sweeps` times, and one record of the file is in"
         " one combination of each column's table: records times columns draws can differ (twice"

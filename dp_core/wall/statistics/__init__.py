@@ -8,6 +8,8 @@ from dp_core.wall.statistics.dependence.f_score import FScore
 from dp_core.wall.statistics.dependence.indif import InDif
 from dp_core.wall.statistics.dependence.mutual_information import MutualInformation
 from dp_core.wall.statistics.dependence.r_score import RScore
+from dp_core.wall.statistics.histograms.cosines import CosineSums, CosineTails
+from dp_core.wall.statistics.histograms.cuts import CutDeviations
 from dp_core.wall.statistics.quantile import Quantile
 from dp_core.wall.statistics.query_scores import QueryCounts, QueryDistance, SignedQueries
 from dp_core.wall.statistics.statistic import Statistic, Sum, TableStatistic, check_codes
@@ -26,6 +28,9 @@ from dp_core.wall.statistics.vetted import (
 __all__ = [
     "SUMS",
     "VETTED",
+    "CosineSums",
+    "CosineTails",
+    "CutDeviations",
     "FScore",
     "InDif",
     "MutualInformation",

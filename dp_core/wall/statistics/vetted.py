@@ -14,6 +14,8 @@ from dp_core.wall.statistics.dependence.f_score import FScore
 from dp_core.wall.statistics.dependence.indif import InDif
 from dp_core.wall.statistics.dependence.mutual_information import MutualInformation
 from dp_core.wall.statistics.dependence.r_score import RScore
+from dp_core.wall.statistics.histograms.cosines import CosineSums, CosineTails
+from dp_core.wall.statistics.histograms.cuts import CutDeviations
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.quantile import Quantile
@@ -37,6 +39,7 @@ _SUMS: tuple[type[Sum], ...] = (
     BinnedCounts,
     BoxCounts,
     Interaction,
+    CosineSums,
 )
 _TABLE_STATISTICS: tuple[type[TableStatistic], ...] = (
     InDif,
@@ -49,6 +52,8 @@ _TABLE_STATISTICS: tuple[type[TableStatistic], ...] = (
     FScore,
     MutualInformation,
     Quantile,
+    CosineTails,
+    CutDeviations,
 )
 
 SUMS: Mapping[str, type[Sum]] = {kind.NAME: kind for kind in _SUMS}

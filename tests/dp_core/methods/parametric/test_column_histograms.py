@@ -11,8 +11,11 @@ import pytest
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods import registry
+from dp_core.methods.parametric.efpa import Efpa, shortened
 from dp_core.methods.parametric.hierarchical_histogram import HierarchicalHistogram
 from dp_core.methods.parametric.noise_first import NoiseFirst, merged
+from dp_core.methods.parametric.p_hp import PHPartition
+from dp_core.methods.parametric.structure_first import StructureFirst
 from dp_core.methods.private_domain import quantile_tree
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.dataset import Dataset
@@ -21,6 +24,9 @@ from dp_core.wall.accounting.currency import Currency
 from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Totals
+from dp_core.wall.statistics import CosineSums
+from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.histograms.cosines import GRID
 
 NONE = StructuralZeros()
 EXACT = Fraction(10**13)
@@ -30,7 +36,16 @@ SEX = Variable(name="sex", size=2)
 DAYS = Variable(name="days", size=241, positions=240, high=240.0, bins=(0, 240), missing=True)
 PAY = Variable(name="pay", size=100, positions=100, high=100.0, bins=(0, 50, 100))
 COLUMNS = Variables((SEX, DAYS, PAY))
-METHODS = ("hierarchical_histogram", "noise_first")
+METHODS = ("hierarchical_histogram", "noise_first", "efpa", "p_hp", "structure_first")
+CUTTING = {"p_hp", "structure_first"}
+KEEPS_ALL = {
+    "hierarchical_histogram": {},
+    "noise_first": {},
+    "efpa": {"bins": 240},
+    "p_hp": {"depth": 10},
+    "structure_first": {"runs": 240},
+}
+"""Options with which a method loses nothing but by noise."""
 
 
 def file_of(rows: int = ROWS) -> Dataset:
@@ -93,10 +108,12 @@ def made(name, **options):
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
-@pytest.mark.parametrize("name", METHODS)
+# A cut before every position takes too long to find; cuts are tested with few bins, below.
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in CUTTING])
 def test_without_noise_the_histograms_are_those_of_the_file(name, kind, neighbours):
     rows = ROWS if neighbours == "replace-one" else None
-    model = fitted(made(name), kind=kind, neighbours=neighbours, rows=rows)
+    method = made(name, **KEEPS_ALL[name])
+    model = fitted(method, kind=kind, neighbours=neighbours, rows=rows)
     drawn = model.sample(ROWS, rng=np.random.default_rng(1))
 
     assert model.rows == ROWS
@@ -107,11 +124,12 @@ def test_without_noise_the_histograms_are_those_of_the_file(name, kind, neighbou
 
 @pytest.mark.parametrize("name", METHODS)
 def test_fewer_bins_are_coarser_and_missing_values_stay_missing(name):
-    model = fitted(made(name, bins=12))
+    model = fitted(made(name, **{**KEEPS_ALL[name], "bins": 12}))
     drawn = model.sample(ROWS, rng=np.random.default_rng(1))
     edges = [*range(0, 241, 20), 241]
 
-    assert model.edges[1] == tuple(edges)
+    # Equal neighbours need no cut.
+    assert {*model.edges[1]} <= {*edges}
     assert np.abs(histogram(DATA.codes[1], edges) - histogram(drawn.codes[1], edges)).max() <= 1
     fine = [np.bincount(codes, minlength=241) for codes in (DATA.codes[1], drawn.codes[1])]
     assert np.abs(np.subtract(*fine)).max() > 1
@@ -285,3 +303,170 @@ def test_merging_makes_a_histogram_of_steps_more_exact_and_price_0_merges_nothin
 def test_a_price_that_is_none_is_refused(price):
     with pytest.raises(ValueError, match="price"):
         NoiseFirst(price=price)
+
+
+# -- EFPA
+
+
+def measured_column(method, counts, epsilon):
+    """Return the one result of a column with these counts, the column, and the charges."""
+    variable = Variable(name="x", size=len(counts), positions=len(counts))
+    codes = np.repeat(np.arange(len(counts)), counts).astype(np.uint16)[None, :]
+    data = Dataset(Variables((variable,)).domain, codes)
+    session = MemorySession(Currency("pure", Fraction(epsilon)), "add-remove")
+    curator = Curator(data.domain, MemoryCounter(data), session)
+    (released,) = method.measure_column(curator, variable, "x", Fraction(epsilon), replicate=0)
+    return released, variable, [charge.step.cost for charge in session.charges]
+
+
+COSINE = 100 + 80 * np.cos(np.pi * (2 * np.arange(512) + 1) * 3 / 1024)
+SMOOTH = np.rint(COSINE).astype(int)
+COMB = np.where(np.arange(512) % 2, 400, 0)
+
+
+@pytest.mark.parametrize(("positions", "most"), [(256, 256), (50, 7), (1, 4)])
+def test_the_choice_and_the_values_divide_the_budget(positions, most):
+    method = Efpa(choosing=Fraction(1, 4), most=most)
+    _, _, costs = measured_column(method, np.full(positions, 2), 8)
+    assert costs == ([8] if positions == 1 else [2, 6])
+
+
+def test_a_smooth_histogram_needs_few_coefficients_and_a_comb_all_counts():
+    # At a large epsilon of the choice alone, so that it is nearly certain.
+    method = Efpa(choosing=Fraction(999, 1000))
+    smooth, _, _ = measured_column(method, SMOOTH, 100)
+    comb, _, _ = measured_column(method, COMB, 100)
+    assert isinstance(smooth.of, CosineSums)
+    assert smooth.of.kept == 4
+    assert isinstance(comb.of, BinnedCounts)
+
+
+def test_without_a_choice_the_whole_budget_is_for_the_counts():
+    released, _, costs = measured_column(Efpa(choosing=Fraction(0)), SMOOTH, 1)
+    assert isinstance(released.of, BinnedCounts)
+    assert costs == [1]
+    assert not Efpa(choosing=Fraction(0)).chooses
+
+
+def test_most_limits_the_coefficients():
+    released, _, _ = measured_column(Efpa(most=2), SMOOTH, 1)
+    assert isinstance(released.of, CosineSums)
+    assert released.of.kept <= 2
+
+
+def test_few_coefficients_are_more_exact_than_coefficients_of_counts_and_these_than_counts():
+    asked = CosineSums(column="x", size=512, edges=tuple(range(513)), kept=4)
+    cells = np.arange(512)[:, None].astype(np.uint16)
+    found = np.zeros(3)
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        # Laplace noise of epsilon 1: the sums have L1 sensitivity 4.
+        sums = asked.total(cells, SMOOTH) + rng.laplace(0, 4 * GRID, 4)
+        counts = SMOOTH + rng.laplace(0, 1, 512)
+        for place, each in enumerate((asked.histogram(sums), shortened(counts, 2.0), counts)):
+            found[place] += np.square(each - COSINE).mean()
+    assert found[0] < 0.7 * found[1]
+    assert found[1] < 0.3 * found[2]
+
+
+def test_the_noise_is_smaller_than_the_published_by_the_root_of_n_over_2_k():
+    bins, kept = 1024, 8
+    variable = Variable(name="x", size=bins, positions=bins)
+    domain = Variables((variable,)).domain
+    session = MemorySession(Currency("pure", Fraction(1)), "add-remove")
+    curator = Curator(domain, MemoryCounter(Dataset(domain, np.zeros((1, 1), np.uint16))), session)
+    asked = CosineSums(column="x", size=bins, edges=tuple(range(bins + 1)), kept=kept)
+    ours = curator.statistic_noise(asked, Fraction(1)).scale / GRID * math.sqrt(2 / bins)
+    published = math.sqrt(kept)
+
+    assert published / ours == pytest.approx(math.sqrt(bins / (2 * kept)), rel=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"choosing": Fraction(1)}, {"most": 0}, {"bins": 5000}])
+def test_options_of_efpa_that_are_none_are_refused(options):
+    with pytest.raises(ValueError, match=r"choosing|most|bins"):
+        Efpa(**options)
+
+
+# -- cuts
+
+
+STEPS = np.repeat([60, 5, 200, 0], [30, 50, 20, 28])
+
+
+def cut_steps(method, epsilon=EXACT, kind="pure"):
+    """Return the edges that a method finds in a histogram of four steps, and the charges."""
+    variable = Variable(name="x", size=128, positions=128)
+    codes = np.repeat(np.arange(128), STEPS).astype(np.uint16)[None, :]
+    data = Dataset(Variables((variable,)).domain, codes)
+    session = MemorySession(Currency(kind, Fraction(epsilon)), "add-remove")
+    curator = Curator(data.domain, MemoryCounter(data), session)
+    (released,) = method.measure_column(curator, variable, "x", Fraction(epsilon), replicate=0)
+    assert session.spent() == Fraction(epsilon)
+    return released.of.edges[0], [charge.step for charge in session.charges]
+
+
+@pytest.mark.parametrize("method", [PHPartition(), StructureFirst(runs=4)])
+def test_the_cuts_of_a_histogram_of_steps_are_found(method):
+    assert cut_steps(method)[0] == (0, 30, 80, 100, 128)
+
+
+def test_parts_that_need_no_cut_leave_their_budget_to_the_counts():
+    _, steps = cut_steps(PHPartition(depth=4, choosing=Fraction(1, 4)))
+    cuts, counts = steps[:-1], steps[-1]
+    # Three cuts, and the four parts once more; eight further choices were not needed.
+    assert len(cuts) == 7
+    assert {step.cost for step in cuts} == {EXACT / 60}
+    assert counts.cost == EXACT - 7 * EXACT / 60
+
+
+def test_depth_limits_the_number_of_parts():
+    assert len(cut_steps(PHPartition(depth=1))[0]) == 3
+    assert len(cut_steps(PHPartition(depth=2))[0]) <= 5
+
+
+def test_choosing_is_the_part_of_the_cuts():
+    for choosing in (Fraction(1, 3), Fraction(2, 3)):
+        _, steps = cut_steps(StructureFirst(runs=4, choosing=choosing), 9)
+        assert [step.cost for step in steps] == [choosing * 3] * 3 + [9 * (1 - choosing)]
+
+
+def test_one_run_has_no_cut():
+    edges, steps = cut_steps(StructureFirst(runs=1), 2)
+    assert edges == (0, 128)
+    assert [step.cost for step in steps] == [2]
+
+
+def test_too_many_bins_for_dynamic_programming_are_refused():
+    wide = Variables((Variable(name="x", size=2048, positions=2048),))
+    StructureFirst().check(wide, "add-remove")
+    with pytest.raises(BadInput, match=r"2,048 bins.*1,024"):
+        StructureFirst(bins=4096).check(wide, "add-remove")
+
+
+@pytest.mark.parametrize(
+    "made", [lambda: PHPartition(depth=0), lambda: StructureFirst(runs=0), lambda: wrong_share()]
+)
+def test_options_of_cuts_that_are_none_are_refused(made):
+    with pytest.raises(ValueError, match=r"depth|runs|choosing"):
+        made()
+
+
+def wrong_share():
+    return PHPartition(choosing=Fraction(0))
+
+
+def test_the_published_score_with_the_files_own_largest_count_is_not_private():
+    """Xu et al. (2013), section 5: squared deviations, sensitivity 2 F + 1 with F = the largest."""
+    epsilon, bins = 1.0, 400
+    odds = []
+    for more in (0, 1):
+        counts = np.repeat([1.0, 0.0], bins // 2)
+        counts[0] += more
+        squares = np.array(
+            [counts[:cut].var() * cut + counts[cut:].var() * (bins - cut) for cut in range(1, bins)]
+        )
+        exponents = -epsilon * squares / (2 * (2 * counts.max() + 1))
+        odds.append(exponents.max() - exponents.min())
+    assert odds[0] == pytest.approx(epsilon * bins / 24, rel=0.01)
+    assert abs(odds[0] - odds[1]) > 5 * epsilon

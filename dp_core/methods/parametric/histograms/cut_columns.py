@@ -1,0 +1,94 @@
+"""Base class of methods that choose the cuts of a column's bins, and then count between them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+from dp_core.methods.parametric.histograms.column_histograms import (
+    ColumnHistograms,
+    Estimated,
+    binned,
+    counted,
+)
+from dp_core.methods.parametric.synthesizer import Ask
+from dp_core.schema.variables import Variable
+from dp_core.wall.released import Released, Totals
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutColumns(ColumnHistograms):
+    """Choose cuts of a column's bins privately, and count the records between them with noise.
+
+    Records are uniform between two cuts.
+
+    Attributes:
+        choosing: Part of a column's budget for the cuts.
+    """
+
+    choosing: Fraction = Fraction(1, 2)
+
+    chooses: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        ColumnHistograms.__post_init__(self)
+        if not 0 < self.choosing < 1:
+            raise ValueError("choosing is a part of the budget, between 0 and 1.")
+
+    def ask_column(self, variable: Variable) -> tuple[Ask, ...]:  # noqa: ARG002
+        """Return nothing: the cuts are chosen."""
+        return ()
+
+    @abstractmethod
+    def choose_cuts(
+        self,
+        curator: Curator,
+        variable: Variable,
+        edges: tuple[int, ...],
+        step: str,
+        cost: Fraction,
+        *,
+        replicate: int,
+    ) -> tuple[list[int], Fraction]:
+        """Return the chosen cuts, and what they cost together.
+
+        Args:
+            curator: The only way to ask about the data.
+            variable: The column.
+            edges: First position of each bin, and then the number of positions.
+            step: Prefix of the names of its steps.
+            cost: The column's budget, of which `choosing` is for the cuts.
+            replicate: Index of the independent measurement, 0 if shared.
+
+        Returns:
+            Numbers of bins, each with a cut before it, from 1 to the number of bins - 1; the cost
+            is at most the part `choosing`, and what is left pays for the counts.
+        """
+
+    def measure_column(
+        self, curator: Curator, variable: Variable, step: str, cost: Fraction, *, replicate: int
+    ) -> list[Released]:
+        edges = self.edges(variable)
+        cuts, spent = self.choose_cuts(curator, variable, edges, step, cost, replicate=replicate)
+        chosen = tuple(edges[cut] for cut in (0, *sorted(cuts), len(edges) - 1))
+        asked = binned(variable, chosen)
+        return [
+            curator.total("measure", f"{step}-counts", asked, cost - spent, replicate=replicate)
+        ]
+
+    def estimate(
+        self,
+        variable: Variable,
+        released: Sequence[Totals],
+        rows: float | None,  # noqa: ARG002
+    ) -> Estimated:
+        (totals,) = released
+        edges, counts, missing = counted(variable, totals)
+        cells = counts.size + variable.missing
+        return Estimated(edges, counts, missing, totals.variance * cells)
