@@ -121,6 +121,7 @@ PRESETS: Mapping[str, Preset] = {
         synthesize="beta_binomial", shares=_percent(total=2, measure=98), noise="laplace"
     ),
     "modips": Preset(synthesize="modips", shares=_percent(total=2, measure=98)),
+    "kde": Preset(synthesize="kde", shares=_percent(total=2, measure=98)),
     "noisy-ecdf": Preset(synthesize="noisy_ecdf", shares=_percent(measure=100)),
     "dpcube": Preset(synthesize="dpcube", shares=_percent(measure=100)),
     "dpcopula": Preset(synthesize="dpcopula", shares=_percent(measure=100)),

@@ -15,6 +15,7 @@ from dp_core.wall.statistics.dependence.indif import InDif
 from dp_core.wall.statistics.dependence.mutual_information import MutualInformation
 from dp_core.wall.statistics.dependence.r_score import RScore
 from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.kernel_counts import KernelCounts
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.quantile import Quantile
 from dp_core.wall.statistics.query_scores import QueryCounts, QueryDistance, SignedQueries
@@ -36,6 +37,7 @@ _SUMS: tuple[type[Sum], ...] = (
     Scores,
     BinnedCounts,
     BoxCounts,
+    KernelCounts,
     Interaction,
 )
 _TABLE_STATISTICS: tuple[type[TableStatistic], ...] = (

@@ -352,6 +352,7 @@ ASKED_BY = {
     "f-score": "privbayes, score: f",
     "indif": "privsyn",
     "interaction": "auto",
+    "kernel-counts": "kde",
     "mutual-information": "privbayes, score: mi",
     "number-gradient": "sequential-regression",
     "products": "modips",

@@ -48,6 +48,7 @@ MODELLED = {
     *(
         "laplace-sanitizer",
         "noisy-ecdf",
+        "kde",
         "dpcube",
         "dpcopula",
         "modips",
