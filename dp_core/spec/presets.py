@@ -100,6 +100,7 @@ PRESETS: Mapping[str, Preset] = {
     "pegs": Preset(
         select="pegs", reconstruct="records", shares=_percent(total=2, select=10, measure=88)
     ),
+    "steps": Preset(select="steps", reconstruct="auto", shares=_percent(select=10, measure=90)),
     "laplace-sanitizer": Preset(
         synthesize="laplace_sanitizer", shares=_percent(total=2, measure=98)
     ),

@@ -148,7 +148,7 @@ KERNEL = KernelCounts(column="x", positions=6, edges=tuple(range(7)), weights=(1
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
 @pytest.mark.parametrize("twice", RIGHT_OR_WRONG)
 def test_kernel_weights_keep_what_they_were_charged(kind, neighbours, twice, monkeypatch):
-    """Exactly, by what is handed to the noise: a record inside the grid or not (at the other end)."""
+    """Exactly, by what is handed to the noise: a record inside the grid, or at the other end."""
     if twice:
         right = KernelCounts.total
         monkeypatch.setattr(KernelCounts, "total", lambda self, *file: 2 * right(self, *file))

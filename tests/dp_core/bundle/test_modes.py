@@ -44,6 +44,7 @@ MODELLED = {
         "aim",
         "mwem-pgm",
         "privbayes",
+        "steps",
     ),
     *(
         "laplace-sanitizer",
