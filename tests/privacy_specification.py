@@ -52,6 +52,7 @@ from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.kernel_counts import KernelCounts
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import (
@@ -141,6 +142,12 @@ EXAMPLES = (
         BoxCounts(
             columns=("a", "b"), sizes=(3, 2), boxes=((0, 1, 0, 2), (1, 3, 0, 1), (1, 2, 1, 2))
         ),
+    ),
+    Example(
+        "kernel-counts",
+        "3 bins, `weights` 4 and 1",
+        {"x": 4},
+        KernelCounts(column="x", positions=3, edges=(0, 1, 2, 3), weights=(4, 1)),
     ),
     Example(
         "cell-counts",

@@ -39,6 +39,7 @@ from dp_core.wall.statistics import (
 )
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.kernel_counts import KernelCounts
 from dp_core.wall.statistics.moments import CellSums, Products
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import (
@@ -233,6 +234,15 @@ def symbols_of(ask):
         case Products(columns=columns, positions=(one, other), sizes=sizes):
             several = columns[0] != columns[1] and math.prod(sizes) > 1
             found |= {"r": one - 1, "s": other - 1, "h": 2 if several else 1}
+        case KernelCounts(weights=weights):
+            vectors = [
+                [weights[abs(g - b)] for g in range(ask.bins) if abs(g - b) < len(weights)]
+                for b in range(ask.bins)
+            ]
+            found |= {
+                "A": max(map(sum, vectors)),
+                "B": max(sum(each**2 for each in vector) for vector in vectors),
+            }
         case CosineSums(kept=kept, edges=edges, size=size):
             found |= {"D": 2**20, "k": kept, "t": int(edges[-1] < size)}
         case CosineTails():

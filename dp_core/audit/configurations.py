@@ -152,6 +152,8 @@ _FURTHER: tuple[tuple[str, str, str], ...] = (
     ("dpcopula", "groups", "3"),
     ("dpcube", "bins", "3"),
     ("noisy-ecdf", "branching", "2"),
+    ("kde", "bins", "5"),
+    ("steps", "order", "[age]"),
 )
 _CHECKS = "{share: 0.2, tables: [[sex, age], [marital]]}"
 _ANALYSES = '["income ~ age + sex + moved", "sex ~ marital + income", "marital ~ age"]'

@@ -100,6 +100,7 @@ PRESETS: Mapping[str, Preset] = {
     "pegs": Preset(
         select="pegs", reconstruct="records", shares=_percent(total=2, select=10, measure=88)
     ),
+    "steps": Preset(select="steps", reconstruct="auto", shares=_percent(select=10, measure=90)),
     "laplace-sanitizer": Preset(
         synthesize="laplace_sanitizer", shares=_percent(total=2, measure=98)
     ),
@@ -128,6 +129,7 @@ PRESETS: Mapping[str, Preset] = {
         synthesize="beta_binomial", shares=_percent(total=2, measure=98), noise="laplace"
     ),
     "modips": Preset(synthesize="modips", shares=_percent(total=2, measure=98)),
+    "kde": Preset(synthesize="kde", shares=_percent(total=2, measure=98)),
     "noisy-ecdf": Preset(synthesize="noisy_ecdf", shares=_percent(measure=100)),
     "dpcube": Preset(synthesize="dpcube", shares=_percent(measure=100)),
     "dpcopula": Preset(synthesize="dpcopula", shares=_percent(measure=100)),

@@ -45,7 +45,7 @@ COLUMNS = {
 }
 OPTIONS: dict[str, dict[str, Any]] = {"average": {"models": ("modips", "sequential_regression")}}
 METHODS = registry.available("parametric")
-APART = {"noisy_ecdf"}
+APART = {"kde", "noisy_ecdf"}
 """Methods that draw the columns independently."""
 ROWS = 1500
 

@@ -18,6 +18,7 @@ from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.histograms.cosines import CosineSums
 from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.kernel_counts import KernelCounts
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.regressions.features import ONE as G_ONE
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
@@ -126,6 +127,11 @@ EXAMPLES: dict[str, tuple[Sum, ...]] = {
             boxes=((0, 2, 0, 1), (0, 5, 1, 2), (2, 6, 0, 1)),
         ),
         BoxCounts(columns=("z",), sizes=(4,), boxes=((1, 3), (3, 4), (0, 1))),
+    ),
+    "kernel-counts": (
+        KernelCounts(column="x", positions=5, edges=(0, 1, 2, 3, 4, 5), weights=(5, 3, 1)),
+        KernelCounts(column="z", positions=4, edges=(0, 1, 4), weights=(2,)),
+        KernelCounts(column="z", positions=4, edges=(0, 1, 2, 3, 4), weights=(9, 0, 7, 1)),
     ),
     "interaction": (
         Interaction(("h", "x"), (3, 6)),

@@ -21,6 +21,7 @@ from dp_core.wall.ledger.session import Grant
 from dp_core.wall.statistics import Quantile
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.box_counts import BoxCounts
+from dp_core.wall.statistics.kernel_counts import KernelCounts
 from tests.added_noise import loss as loss_of_noise
 from tests.choices import chances, loss
 from tests.distributions.test_audit import gaussian_claim
@@ -138,6 +139,29 @@ def test_counts_of_boxes_keep_what_they_were_charged(kind, neighbours, twice, mo
 
     found = loss_of_noise(monkeypatch, lambda: asked(place), lambda: asked((0, 1)))
     assert (found > 1.9 * cost) if twice else (0.4 < found <= cost)
+
+
+KERNEL = KernelCounts(column="x", positions=6, edges=tuple(range(7)), weights=(16, 4))
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS_OF_AUDITS)
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+@pytest.mark.parametrize("twice", RIGHT_OR_WRONG)
+def test_kernel_weights_keep_what_they_were_charged(kind, neighbours, twice, monkeypatch):
+    """Exactly, by what is handed to the noise: a record inside the grid, or at the other end."""
+    if twice:
+        right = KernelCounts.total
+        monkeypatch.setattr(KernelCounts, "total", lambda self, *file: 2 * right(self, *file))
+    cost = Fraction(1, 2)
+
+    def asked(*codes):
+        file = File(np.array([(each,) for each in codes], np.uint16), np.ones(len(codes), np.int64))
+        curator = Curator(DOMAIN, file, PaysAlways(Currency(kind, cost), neighbours))
+        return curator.total("measure", "x", KERNEL, cost).values
+
+    other = (4,) if neighbours == "replace-one" else ()
+    found = loss_of_noise(monkeypatch, lambda: asked(0, *other), lambda: asked(0, 1))
+    assert (found > 1.9 * cost) if twice else (0.9 * cost < found <= cost)
 
 
 # Two cuts of three positions, at the median: a row that comes to the first position, or goes there

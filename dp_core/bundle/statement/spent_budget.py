@@ -175,6 +175,10 @@ QUESTIONS: Mapping[str, str] = {
         " means by less than 4 times the product of both ranges"
     ),
     "binned-counts": _CELL,
+    "kernel-counts": (
+        "one record adds the public `weights` of the bins near its own; the largest sum, and sum of"
+        " squares, follow from `weights` and `edges`, and a replaced record moves twice as much"
+    ),
     "box-counts": (
         "boxes of codes do not overlap, so one record is in at most one of them and adds 1 to its"
         " count; a replaced one moves at most two"

@@ -10,45 +10,16 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.parametric.binned_tables import Edges, binned_domain, zeros_by_bins
+from dp_core.methods.parametric.binned_tables import SeparateColumns, binned_domain, zeros_by_bins
 from dp_core.methods.parametric.drawn_records import edges_of
-from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
-from dp_core.methods.reconstruction.sampling.drawing import records
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.dataset import Dataset
 from dp_core.tables.structural_zeros import StructuralZeros
 from dp_core.wall.released import Released, Table, Totals, tables_of
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 
 BINS = 256
 """Default number of equal bins of a numeric column."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class InverseDistributions(ParametricModel):
-    """Columns drawn independently by their inverse distribution functions.
-
-    Attributes:
-        variables: All columns.
-        rows: Estimated number of records.
-        zeros: Impossible cells.
-        edges: Bin edges of each column; None for a column of levels.
-        columns: Differences of each column's distribution function, in records.
-    """
-
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
-    edges: Edges
-    columns: tuple[Table, ...]
-
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        domain = binned_domain(self.variables, self.edges)
-        codes = records(domain, self.columns, rows, rng=rng).codes.astype(self.domain.code_type)
-        for axis, (variable, each) in enumerate(zip(self.variables, self.edges, strict=True)):
-            if each is not None:
-                codes[axis] = variable.within(codes[axis], each, rng=rng)
-        return self.zeros.repair(Dataset(self.domain, np.ascontiguousarray(codes)), rng=rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +76,7 @@ class NoisyECDF(Synthesizer):
         *,
         rows: int | None,
         zeros: StructuralZeros,
-    ) -> InverseDistributions:
+    ) -> SeparateColumns:
         edges = edges_of(variables, self.bins)
         domain = binned_domain(variables, edges)
         known = zeros_by_bins(zeros, domain.columns, edges)
@@ -133,7 +104,7 @@ class NoisyECDF(Synthesizer):
             if not values.any():
                 values = (~known.mask(one)).astype(np.float64)
             columns.append(Table(one, values * total / max(values.sum(), 1e-300)))
-        return InverseDistributions(variables, total, zeros, edges, tuple(columns))
+        return SeparateColumns(variables, total, zeros, edges, tuple(columns))
 
     def _levels(self, variable: Variable) -> list[tuple[int, ...] | None]:
         """Return the edges of each level of a column's tree, the bins first."""

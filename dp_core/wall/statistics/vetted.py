@@ -17,6 +17,7 @@ from dp_core.wall.statistics.dependence.r_score import RScore
 from dp_core.wall.statistics.histograms.cosines import CosineSums, CosineTails
 from dp_core.wall.statistics.histograms.cuts import CutDeviations
 from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.kernel_counts import KernelCounts
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.quantile import Quantile
 from dp_core.wall.statistics.query_scores import QueryCounts, QueryDistance, SignedQueries
@@ -38,6 +39,7 @@ _SUMS: tuple[type[Sum], ...] = (
     Scores,
     BinnedCounts,
     BoxCounts,
+    KernelCounts,
     Interaction,
     CosineSums,
 )

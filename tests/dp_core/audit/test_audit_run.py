@@ -355,6 +355,7 @@ ASKED_BY = {
     "f-score": "privbayes, score: f",
     "indif": "privsyn",
     "interaction": "auto",
+    "kernel-counts": "kde",
     "mutual-information": "privbayes, score: mi",
     "number-gradient": "sequential-regression",
     "products": "modips",

@@ -122,6 +122,17 @@ def sensitivity_needed(charge: dict[str, Any], neighbours: str, rows: int, share
         match asks["name"]:
             case "table" | "sparse-table" | "cell-counts" | "binned-counts" | "box-counts":
                 one = 2 if replaced else 1
+            case "kernel-counts":
+                power, grid = 2 if gaussian else 1, len(asks["edges"]) - 1
+                near = enumerate(asks["weights"])
+                reach = [(distance, weight**power) for distance, weight in near]
+                one = (2 if replaced else 1) * max(
+                    sum(
+                        each * sum(0 <= place < grid for place in {b - d, b + d})
+                        for d, each in reach
+                    )
+                    for b in range(grid)
+                )
             case "query-counts":
                 one = of_queries(asks["queries"], replaced)
             case "query-distance":

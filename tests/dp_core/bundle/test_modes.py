@@ -44,10 +44,12 @@ MODELLED = {
         "aim",
         "mwem-pgm",
         "privbayes",
+        "steps",
     ),
     *(
         "laplace-sanitizer",
         "noisy-ecdf",
+        "kde",
         "dpcube",
         "dpcopula",
         "modips",

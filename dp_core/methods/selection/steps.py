@@ -1,0 +1,144 @@
+"""STEPS: nested tables that divide the records by one column after another, the important first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dp_core.errors import BadInput, nearest
+from dp_core.methods.selection.budget.allocation import Allocation, shares
+from dp_core.methods.selection.candidates.pairs import ask_dependences, dependences, pairs_up_to
+from dp_core.methods.selection.selector import Dependences, Selection, Selector
+from dp_core.tables.domain import Clique, Domain
+from dp_core.tables.structural_zeros import StructuralZeros
+from dp_core.wall.released import Released
+from dp_core.wall.statistics import InDif
+
+if TYPE_CHECKING:
+    from dp_core.wall.curator import Curator
+
+_MOST_PAIR_CELLS = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps(Selector):
+    """Measure the table of the first column, of the first two, and so on (STEPS).
+
+    Bowen, Liu & Su (2021) divide the records by the columns in the order of their practical or
+    statistical importance, and pay for each step from its own part of the budget, so that what is
+    said about the important columns has the least noise. An order that is computed from the file
+    without noise is an answer about it: two files that differ in one record may have two orders.
+    Here the order is stated, or computed from the noisy dependences of all pairs (InDif): a column
+    is the more important, the more its pairs with all others depart from independence.
+
+    The tables are nested, and the reconstruction makes them agree.
+
+    Attributes:
+        order: Columns from the most important one; public. Columns that are left out follow in
+            the schema's order. If empty (the default), the order is computed under noise.
+        depth: Largest number of columns of a table.
+        max_cells: Largest number of cells of a table. The columns that no nested table holds are
+            measured with the first column, or alone if that table is too large.
+        allocation: Rule that divides the budget: `equal` gives every step the same part; `rho` or
+            `epsilon` minimises the total error for that currency.
+    """
+
+    order: tuple[str, ...] = ()
+    depth: int = 4
+    max_cells: int = 20_000
+    allocation: Allocation = "equal"
+
+    @property
+    def adaptive(self) -> bool:
+        return not self.order
+
+    def check(self, domain: Domain) -> None:
+        """Raise BadInput if `order` names a column that does not exist, or one twice."""
+        if self.depth < 1 or self.max_cells < 1:
+            raise BadInput("`select.depth` and `select.max_cells` are numbers from 1.")
+        for column in self.order:
+            if column not in domain:
+                raise BadInput(
+                    f"`select.order` names the column {column!r}, which the schema does not have."
+                    f"{nearest(column, domain.columns)}"
+                )
+        if len(set(self.order)) != len(self.order):
+            raise BadInput("`select.order` names a column twice; remove one.")
+
+    def needs(self, domain: Domain) -> tuple[Clique, ...]:
+        return pairs_up_to(domain, _MOST_PAIR_CELLS) if self.adaptive else ()
+
+    def statistic(self, domain: Domain) -> InDif | None:
+        return dependences(self.needs(domain))
+
+    def planned(self, domain: Domain) -> Selection | None:
+        if self.adaptive:
+            return None
+        self.check(domain)
+        rest = [column for column in domain.columns if column not in self.order]
+        return self._selection(domain, [*self.order, *rest], None, {})
+
+    def select(
+        self,
+        curator: Curator,
+        known: Sequence[Released],  # noqa: ARG002
+        *,
+        domain: Domain,
+        cost: Fraction,
+        measure_cost: Fraction,  # noqa: ARG002
+        zeros: StructuralZeros,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+        replicate: int = 0,  # noqa: ARG002
+    ) -> Selection:
+        if (planned := self.planned(domain)) is not None:
+            return planned
+        importance: dict[str, float] = dict.fromkeys(domain.columns, 0.0)
+        asked: Dependences | None = None
+        if statistic := self.statistic(domain):
+            asked = ask_dependences(curator, statistic, cost)
+            for pair, value in zip(asked.pairs, asked.values, strict=True):
+                for column in pair:
+                    importance[column] += value / asked.unit
+        # The sort is stable, so that equal columns stay in the schema's order.
+        order = sorted(domain.columns, key=lambda column: -importance[column])
+        return self._selection(domain, order, asked, importance)
+
+    def _selection(
+        self,
+        domain: Domain,
+        order: Sequence[str],
+        asked: Dependences | None,
+        importance: dict[str, float],
+    ) -> Selection:
+        """Return the nested tables of an order, and those of the columns that none holds."""
+        held = [order[0]]
+        found: list[Clique] = [(order[0],)]
+        left: list[str] = []
+        for column in order[1:]:
+            deeper = (*held, column)
+            if len(deeper) <= self.depth and domain.size(deeper) <= self.max_cells:
+                held.append(column)
+                found.append(deeper)
+            else:
+                left.append(column)
+        for column in left:
+            with_first = (order[0], column)
+            small = len(with_first) <= self.depth and domain.size(with_first) <= self.max_cells
+            found.append(with_first if small else (column,))
+        cliques = tuple(tuple(sorted(each, key=domain.columns.index)) for each in found)
+        note: dict[str, object] = {"order": list(order)}
+        if importance:
+            note["importance"] = {name: round(value) for name, value in importance.items()}
+        return Selection(
+            cliques=cliques,
+            weights=shares([domain.size(clique) for clique in cliques], self.allocation),
+            note=note,
+            dependences=asked,
+        )
+
+
+METHOD = Steps

@@ -1,0 +1,122 @@
+"""Kernel density estimates released on a grid."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.methods.parametric.kde import KDE, narrow_kernel
+from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.dataset import Dataset
+from dp_core.tables.structural_zeros import Rule, StructuralZeros
+from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.curator import Curator
+from dp_core.wall.ledger.session import MemorySession
+
+NONE = StructuralZeros()
+EXACT = Fraction(10**13)
+"""Epsilon at which nothing of the noise is left."""
+AREA = Variable(name="area", size=3)
+PAY = Variable(name="pay", size=101, positions=100, high=100, missing=True)
+BOTH = Variables((AREA, PAY))
+
+
+def file_of(rows=5_000, seed=3):
+    rng = np.random.default_rng(seed)
+    pay = np.clip(rng.normal(30, 12, rows), 0, 99)
+    pay = np.where(rng.random(rows) < 0.1, 100, pay)
+    return Dataset(BOTH.domain, np.stack([rng.binomial(2, 0.3, rows), pay]).astype(np.uint16))
+
+
+def model_of(method, data, epsilon=EXACT, *, kind="pure", zeros=NONE, rows=None, variables=BOTH):
+    session = MemorySession(Currency(kind, Fraction(epsilon)), "add-remove")
+    released = method.measure(
+        Curator(variables.domain, MemoryCounter(data), session),
+        variables,
+        cost=Fraction(epsilon),
+        rows=rows,
+        zeros=zeros,
+        rng=np.random.default_rng(0),
+    )
+    return method.fit(variables, released, rows=rows, zeros=zeros), session
+
+
+def estimate(counts, bandwidth):
+    """Return the kernel estimate of counts, each bin divided by the kernel's part within."""
+    place = np.arange(len(counts))
+    kernel = np.exp(-(((place[:, None] - place) / bandwidth) ** 2) / 2)
+    return kernel @ counts / kernel.sum(axis=1)
+
+
+def test_the_narrow_kernel_applied_twice_is_the_normal_kernel():
+    weights = np.array(narrow_kernel(6.0, 200), dtype=float)
+    kernel = np.concatenate([weights[:0:-1], weights])
+    twice = np.convolve(kernel, kernel)
+    place = np.arange(len(twice)) - len(twice) // 2
+    normal = np.exp(-((place / 6.0) ** 2) / 2)
+    np.testing.assert_allclose(twice / twice.max(), normal, atol=2e-4)
+
+
+@pytest.mark.parametrize("bandwidth", [0.02, 0.1])
+def test_without_noise_it_is_the_kernel_estimate_of_the_file(bandwidth):
+    data = file_of()
+    model, _ = model_of(KDE(bandwidth=bandwidth, bins=100), data, rows=data.rows)
+    counts = np.bincount(data.codes[1], minlength=101)
+    wanted = estimate(counts[:100].astype(float), 100 * bandwidth)
+    found = model.columns[1].values
+    assert found[100] == pytest.approx(counts[100], rel=0.01)
+    # Near the ends of the range the two kernels have lost other parts than one wide one.
+    np.testing.assert_allclose(found[5:95], wanted[5:95], atol=0.02 * wanted.max())
+    np.testing.assert_allclose(found[:5], wanted[:5], rtol=0.1, atol=1)
+    np.testing.assert_allclose(model.columns[0].values, np.bincount(data.codes[0]), atol=1e-6)
+
+
+def test_a_wider_kernel_moves_more_records_away_from_the_mode():
+    data = file_of()
+    modes = [
+        model_of(KDE(bandwidth=each, bins=100), data)[0].columns[1].values[:100].max()
+        for each in (0.01, 0.05, 0.2)
+    ]
+    assert modes[0] > modes[1] > modes[2]
+
+
+def test_noise_of_the_density_does_not_grow_with_the_bins_of_the_grid_if_it_is_gaussian():
+    """The error of the density; of noisy bins it grows with the number of bins."""
+    variables = Variables((Variable(name="pay", size=1024, positions=1024, high=1024),))
+    codes = np.clip(np.random.default_rng(1).normal(500, 60, 2_000), 0, 1023)
+    data = Dataset(variables.domain, codes[None, :].astype(np.uint16))
+    errors = {}
+    for bins in (128, 1024):
+        method, found = KDE(bandwidth=0.05, bins=bins), []
+        exact, _ = model_of(method, data, EXACT, variables=variables, rows=2_000)
+        for _ in range(12):
+            noisy, _ = model_of(
+                method, data, Fraction(1, 20), kind="zcdp", variables=variables, rows=2_000
+            )
+            change = (noisy.columns[0].values - exact.columns[0].values) * bins
+            found.append(np.sqrt((change**2).mean()))
+        errors[bins] = np.mean(found)
+    assert errors[1024] < 2 * errors[128]
+
+
+def test_impossible_values_get_no_records():
+    zeros = StructuralZeros((Rule(("pay",), (tuple(range(50, 100)),), "no high pay"),))
+    model, _ = model_of(KDE(bins=100), file_of(), 1, zeros=zeros)
+    assert (model.columns[1].values[50:100] == 0).all()
+    assert model.columns[1].values.sum() == pytest.approx(model.rows)
+
+
+def test_numbers_alone_estimate_the_number_of_records():
+    variables = Variables((PAY,))
+    data = Dataset(variables.domain, file_of().codes[1:])
+    model, _ = model_of(KDE(), data, variables=variables)
+    assert model.rows == pytest.approx(data.rows, rel=0.02)
+
+
+def test_wrong_options_are_refused():
+    for options in ({"bandwidth": 0.0}, {"bandwidth": 1.5}, {"bins": 0}):
+        with pytest.raises(ValueError, match="is a"):
+            KDE(**options)
