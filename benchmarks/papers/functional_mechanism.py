@@ -12,7 +12,8 @@ with the ranges of a census, which depend on three hidden factors. 10,000 more a
 - "published": the paper's algorithm with its sensitivities, 2 (d + 1)^2 and d^2/4 + 3 d, a ridge of
   4 standard deviations and trimming. Its noise is of floating point, which protects nobody.
 - "objective": objective perturbation (Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2, penalty of
-  n/1000; logistic only). Its minimiser of floating point protects nobody either.
+  n/1000; logistic only). Its minimiser of floating point protects nobody either. It has the whole
+  epsilon, as "published" has; "objective, a part" has what one of d + 1 regressions of a chain has.
 - "functional", "Taylor at 0", "gradient" and "output": the last regression of real releases by
   `sequential_regression`, whose budget pays for the regressions of all columns. Neighbours by a
   replaced record and a known number of records, as the paper has it.
@@ -223,6 +224,8 @@ def repeat(seed: int, dimensions: int, epsilon: str) -> Mapping[tuple[str, str],
         if above:
             ways["truncated"] = published(x, y, np.inf, rng, above=True)
             ways["objective"] = objective(x, y, float(epsilon), rng)
+            part = float(epsilon) / (dimensions + 1)
+            ways["objective, a part"] = objective(x, y, part, rng)
             ways["Taylor at 0"] = released(
                 data, variables, epsilon, minimiser="functional", expansion="zero"
             )

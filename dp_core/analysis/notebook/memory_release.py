@@ -27,6 +27,7 @@ from dp_core.spec.in_memory.drawn_sets import DrawnSet, drawn_set
 from dp_core.spec.in_memory.stated_plan import NAME
 from dp_core.spec.procedure import Outcome
 from dp_core.wall.accounting.currency import Currency
+from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.released import Records
 
 
@@ -149,6 +150,7 @@ def _as_bundle(outcome: Outcome, drawn: list[DrawnSet], rows: int | None) -> Bun
         off=tuple(each.off for each in drawn if each.off is not None),
     )
     stated = inference_statement(spec.mode, spec.sets, origin=origin)
+    charges = outcome.session.charges if isinstance(outcome.session, MemorySession) else []
     return Bundle(
         folder=None,
         claims=facts,
@@ -157,7 +159,7 @@ def _as_bundle(outcome: Outcome, drawn: list[DrawnSet], rows: int | None) -> Bun
         measured=tuple(item for item in outcome.released if not isinstance(item, Records)),
         origin=origin,
         draws=private_draws(
-            ((grant.step.event, grant.step.asks) for grant in outcome.session.charges), spec.schema
+            ((grant.step.event, grant.step.asks) for grant in charges), spec.schema
         ),
         in_memory=tuple(each.records for each in drawn),
     )

@@ -108,7 +108,8 @@ class Chain:
         mass = np.full(MODEL_RECORDS, self.rows / MODEL_RECORDS)
         fit: ClassFit | NumberFit
         if self._products is not None:
-            fit = self._of_polynomial(piece.column, answer, mass, self._products)
+            assert isinstance(asked, ClassGradient | NumberGradient)
+            fit = self._of_polynomial(piece.column, asked, answer, mass, self._products)
             self._predictors_are(asked.features)
         elif isinstance(asked, NumberGradient):
             matrix, mass = asked.features.matrix(self._codes), mass * self._there
@@ -133,11 +134,14 @@ class Chain:
             self._products.table(counts, variance)
 
     def _of_polynomial(
-        self, column: int, answer: Totals, mass: NDArray[np.float64], products: NoisyProducts
+        self,
+        column: int,
+        asked: ClassGradient | NumberGradient,
+        answer: Totals,
+        mass: NDArray[np.float64],
+        products: NoisyProducts,
     ) -> ClassFit | NumberFit:
         """Return the regression that minimises the noisy polynomial of its loss."""
-        asked = answer.of
-        assert isinstance(asked, ClassGradient | NumberGradient)
         products.learn(column, answer)
         features = asked.features.matrix(self._codes) / ONE
         if isinstance(asked, NumberGradient):

@@ -104,7 +104,7 @@ class NoisyProducts:
 
     def present(self, column: int) -> float:
         """Return the estimated number of records that have a value in a column, at least 1."""
-        return max(1.0, self.rows - self._missing(column)[0])
+        return max(1.0, self.rows - float(self._missing(column)[0]))
 
     def _missing(self, column: int) -> NDArray[np.float64]:
         """Return sums of the features of earlier columns over records without a value."""
