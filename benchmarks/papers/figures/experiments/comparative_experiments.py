@@ -1,9 +1,10 @@
 """Bowen & Liu (2020): what the figures and tables of simulations 1 to 4 and of section 5 draw.
 
 Private sets are made by the library's own method, curator and exact noise (`single_set`): of a
-repeat of simulation 1 the plan, the ledger's bookkeeping and the bundle's steps took half of the
-time, and nothing of the result. What the library has not ("MODIPS, as published") and what is not
-private ("MS", the file itself) is the arithmetic of the simulations' scripts, with seeded noise.
+repeat of simulation 1 with 100 records the plan and the procedure around them took a fifth to a
+half of the time, and nothing of the result. What the library has not ("MODIPS, as published") and
+what is not private ("MS", the file itself) is the arithmetic of the simulations' scripts, with
+seeded noise.
 """
 
 from __future__ import annotations
