@@ -266,7 +266,7 @@ FIGURES = (
             "epsilon",
             tuple(
                 View(f"{label}: {name}", (f"{label}: {name}",))
-                for label in ("consistency", "++", "+-", "-+", "--")
+                for label in ("consistency", "tree", "++", "+-", "-+", "--")
                 for name in ("original", "all normal", "PrivateSVM", "output", "Laplace", "MODIPS",
                              "SLOMAG", "sequential, label first", "no noise on empty cells")
             ),
