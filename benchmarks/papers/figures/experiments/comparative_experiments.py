@@ -316,7 +316,7 @@ CELL_COUNTS = Experiment(
     grid(simulation=(3,), cell=tuple(range(1, 25)))
     + grid(simulation=(4,), cell=tuple(range(1, 13))),
     cell_counts,
-    repeats=1000,
+    repeats=5000,
     published=5000,
     block=1000,
 )
