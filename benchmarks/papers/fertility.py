@@ -64,7 +64,7 @@ POSITIONS = 512
 LABEL = "diagnosis"
 KAPPA = 3.0
 
-COLUMNS = ("consistency", "++", "+-", "-+", "--", "1-way", "2-way", "3-way", "8-way")
+COLUMNS = ("consistency", "++", "+-", "-+", "--", "1-way", "2-way", "3-way", "8-way", "tree")
 """What is told of each method, in the order of `run`."""
 
 Floats = NDArray[np.float64]
@@ -158,6 +158,14 @@ def classify(x: Floats, y: NDArray[np.bool_]) -> Callable[[Floats], NDArray[np.b
     return lambda test: np.asarray(machine.predict(test), dtype=bool)
 
 
+def tree(x: Floats, y: NDArray[np.bool_]) -> Callable[[Floats], NDArray[np.bool_]]:
+    """Return the answers of a decision tree of depth 3 with 5 records in a leaf at least."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    learnt = DecisionTreeClassifier(max_depth=3, min_samples_leaf=5, random_state=0).fit(x, y)
+    return lambda test: np.asarray(learnt.predict(test), dtype=bool)
+
+
 def private_svm(
     x: Floats, y: NDArray[np.bool_], rng: np.random.Generator
 ) -> Callable[[Floats], NDArray[np.bool_]]:
@@ -243,10 +251,11 @@ def run(path: Path, repeats: int, seed: int) -> Mapping[str, Floats]:
             counts = [float(each.sum()) for each in confusion]
             found.setdefault(name, []).append(np.array([np.mean(said == truth), *counts, *far]))
 
-        nothing = (np.nan,) * 4
+        nothing = (np.nan,) * 5
         x, y = features(fine, part(whole, train))
         test_x, truth = features(fine, part(whole, test))
-        record("original", classify(x, y)(test_x), truth, nothing)
+        own_tree = float(np.mean(tree(x, y)(test_x) == truth))
+        record("original", classify(x, y)(test_x), truth, (*nothing[:4], own_tree))
         record("all normal", np.zeros(len(truth), dtype=bool), truth, nothing)
         record("PrivateSVM", private_svm(x, y, rng)(test_x), truth, nothing)
         answers = output(coarse, part(binned, train), ridge=10)
@@ -256,7 +265,9 @@ def run(path: Path, repeats: int, seed: int) -> Mapping[str, Floats]:
             synthetic = way(variables, part(data, train), rng)
             known_x, _ = features(variables, part(data, test))
             said = classify(*features(variables, synthetic))(known_x)
-            record(name, said, truth, distances(variables, part(data, train), synthetic))
+            grown = tree(*features(variables, synthetic))(known_x)
+            far = distances(variables, part(data, train), synthetic)
+            record(name, said, truth, (*far, float(np.mean(grown == truth))))
     return {name: np.array(rows).mean(axis=0) for name, rows in found.items()}
 
 
@@ -276,8 +287,8 @@ def main() -> None:
     print(versions())
     started = time.perf_counter()
     found = run(arguments.file, arguments.repeats, arguments.seed)
-    print("| method | consistency | ++ | +- | -+ | -- | 1-way | 2-way | 3-way | 8-way |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print(f"| method | {' | '.join(COLUMNS)} |")
+    print("|---" * (1 + len(COLUMNS)) + "|")
     for name, values in found.items():
         cells = [f"{values[0]:.3f}", *(f"{v:.2f}" for v in values[1:5])]
         cells += ["" if np.isnan(v) else f"{v:.3f}" for v in values[5:]]

@@ -186,7 +186,7 @@ def test_sets_that_are_made_one_by_one_are_those_of_whole_releases(method):
     assert abs(width.mean - wide) < off * 0.35 * wide + 5e-4
 
 
-def test_a_quick_run_of_two_figures_is_finite_and_is_drawn(tmp_path, monkeypatch):
+def test_a_quick_run_of_two_figures_is_finite_and_is_drawn(tmp_path, monkeypatch, capsys):
     small = {
         "cipher-simulated": quick(
             "cipher-simulated",
@@ -209,9 +209,13 @@ def test_a_quick_run_of_two_figures_is_finite_and_is_drawn(tmp_path, monkeypatch
     main(["show", "cipher-2", "cipher-5", "dips-6", "--results", str(tmp_path)])
     for name in ("cipher-2", "cipher-5", "dips-6"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    summary = (tmp_path / "summary.txt").read_text()
-    assert "CIPHER, Figure 2" in summary
-    assert "nan" not in summary
+    shown = capsys.readouterr().out
+    assert "CIPHER, Figure 2" in shown
+    assert "nan" not in shown
+    main(["show", "--results", str(tmp_path)])
+    assert "CIPHER, Figure 6" in (tmp_path / "summary.txt").read_text()
+    main(["show", "mwem-2", "--results", str(tmp_path / "empty")])
+    assert "Nothing of it is stored" in capsys.readouterr().out
 
 
 def test_what_needs_a_file_that_is_not_there_is_left_out_and_named(tmp_path, capsys):

@@ -9,7 +9,7 @@ without one all are taken. `run` stores each finished cell at once: after a kill
 the same command goes on. `--data` is the folder with adult.csv, bankruptcy.csv, fertility.csv and
 nltcs.csv and the JSON beside them; what needs a file that is not there is left out and named.
 `--quick` is for a look: two repeats of everything, in a folder of its own. `show` writes a picture
-of every figure and `summary.txt`, from whatever number of repeats is stored.
+of every figure and `summary.txt`, or prints the tables of named figures, from what is stored.
 
 Results are in benchmarks/results/DATE-figures, the newest such folder unless `--results` has
 another. Seeds fix the data and all drawing after release; the noise of releases is exact and takes
@@ -124,10 +124,10 @@ def carry_out(arguments: argparse.Namespace, store: Store, context: Context) -> 
     run(cells, store, context, forecast, processes=arguments.processes)
 
 
-def show(figures: Sequence[Figure], store: Store) -> None:
-    """Write the picture and the table of every figure."""
+def show(names: Sequence[str], store: Store) -> None:
+    """Write the picture of every figure; print the tables of named ones, or write all of them."""
     lines = []
-    for figure in figures:
+    for figure in figures_of(names):
         path = picture(figure, store, store.folder)
         if path is not None:
             print(f"{path} ({path.stat().st_size // 1000} kB)", flush=True)
@@ -136,7 +136,12 @@ def show(figures: Sequence[Figure], store: Store) -> None:
         lines += [f"{figure.paper}, {figure.number}: {figure.caption}", *found]
         lines += [f"- {claim.text} {claim.verdict}: {claim.why}" for claim in figure.claims]
         lines += ["", "-" * 100, ""]
-    (store.folder / "summary.txt").write_text("\n".join(lines), encoding="utf-8")
+    if not lines:
+        print(f"Nothing of it is stored in {store.folder}.")
+    elif names:
+        print("\n".join(lines))
+    else:
+        (store.folder / "summary.txt").write_text("\n".join(lines), encoding="utf-8")
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -160,7 +165,7 @@ def main(given: Sequence[str] | None = None) -> None:
     if arguments.do == "run":
         carry_out(arguments, store, context)
     elif arguments.do == "show":
-        show(figures_of(arguments.names), store)
+        show(arguments.names, store)
     else:
         states(figures_of(arguments.names), store)
         forecasts(store, context)

@@ -17,7 +17,7 @@ from dp_core.analysis.comparison.significance_plot import Bar, Panel, significan
 from dp_core.metrics.significance import Outcome
 
 MOST_BYTES = 150_000
-"""Of a picture that is kept."""
+"""Of a picture; a larger one is written again in fewer colours."""
 MARKS = "osD^vP*X<>"
 OFF_AXIS = "none"
 """A value of the axis that stands for every one: what does not depend on it is a level line."""
@@ -102,7 +102,22 @@ def picture(figure: Figure, store: Store, folder: Path) -> Path | None:
         path.write_bytes(_bars(drawing, points, title))
     else:
         _lines(drawing, points, title, path)
+    if path.stat().st_size > MOST_BYTES:
+        _fewer_colours(path)
     return path
+
+
+def _fewer_colours(path: Path) -> None:
+    """Write a picture again in 64 colours, and smaller if need be."""
+    from PIL import Image
+
+    with Image.open(path) as read:
+        whole = read.convert("RGB")
+    for part in (1.0, 0.8, 0.65):
+        size = (round(part * whole.width), round(part * whole.height))
+        whole.resize(size).quantize(64).save(path, optimize=True)
+        if path.stat().st_size <= MOST_BYTES:
+            return
 
 
 def _bars(drawing: Drawing, points: Sequence[Point], title: str) -> bytes:
@@ -187,10 +202,7 @@ def _lines(drawing: Drawing, points: Sequence[Point], title: str, path: Path) ->
         frameon=False, fontsize=7,
     )  # fmt: skip
     figure.suptitle(textwrap.fill(title, int(14 * size[0])), fontsize=9)
-    for dots in (110, 80, 60):
-        figure.savefig(path, dpi=dots)
-        if path.stat().st_size < MOST_BYTES:
-            break
+    figure.savefig(path, dpi=110)
     plt.close(figure)
 
 

@@ -19,7 +19,7 @@ from dp_core.metrics.classification import misclassification
 from dp_core.tables.dataset import Dataset
 
 ROWS = {row.label: row for row in privsyn.ROWS}
-EPSILONS = ("0.2", "0.5", "1", "1.5", "2")
+EPSILONS = ("0.2", "0.4", "0.6", "0.8", "1", "1.2", "1.4", "1.6", "1.8", "2")
 DUALQUERY = "dualquery"
 
 

@@ -298,6 +298,8 @@ def real(
         values = dict.fromkeys(found, np.nan) | {"made": float(file is not None)}
         if file is not None:
             values |= scores(train, test, file, target)
+        if method == "commonest class":  # it is no synthetic file
+            values |= {"l1": np.nan, "pairs": np.nan}
         for name in found:
             found[name].append(values[name])
     return found
