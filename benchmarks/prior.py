@@ -43,6 +43,7 @@ from dp_core.methods.prior.public_prior import PublicPrior, as_codes
 from dp_core.spec.plan import Plan
 from dp_core.spec.procedure import Answered, ask_all, fits, sample
 from dp_core.spec.release_spec import Mode
+from dp_core.spec.steps.posterior_draws import PosteriorDraws
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
 from dp_core.tables.domain import Domain
@@ -157,9 +158,22 @@ def sets_of(answered: Answered, prior: PublicPrior | None) -> list[Dataset]:
     return [sample(plan, models, number) for number in range(1, plan.spec.sets + 1)]
 
 
-def error(sets: Sequence[Dataset], truth: Tables) -> float:
-    """Return the average TVD of a set."""
-    return float(np.mean([tvd(tables_of(each), truth) for each in sets]))
+def error(answered: Answered, prior: PublicPrior | None, truth: Tables) -> float:
+    """Return the average TVD of a set, or of the drawn tables of posterior sets.
+
+    The records of a posterior set match its tables within a few records.
+    """
+    plan = answered.plan
+    if plan.spec.mode != "posterior":
+        return float(np.mean([tvd(tables_of(each), truth) for each in sets_of(answered, prior)]))
+    plan = dataclasses.replace(plan, spec=dataclasses.replace(plan.spec, prior=prior))
+    drawn = PosteriorDraws(plan, answered.released, answered.selections, rows=answered.rows)
+    found = []
+    for number in range(1, plan.spec.sets + 1):
+        tables = drawn.tables.draw(number)
+        shares = {each.clique: each.values / each.values.sum() for each in tables}
+        found.append(tvd({clique: shares[clique] for clique in truth}, truth))
+    return float(np.mean(found))
 
 
 def as_prior(sets: Sequence[Dataset], *, apart: bool) -> PublicPrior:
@@ -205,7 +219,7 @@ def drift(options: argparse.Namespace) -> None:
                 data = dataset(codes, sizes)
                 truth = tables_of(data)
                 _, answered = measured(data, Fraction(epsilon), mode, seed)
-                base = error(sets_of(answered, None), truth)
+                base = error(answered, None, truth)
                 if not part:
                     plain.append(base)
                 priors = {f"release {part:g}": as_prior(before, apart=True)}
@@ -216,7 +230,7 @@ def drift(options: argparse.Namespace) -> None:
                     )
                     priors["other"] = as_prior([renamed(other, rng)], apart=False)
                 for name, prior in priors.items():
-                    ratio = error(sets_of(answered, prior), truth) / base
+                    ratio = error(answered, prior, truth) / base
                     found.setdefault(name, []).append(ratio)
         shown = ", ".join(f"{name}: {_mean(ratios)}" for name, ratios in found.items())
         print(f"{kind:8} {rows:6} {epsilon:>5} {mode:9} {np.mean(plain):8.4f} {shown}", flush=True)
@@ -295,13 +309,13 @@ def regions(options: argparse.Namespace) -> None:
             truth, found, plain = tables_of(data), {}, []
             for repeat in range(options.repeats):
                 _, answered = measured(data, Fraction(epsilon), mode, options.seed + repeat)
-                base = error(sets_of(answered, None), truth)
+                base = error(answered, None, truth)
                 plain.append(base)
                 for other, public in parts.items():
                     if other == key:
                         continue
                     prior = as_prior([public], apart=False)
-                    ratio = error(sets_of(answered, prior), truth) / base
+                    ratio = error(answered, prior, truth) / base
                     found.setdefault(f"region {other}", []).append(ratio)
             shown = ", ".join(f"{name}: {_mean(ratios)}" for name, ratios in found.items())
             print(

@@ -13,8 +13,9 @@ from dp_core.analysis.notebook.schemas import SchemaDraft, read_schema
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput, nearest
 from dp_core.methods.prior.public_prior import PublicPrior
+from dp_core.priors.prior_records import APART, prior_of_release
 from dp_core.public_data.frame_codes import frame_codes, linked_frame_codes
-from dp_core.public_data.prior_records import prior_of_frames, prior_of_release
+from dp_core.public_data.prior_frames import prior_of_frames
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Neighbours
 from dp_core.spec.in_memory.stated_plan import memory_plan
@@ -136,9 +137,9 @@ def _prior(prior: Prior | None, schema: Schema) -> PublicPrior:
     """
     if isinstance(prior, MemoryRelease):
         mode = prior.plan.plan.spec.mode
-        return prior_of_frames(prior.sets, schema, apart=mode in ("posterior", "noise-aware"))
+        return prior_of_frames(prior.sets, schema, apart=mode in APART)
     if not isinstance(prior, str | os.PathLike):
-        return prior_of_frames([prior], schema)  # type: ignore[list-item]
+        return prior_of_frames([prior], schema)
     path = Path(prior)
     if path.is_file():
         # privacy: a ledger may know the file as confidential, and this room knows no ledger.

@@ -39,7 +39,7 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
 from flows.comparison.comparison_request import Request
 from tasks.inputs.open_input import open_input
-from tasks.run.public_input import require_unknown
+from tasks.run.declared_public.public_input import require_unknown
 
 MARK = "comparison.json"
 """The file that marks the folder of a comparison."""

@@ -19,8 +19,8 @@ from dp_core.errors import BadInput, StageFailed, similar
 from dp_core.spec.earlier_release import EarlierRelease
 from dp_core.spec.reading.spec_file import load_spec
 from dp_core.spec.release_spec import ReleaseSpec
+from tasks.run.declared_public.priors import find_prior
 from tasks.run.home_folder import home
-from tasks.run.priors import find_prior
 from tasks.support.run_folder import RunFolder, write_atomically
 
 if TYPE_CHECKING:

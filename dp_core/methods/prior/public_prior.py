@@ -74,4 +74,5 @@ def as_codes(columns: Sequence[NDArray[np.integer]]) -> Codes:
         columns: Nonnegative codes of each column, all of the same length; at least one column.
     """
     wide = any(values.size and int(values.max()) > np.iinfo(np.uint16).max for values in columns)
-    return np.stack(columns).astype(np.uint32 if wide else np.uint16)
+    codes = np.stack(columns)
+    return codes.astype(np.uint32) if wide else codes.astype(np.uint16)

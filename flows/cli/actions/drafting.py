@@ -90,7 +90,7 @@ def _codebook(path: Path, codebook: Path | None, public: tuple[str, str] | None)
     if public is None:
         return None
     from dp_core.inspection.public_profile import public_codebook_of, public_source
-    from tasks.run.public_input import require_unknown
+    from tasks.run.declared_public.public_input import require_unknown
 
     other = path if codebook is None else codebook
     if looks_like_codebook(other):

@@ -1,8 +1,8 @@
-"""Reads public records as a prior: a published release, a public file, or a public frame.
+"""Reads public records as a prior: the sets of a published release, or the rows of a public file.
 
 Columns are matched by name, and levels by the file's texts or by label. A column that too few
 records match has no prior; a note says so. Nothing here asks the ledger whether a file is
-confidential: the caller does (`tasks.run.priors`).
+confidential: the caller does (`tasks.run.declared_public`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,18 +24,14 @@ from dp_core.confidential.data_files import kind_of
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.source import Source
 from dp_core.confidential.source_files import check_csv, check_parquet, open_text
-from dp_core.documents.canonical import digest
 from dp_core.errors import BadInput
 from dp_core.methods.prior.public_prior import Codes, PublicPrior, as_codes
-from dp_core.public_data.frame_columns import frame_columns
 from dp_core.schema.definition import Column, Schema
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_UNKNOWN = 0.1
 """Largest part of the records whose value of a column the schema may not know."""
-_APART = ("posterior", "noise-aware")
+APART = ("posterior", "noise-aware")
+"""Modes whose sets differ by the noise of their release."""
 
 
 def prior_of_release(folder: Path, schema: Schema) -> PublicPrior:
@@ -63,8 +59,8 @@ def prior_of_release(folder: Path, schema: Schema) -> PublicPrior:
         ("epsilon", str(spec["privacy"]["epsilon"])),
         ("delta", str(spec["privacy"]["delta"])),
     )
-    apart = spec["synthesize"]["mode"] in _APART
-    return _of_sets(_tables(bundle, schema), schema, apart=apart, document=document)
+    apart = spec["synthesize"]["mode"] in APART
+    return prior_of_tables(_tables(bundle, schema), schema, apart=apart, document=document)
 
 
 def prior_of_file(path: Path, schema: Schema, *, by: str, reason: str) -> PublicPrior:
@@ -92,66 +88,23 @@ def prior_of_file(path: Path, schema: Schema, *, by: str, reason: str) -> Public
     source = Source((path,), kind, wanted)
     table = pa.Table.from_batches([batch.records for batch in source.batches()])
     document = (("file", path.name), ("sha256", found), ("by", by), ("reason", reason))
-    return _of_sets([table], schema, apart=False, document=document)
+    return prior_of_tables([table], schema, apart=False, document=document)
 
 
-def prior_of_frames(
-    frames: Sequence[pd.DataFrame], schema: Schema, *, apart: bool = False
-) -> PublicPrior:
-    """Return public frames as a prior: one of public records, or the sets of a release in memory.
-
-    Args:
-        frames: The frames, at least one.
-        schema: Schema of the release that uses the prior.
-        apart: Whether differences between them show noise; False by default.
-
-    Raises:
-        BadInput: if a column cannot be read, or no column is one of the schema.
-        TypeError: if one is not a pandas frame.
-    """
-    tables = [frame_columns(frame, schema) for frame in frames]
-    found = _of_sets(tables, schema, apart=apart, document=())
-    hashes = [hashlib.sha256(np.ascontiguousarray(codes).tobytes()) for codes in found.sets]
-    document = (
-        ("frame", "in memory"),
-        ("sha256", digest([found.domain.columns, [each.hexdigest() for each in hashes]])),
-    )
-    return PublicPrior(found.domain, found.sets, apart, document, found.notes)
-
-
-def _header(path: Path, kind: str) -> list[str]:
-    """Return the names of a file's columns.
-
-    Raises:
-        BadInput: if it cannot be read.
-    """
-    import csv
-
-    try:
-        if kind == "parquet":
-            return [str(name) for name in pq.read_schema(path).names]
-        with open_text(path) as text:
-            return next(csv.reader(text), [])
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error, pa.ArrowException):
-        raise BadInput(f"{path} is not there or cannot be read; name a CSV or Parquet file.") from (
-            None
-        )
-
-
-def _tables(bundle: Bundle, schema: Schema) -> list[pa.Table]:
-    known = {column.name for column in bundle.claims.schema.columns}
-    wanted = [name for name in schema.domain.columns if name in known]
-    return [bundle.read_set(number, wanted) for number in range(1, bundle.claims.sets + 1)]
-
-
-def _of_sets(
+def prior_of_tables(
     tables: Sequence[pa.Table],
     schema: Schema,
     *,
     apart: bool,
     document: Iterable[tuple[str, str]],
 ) -> PublicPrior:
-    """Return tables of records as a prior.
+    """Return tables of public records as a prior.
+
+    Args:
+        tables: The sets of an earlier release, or one table of public records.
+        schema: Schema of the release that uses the prior.
+        apart: Whether differences between the tables show noise.
+        document: What the plan says about their source.
 
     Raises:
         BadInput: if no column of the schema can be used.
@@ -182,6 +135,31 @@ def _of_sets(
     return PublicPrior(
         schema.domain.project(kept), tuple(sets), apart, tuple(document), tuple(notes)
     )
+
+
+def _header(path: Path, kind: str) -> list[str]:
+    """Return the names of a file's columns.
+
+    Raises:
+        BadInput: if it cannot be read.
+    """
+    import csv
+
+    try:
+        if kind == "parquet":
+            return [str(name) for name in pq.read_schema(path).names]
+        with open_text(path) as text:
+            return next(csv.reader(text), [])
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, pa.ArrowException):
+        raise BadInput(f"{path} is not there or cannot be read; name a CSV or Parquet file.") from (
+            None
+        )
+
+
+def _tables(bundle: Bundle, schema: Schema) -> list[pa.Table]:
+    known = {column.name for column in bundle.claims.schema.columns}
+    wanted = [name for name in schema.domain.columns if name in known]
+    return [bundle.read_set(number, wanted) for number in range(1, bundle.claims.sets + 1)]
 
 
 def _codes(values: pa.ChunkedArray, column: Column) -> NDArray[np.int64]:

@@ -31,8 +31,8 @@ def find_prior(source: PriorSource, schema: Schema) -> PublicPrior:
         A release is post-processing of its own noisy answers and of public records. Records that
         are not public would be released without noise, so a file is looked up in the ledger first.
     """
-    from dp_core.public_data.prior_records import prior_of_file, prior_of_release
-    from tasks.run.public_input import require_unknown
+    from dp_core.priors.prior_records import prior_of_file, prior_of_release
+    from tasks.run.declared_public.public_input import require_unknown
 
     if source.by is None or source.reason is None:
         return prior_of_release(source.path, schema)

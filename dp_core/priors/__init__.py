@@ -1,0 +1,7 @@
+"""Public records become a prior: a published release or a public file, in the codes of a schema.
+
+`prior_records` reads and matches them; `dp_core.methods.prior` says what they predict. Here
+the readers of `confidential` read public rows, so this room imports both sides, and holds nothing
+that is not public. Imports `bundle`, `confidential`, `methods` and below. `public_data` and `tasks`
+import it.
+"""

@@ -1,0 +1,5 @@
+"""Data that a person declares public: the ledger is asked before they are used.
+
+`public_input` records the declaration and refuses data of an account; comparisons, drafts of
+schemas and priors call it. `priors` finds the public records that a spec names under `prior`.
+"""
