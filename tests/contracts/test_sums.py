@@ -15,8 +15,8 @@ from dp_core.schema.privacy import Neighbours
 from dp_core.tables.domain import Domain
 from dp_core.wall.statistics import SUMS, Sum, check_codes, sum_from_json
 from dp_core.wall.statistics.binned_counts import BinnedCounts
-from dp_core.wall.statistics.histograms.cosines import CosineSums
 from dp_core.wall.statistics.box_counts import BoxCounts
+from dp_core.wall.statistics.histograms.cosines import CosineSums
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.kernel_counts import KernelCounts
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
