@@ -20,6 +20,7 @@ from flows.questions.service.tokens import FOLDER
 MOST_ATTEMPTS = 3
 """Attempts at one question that fail for outside reasons; then a person has to look."""
 FILE = "service.db"
+DAY_S = 24 * 3600.0
 KEPT_S = 7 * 24 * 3600.0
 MOST_KEYS = 1000
 """Keys that are kept of one user."""
@@ -27,6 +28,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS keys (
     account TEXT, user TEXT, key TEXT, request TEXT, used REAL, PRIMARY KEY (account, user, key)
 );
+CREATE TABLE IF NOT EXISTS admissions (account TEXT, user TEXT, at REAL);
 CREATE TABLE IF NOT EXISTS outcomes (
     account TEXT, number INTEGER, state TEXT, reason TEXT, failures INTEGER,
     PRIMARY KEY (account, number)
@@ -88,6 +90,22 @@ class ServiceRecords:
             )
         if bound != digest:
             raise KeyReused
+
+    def count_admission(self, account: str, user: str) -> None:
+        """Count one new question of a user."""
+        now = self._clock()
+        with self._connected() as database:
+            database.execute("DELETE FROM admissions WHERE at <= ?", (now - DAY_S,))
+            database.execute("INSERT INTO admissions VALUES (?, ?, ?)", (account, user, now))
+
+    def admissions(self, account: str, user: str) -> int:
+        """Return how many new questions a user asked in the last 24 hours."""
+        with self._connected() as database:
+            (number,) = database.execute(
+                "SELECT COUNT(*) FROM admissions WHERE account = ? AND user = ? AND at > ?",
+                (account, user, self._clock() - DAY_S),
+            ).fetchone()
+        return int(number)
 
     def keep_outcome(self, account: str, number: int, outcome: Outcome) -> int:
         """Store what became of an attempt to answer a question.
