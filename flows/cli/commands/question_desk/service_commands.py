@@ -80,6 +80,7 @@ def serve(
 @click.option("--days", default=90, type=int, help="Days until it ends; 90.")
 def token(account: str, user: str, days: int) -> None:
     """Print a new token for a user of a desk, once; only its hash is kept."""
+    require_pipeline()
     existing_ledger()
     from dp_core.errors import nearest
     from flows.questions.desk import find_desk
@@ -104,6 +105,8 @@ def token(account: str, user: str, days: int) -> None:
 @click.argument("user")
 def revoke(account: str, user: str) -> None:
     """Revoke all tokens of a user at once; waiting questions then wait for a new token."""
+    require_pipeline()
+    existing_ledger()
     from flows.questions.service.tokens import TokenStore
 
     number = TokenStore(this_home()).revoke(account, user)
