@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS keys (
 );
 CREATE TABLE IF NOT EXISTS admissions (account TEXT, user TEXT, at REAL);
 CREATE TABLE IF NOT EXISTS outcomes (
-    account TEXT, number INTEGER, state TEXT, reason TEXT, failures INTEGER,
+    account TEXT, number INTEGER, state TEXT, reason TEXT, failures INTEGER, ended INTEGER,
     PRIMARY KEY (account, number)
 );
 """
@@ -116,26 +116,26 @@ class ServiceRecords:
             outcome: What became of the attempt.
 
         Returns:
-            How many attempts failed so far.
+            How many attempts failed since the question was asked last.
         """
-        failed = int(outcome.state == "failed")
+        failed, ended = int(outcome.state == "failed"), int(outcome.state in ("failed", "refused"))
         with self._connected() as database:
             database.execute(
-                "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?) ON CONFLICT (account, number) DO"
+                "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (account, number) DO"
                 " UPDATE SET state = excluded.state, reason = excluded.reason,"
-                " failures = failures + excluded.failures",
-                (account, number, outcome.state, outcome.reason, failed),
+                " failures = failures + excluded.failures, ended = ended + excluded.ended",
+                (account, number, outcome.state, outcome.reason, failed, ended),
             )
             (failures,) = database.execute(
                 "SELECT failures FROM outcomes WHERE account = ? AND number = ?", (account, number)
             ).fetchone()
         return int(failures)
 
-    def failures(self, account: str, number: int) -> int:
-        """Return how many attempts at a question have failed."""
+    def ended(self, account: str, number: int) -> int:
+        """Return how many attempts at a question ever failed or were refused."""
         with self._connected() as database:
             row = database.execute(
-                "SELECT failures FROM outcomes WHERE account = ? AND number = ?", (account, number)
+                "SELECT ended FROM outcomes WHERE account = ? AND number = ?", (account, number)
             ).fetchone()
         return 0 if row is None else int(row[0])
 
@@ -143,7 +143,9 @@ class ServiceRecords:
         """Let a question be tried again from the start."""
         with self._connected() as database:
             database.execute(
-                "DELETE FROM outcomes WHERE account = ? AND number = ?", (account, number)
+                "UPDATE outcomes SET state = 'waiting', reason = '', failures = 0 WHERE account = ?"
+                " AND number = ?",
+                (account, number),
             )
 
     def seen(self, questions: Iterable[AdmittedQuestion]) -> list[AdmittedQuestion]:
