@@ -97,10 +97,7 @@ class Book(Protocol):
         """Return whether a release name is used; a release that was returned frees its name."""
 
     def account_of(self, input_hash: str) -> str | None:
-        """Return the account that used an input last; None if the input is new.
-
-        All accounts that used it belong to one family.
-        """
+        """Return the account that an input belongs to; None if the input is new."""
 
     def settlement(self, release: str) -> Receipt | None:
         """Return the latest settlement of a release; None if it has none."""
