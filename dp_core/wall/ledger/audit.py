@@ -317,7 +317,7 @@ class MemoryBook:
             return
         if entry.kind == "input":
             self.inputs[place] = str(entry.about)
-            self._accounts.setdefault(str(entry.about), entry.receipt.account)
+            self._accounts[str(entry.about)] = entry.receipt.account
         if entry.kind == "charge":
             self._batches.setdefault(place, set()).add(str(entry.about))
         if entry.key is not None:
@@ -369,7 +369,7 @@ class MemoryBook:
         return batch in self._batches.get(reservation, ())
 
     def account_of(self, input_hash: str) -> str | None:
-        """Return the account that used an input first."""
+        """Return the account that used an input last."""
         return self._accounts.get(input_hash)
 
     def is_used(self, release: str) -> bool:

@@ -42,6 +42,7 @@ from dp_core.wall.ledger.running_totals import (
     reservation_total,
     room_on,
     settled,
+    share_input,
     use,
     use_text,
     used_in_period,
@@ -308,7 +309,8 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
     body = entry.body
     match entry.kind:
         case "input":
-            if book.account_of(str(entry.about)) not in (None, promise.account):
+            owner = book.account_of(str(entry.about))
+            if owner is not None and not share_input(book, owner, promise.account):
                 return "is for data that belong to another account"
             if book.has(f"input/{promise.position}"):
                 # The input itself is the last: a release is bound to that one.

@@ -337,7 +337,7 @@ class Transaction:
         return found is not None
 
     def account_of(self, input_hash: str) -> str | None:
-        """Return the account that an input belongs to; None if the input is new."""
+        """Return the account that used an input last; None if the input is new."""
         found = self.latest(kinds=("input",), about=input_hash)
         return None if found is None else found.receipt.account
 
