@@ -17,8 +17,8 @@ from dp_core.errors import BadInput, BudgetRefused, DataRefused, ReleaseError, S
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.approval import ENDS, Cause, Decision, Gate, gate_of
 from dp_core.wall.ledger.entries import Entry, charge_key
-from dp_core.wall.ledger.refused_attempts import Verdict, examination_of, family
-from dp_core.wall.ledger.running_totals import use
+from dp_core.wall.ledger.refused_attempts import Verdict, examination_of
+from dp_core.wall.ledger.running_totals import share_input, use
 from dp_core.wall.ledger.session import Step, check_steps
 from dp_core.wall.stage_grant import PAYS, StageGrant
 from tasks.ledger import leases
@@ -207,16 +207,16 @@ class ReleaseWriter:
             return True
 
     def _require_own(self, book: Transaction, reservation: Reservation, input_hash: str) -> None:
-        """Refuse an input, or a table of it, that an account of another family has used.
+        """Refuse an input, or a table of it, that an account outside the family has used.
 
         Raises:
             DataRefused: if one has.
         """
         # All reservations of an input belong to one family, because the rules refuse others.
         earlier = book.latest(kinds=("input",), about=input_hash)
-        own = reservation.account
-        # privacy: accounts of a family all pay into its topmost one, whose total is the bound.
-        if earlier is not None and earlier.receipt.account not in (own, *family(book, own)):
+        if earlier is None:
+            return
+        if not share_input(book, earlier.receipt.account, reservation.account):
             # privacy: who guesses the other account's data could have the guess confirmed.
             raise DataRefused(
                 f"This data file belongs to account {earlier.receipt.account!r} (release"

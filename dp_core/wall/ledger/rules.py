@@ -26,7 +26,7 @@ from dp_core.wall.ledger.budget_periods import Calendar
 from dp_core.wall.ledger.entries import Entry
 from dp_core.wall.ledger.ledger_position import broken_adoption, whereabouts
 from dp_core.wall.ledger.receipts import UNKNOWN_KIND, Receipt, known_kind
-from dp_core.wall.ledger.refused_attempts import attempts_after, broken_by_attempts, family
+from dp_core.wall.ledger.refused_attempts import attempts_after, broken_by_attempts
 from dp_core.wall.ledger.running_totals import (
     Balance,
     Book,
@@ -42,6 +42,7 @@ from dp_core.wall.ledger.running_totals import (
     reservation_total,
     room_on,
     settled,
+    share_input,
     use,
     use_text,
     used_in_period,
@@ -309,8 +310,7 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
     match entry.kind:
         case "input":
             owner = book.account_of(str(entry.about))
-            # privacy: accounts of a family all pay into its topmost one, whose total is the bound.
-            if owner not in (None, promise.account) and owner not in family(book, promise.account):
+            if owner is not None and not share_input(book, owner, promise.account):
                 return "is for data that belong to another account"
             if book.has(f"input/{promise.position}"):
                 # The input itself is the last: a release is bound to that one.

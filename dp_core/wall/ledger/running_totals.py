@@ -97,10 +97,7 @@ class Book(Protocol):
         """Return whether a release name is used; a release that was returned frees its name."""
 
     def account_of(self, input_hash: str) -> str | None:
-        """Return the account that used an input last; None if the input is new.
-
-        All accounts that used it belong to one family.
-        """
+        """Return the account that used an input last; None if the input is new."""
 
     def settlement(self, release: str) -> Receipt | None:
         """Return the latest settlement of a release; None if it has none."""
@@ -194,6 +191,19 @@ def lineage(book: Book, account: str) -> tuple[Charter, ...]:
         found.append(charter)
         name = charter.within
     return tuple(found)
+
+
+def share_input(book: Book, one: str, other: str) -> bool:
+    """Return whether two accounts may use the same input: the same account is topmost above both.
+
+    Privacy:
+        That account pays for every release of the two, so its total bounds what all releases of the
+        input reveal. Accounts that share no account above them would give it a fresh budget.
+    """
+    if one == other:
+        return True
+    above, others = lineage(book, one), lineage(book, other)
+    return bool(above and others) and above[-1].name == others[-1].name
 
 
 def subtree(book: Book, account: str) -> list[str]:

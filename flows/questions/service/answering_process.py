@@ -48,8 +48,8 @@ def perform(job: Mapping[str, Any]) -> Outcome:
     """Answer a question; return what it came to.
 
     Args:
-        job: `account` of the desk, `number` of the question, `attempt` (how many have failed), and
-            `deployment` (whether Prefect's deployment makes the release).
+        job: `account` of the desk, `number` of the question, `attempt` (how many have ended without
+            an answer), and `deployment` (whether Prefect's deployment makes the release).
 
     Privacy:
         The sentences are fixed. What the data break, or how they failed, is in the internal folder

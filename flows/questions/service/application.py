@@ -104,6 +104,8 @@ class Service:
         before = self._all()
         self._require_room(holder, question, epsilon, before)
         number = self.desks.admit(account, user, question, epsilon)
+        if all((each.account, each.number) != (account, number) for each in before):
+            self.records.count_admission(account, user)
         LOG.info("user=%s account=%s id=%s admitted epsilon=%s", user, account, number, epsilon)
         if any(
             (each.account, each.number) == (account, number) and each.state in ("refused", "failed")
@@ -132,6 +134,8 @@ class Service:
             )
         elif len(open_now) >= self.limits.queue:
             sentence = "The queue of the service is full; try again later."
+        elif self.records.admissions(account, user) >= self.limits.day:
+            sentence = f"You asked {self.limits.day} questions in 24 hours; try again tomorrow."
         else:
             return
         if not self.desks.known(account, user, question, epsilon):

@@ -23,8 +23,8 @@ def by_deployment(account: str, number: int, attempt: int) -> Callable[[Path, Pa
     Args:
         account: Account of the desk.
         number: Number of the question.
-        attempt: How many attempts have failed. With the question it is the idempotency key of the
-            run, so a service that starts again waits for the same run.
+        attempt: How many attempts have ended without an answer. With the question it is the
+            idempotency key of the run, so a service that starts again waits for the same run.
     """
 
     def carry_out(_spec: Path, _out: Path) -> None:

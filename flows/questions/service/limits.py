@@ -20,6 +20,8 @@ class Limits:
         requests: Requests of one user in any minute; 60 by default.
         concurrent: Requests of one user that may be under way at one time; 4 by default.
         open_questions: Questions of one user that are not ended; 5 by default.
+        day: New questions of one user in any 24 hours, also those that cost nothing; 200 by
+            default.
         queue: Questions of all users that are not ended; 100 by default.
         body: Bytes of one request's body; 16 KiB by default.
         patience: Seconds until a request's head and body must have arrived; 10 by default.
@@ -34,6 +36,7 @@ class Limits:
     requests: int = 60
     concurrent: int = 4
     open_questions: int = 5
+    day: int = 200
     queue: int = 100
     body: int = 1 << 14
     patience: float = 10.0

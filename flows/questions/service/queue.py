@@ -156,7 +156,7 @@ class AnsweringProcesses:
     """Starts the process that answers one question, and ends it with this one.
 
     Args:
-        records: Tell how many attempts at a question have failed.
+        records: Tell how many attempts at a question have ended without an answer.
         seconds: Time that one answer may take.
         deployment: Whether to hand the question to Prefect's deployment; False by default.
     """
@@ -173,7 +173,7 @@ class AnsweringProcesses:
         job = {
             "account": question.account,
             "number": question.number,
-            "attempt": self._records.failures(question.account, question.number),
+            "attempt": self._records.ended(question.account, question.number),
             "deployment": self._deployment,
         }
         with self._lock:

@@ -20,6 +20,7 @@ from flows.questions.service.tokens import FOLDER
 MOST_ATTEMPTS = 3
 """Attempts at one question that fail for outside reasons; then a person has to look."""
 FILE = "service.db"
+DAY_S = 24 * 3600.0
 KEPT_S = 7 * 24 * 3600.0
 MOST_KEYS = 1000
 """Keys that are kept of one user."""
@@ -27,8 +28,9 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS keys (
     account TEXT, user TEXT, key TEXT, request TEXT, used REAL, PRIMARY KEY (account, user, key)
 );
+CREATE TABLE IF NOT EXISTS admissions (account TEXT, user TEXT, at REAL);
 CREATE TABLE IF NOT EXISTS outcomes (
-    account TEXT, number INTEGER, state TEXT, reason TEXT, failures INTEGER,
+    account TEXT, number INTEGER, state TEXT, reason TEXT, failures INTEGER, ended INTEGER,
     PRIMARY KEY (account, number)
 );
 """
@@ -89,6 +91,22 @@ class ServiceRecords:
         if bound != digest:
             raise KeyReused
 
+    def count_admission(self, account: str, user: str) -> None:
+        """Count one new question of a user."""
+        now = self._clock()
+        with self._connected() as database:
+            database.execute("DELETE FROM admissions WHERE at <= ?", (now - DAY_S,))
+            database.execute("INSERT INTO admissions VALUES (?, ?, ?)", (account, user, now))
+
+    def admissions(self, account: str, user: str) -> int:
+        """Return how many new questions a user asked in the last 24 hours."""
+        with self._connected() as database:
+            (number,) = database.execute(
+                "SELECT COUNT(*) FROM admissions WHERE account = ? AND user = ? AND at > ?",
+                (account, user, self._clock() - DAY_S),
+            ).fetchone()
+        return int(number)
+
     def keep_outcome(self, account: str, number: int, outcome: Outcome) -> int:
         """Store what became of an attempt to answer a question.
 
@@ -98,26 +116,26 @@ class ServiceRecords:
             outcome: What became of the attempt.
 
         Returns:
-            How many attempts failed so far.
+            How many attempts failed since the question was asked last.
         """
-        failed = int(outcome.state == "failed")
+        failed, ended = int(outcome.state == "failed"), int(outcome.state in ("failed", "refused"))
         with self._connected() as database:
             database.execute(
-                "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?) ON CONFLICT (account, number) DO"
+                "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (account, number) DO"
                 " UPDATE SET state = excluded.state, reason = excluded.reason,"
-                " failures = failures + excluded.failures",
-                (account, number, outcome.state, outcome.reason, failed),
+                " failures = failures + excluded.failures, ended = ended + excluded.ended",
+                (account, number, outcome.state, outcome.reason, failed, ended),
             )
             (failures,) = database.execute(
                 "SELECT failures FROM outcomes WHERE account = ? AND number = ?", (account, number)
             ).fetchone()
         return int(failures)
 
-    def failures(self, account: str, number: int) -> int:
-        """Return how many attempts at a question have failed."""
+    def ended(self, account: str, number: int) -> int:
+        """Return how many attempts at a question ever failed or were refused."""
         with self._connected() as database:
             row = database.execute(
-                "SELECT failures FROM outcomes WHERE account = ? AND number = ?", (account, number)
+                "SELECT ended FROM outcomes WHERE account = ? AND number = ?", (account, number)
             ).fetchone()
         return 0 if row is None else int(row[0])
 
@@ -125,7 +143,9 @@ class ServiceRecords:
         """Let a question be tried again from the start."""
         with self._connected() as database:
             database.execute(
-                "DELETE FROM outcomes WHERE account = ? AND number = ?", (account, number)
+                "UPDATE outcomes SET state = 'waiting', reason = '', failures = 0 WHERE account = ?"
+                " AND number = ?",
+                (account, number),
             )
 
     def seen(self, questions: Iterable[AdmittedQuestion]) -> list[AdmittedQuestion]:

@@ -219,6 +219,13 @@ NEEDING = [
     ("upkeep", "sweep"),
     ("serve", "town.release.yaml", "--cron", "0 0 1 * *", "--out-root", "out"),
     ("automations", "apply", "town.yaml"),
+    ("ask", "town", "count by sex", "--epsilon", "1"),
+    ("questions", "open", "town.yaml"),
+    ("questions", "show"),
+    ("questions", "close", "town"),
+    ("questions", "serve"),
+    ("questions", "token", "town", "ada"),
+    ("questions", "revoke", "town", "ada"),
 ]
 WITHOUT = {
     *(("verify",), ("query",), ("plan",), ("audit",), ("completion",)),
@@ -238,7 +245,7 @@ def commands(group=main.cli, before=()):
 
 def test_every_command_is_tried_without_the_pipeline():
     named = {
-        words[:2] if words[0] in ("ledger", "schema", "automations") else words[:1]
+        words[:2] if words[0] in ("ledger", "schema", "automations", "questions") else words[:1]
         for words in NEEDING
     }
     assert named | WITHOUT == {*commands()}

@@ -214,6 +214,19 @@ def test_a_user_and_the_desk_both_pay(users):
     assert (users.left("rand-anna"), users.left()) == (Fraction(1, 4), Fraction(17, 4))
 
 
+def test_users_ask_about_one_file_and_the_account_of_the_desk_pays_for_all(users):
+    terms = Terms("basic", Fraction(1), Fraction("1e-7"))
+    users.project.open_account("rand-bert", terms=terms, within="rand")
+    users.open(more="users: {anna: {account: rand-anna}, bert: {account: rand-bert}}\n")
+    users.ask("count by sex", "0.5", "anna")
+    users.ask("count by marital", "0.75", "bert")
+    assert (users.left("rand-anna"), users.left("rand-bert")) == (Fraction(1, 2), Fraction(1, 4))
+    assert users.left() == 5 - Fraction(5, 4)
+    # What anna paid for is free for bert.
+    assert users.ask("count by sex", "0.5", "bert").already
+    users.project.ledger().verify()
+
+
 def test_an_allowance_that_is_used_up_is_refused_before_data_are_opened(users):
     users.ask("count by sex", "0.75", "anna")
     (users.project.folder / "town.csv").unlink()

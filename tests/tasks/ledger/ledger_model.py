@@ -254,7 +254,10 @@ class Model:
             if taken.given[0] != data:
                 return BadInput
             return None if taken.given[1] == home else StageFailed
-        others = any(data == known and taken.account != who for known, who in self.inputs)
+        top = [*self.lineage(taken.account)][-1]
+        others = any(
+            data == known and [*self.lineage(who)][-1] != top for known, who in self.inputs
+        )
         return BadInput if others else self.refuses_more(taken)
 
     def refuses_charge(

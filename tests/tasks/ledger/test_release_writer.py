@@ -591,31 +591,6 @@ def test_an_input_belongs_to_one_account(ledger, writer, tmp_path):
     ledger.verify(KEY)
 
 
-def test_accounts_of_a_family_may_use_the_same_input_and_its_topmost_account_pays_for_both(
-    ledger, writer, tmp_path
-):
-    for name in ("anna", "ben"):
-        open_town(ledger, name, basic("3/2"), within="town")
-    open_town(ledger, "village")
-    cost = "{epsilon: 1, delta: 0}"
-    first = writer.reserve(plan_of(tmp_path, account="anna", privacy=cost))
-    writer.bind_input(first, "hash", KEY)
-    with ledger.lease("second", HOME) as of_ben:
-        second = of_ben.reserve(plan_of(tmp_path, release="second", account="ben", privacy=cost))
-        of_ben.bind_input(second, "hash", KEY)
-    # Ben has 1/2 left, but the town has promised all of its 2.
-    more = plan_of(tmp_path, release="third", account="ben", privacy="{epsilon: 0.1, delta: 0}")
-    with ledger.lease("third", HOME) as of_ben, pytest.raises(BudgetRefused):
-        of_ben.reserve(more)
-    with ledger.lease("other", HOME) as other_writer:
-        other = other_writer.reserve(plan_of(tmp_path, release="other", account="village"))
-        with pytest.raises(BadInput, match=r"belongs to account 'ben' \(release 'second'\)"):
-            other_writer.bind_input(other, "hash", KEY)
-    with pytest.raises(BadInput, match="belong to account 'ben'"):
-        ledger.refuse_known(["hash"], by="Ana", reason="a test")
-    ledger.verify(KEY)
-
-
 @pytest.mark.parametrize("known", ["both", "homes", "people"])
 def test_each_table_of_an_input_belongs_to_one_account(ledger, writer, tmp_path, known):
     open_town(ledger, "village")

@@ -12,6 +12,7 @@ from dp_core.documents.typed_text import exact_number, plain_text
 from dp_core.errors import BadInput
 from flows.cli.command_parts import PATH, answering, cli, existing_ledger, json_wanted
 from flows.cli.completion import ACCOUNT
+from flows.cli.missing_packages import require_pipeline
 
 if TYPE_CHECKING:
     from flows.questions.asking import QuestionAnswer, QuestionPlan
@@ -60,6 +61,7 @@ def ask(
     stated, cost = exact_number("--level", level, positive=True), exact_number("--epsilon", epsilon)
     if stated >= 1:
         raise BadInput(f"--level must be between 0 and 1, such as 0.95, not {level}.")
+    require_pipeline()
     existing_ledger()
     from dp_core.bundle.writer import check_destination
     from flows.questions.asking import admit_question, answer_question, plan_question

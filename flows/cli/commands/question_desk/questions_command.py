@@ -9,6 +9,7 @@ import click
 
 from flows.cli.command_parts import PATH, CommandGroup, answering, cli, existing_ledger
 from flows.cli.completion import ACCOUNT
+from flows.cli.missing_packages import require_pipeline
 
 if TYPE_CHECKING:
     from flows.questions.desk_answers import AllDesks, DeskShown
@@ -27,6 +28,7 @@ def open_(file: Path) -> DeskShown:
 
     It checks the file, the schema, the accounts and that the data are there; it opens no data.
     """
+    require_pipeline()
     ledger = existing_ledger()
     from flows.questions.desk import open_desk
     from flows.questions.desk_answers import desk_shown
@@ -39,6 +41,7 @@ def open_(file: Path) -> DeskShown:
 @answering("question_views.shown")
 def show(account: str | None) -> DeskShown | AllDesks:
     """Show a desk with its users' allowances and its questions, or list the desks."""
+    require_pipeline()
     ledger = existing_ledger()
     from flows.questions.desk import all_desks, find_desk
     from flows.questions.desk_answers import AllDesks, desk_shown
@@ -53,6 +56,7 @@ def show(account: str | None) -> DeskShown | AllDesks:
 @answering("question_views.desk")
 def close(account: str) -> DeskShown:
     """Close a desk: it takes no new questions. Answers stay, and cost nothing."""
+    require_pipeline()
     ledger = existing_ledger()
     from flows.questions.desk import close_desk, find_desk
     from flows.questions.desk_answers import desk_shown

@@ -28,6 +28,7 @@ from flows.cli.missing_packages import require_pipeline
     "--requests", default=60, type=click.IntRange(1), help="Requests of a user a minute; 60."
 )
 @click.option("--open-questions", default=5, type=click.IntRange(1), help="Open ones of a user; 5.")
+@click.option("--day", default=200, type=click.IntRange(1), help="New ones of a user a day; 200.")
 @click.option("--queue", default=100, type=click.IntRange(1), help="Open questions of all; 100.")
 @click.option("--tick", default=10.0, type=click.FloatRange(0), help="Seconds between states; 10.")
 def serve(
@@ -39,6 +40,7 @@ def serve(
     deployment: bool,
     requests: int,
     open_questions: int,
+    day: int,
     queue: int,
     tick: float,
 ) -> None:
@@ -63,7 +65,7 @@ def serve(
         this_home(),
         OpenDesks(),
         Listening(host, port, tls_cert, tls_key, behind_tls_proxy),
-        Limits(requests=requests, open_questions=open_questions, queue=queue, tick=tick),
+        Limits(requests=requests, open_questions=open_questions, day=day, queue=queue, tick=tick),
         deployment=deployment,
         said=lambda url: click.echo(
             f"Questions are answered on {url}; stop with Ctrl-C.", err=True
@@ -78,6 +80,7 @@ def serve(
 @click.option("--days", default=90, type=int, help="Days until it ends; 90.")
 def token(account: str, user: str, days: int) -> None:
     """Print a new token for a user of a desk, once; only its hash is kept."""
+    require_pipeline()
     existing_ledger()
     from dp_core.errors import nearest
     from flows.questions.desk import find_desk
@@ -102,6 +105,7 @@ def token(account: str, user: str, days: int) -> None:
 @click.argument("user")
 def revoke(account: str, user: str) -> None:
     """Revoke all tokens of a user at once; waiting questions then wait for a new token."""
+    require_pipeline()  # not the ledger: a stolen token is revoked even if it cannot be read
     from flows.questions.service.tokens import TokenStore
 
     number = TokenStore(this_home()).revoke(account, user)

@@ -88,6 +88,12 @@ def test_the_last_line_of_the_process_is_the_outcome(tmp_path, monkeypatch):
     records = ServiceRecords(tmp_path / "home")
     records.keep_outcome("rand", 1, Outcome("failed"))
     assert found(QUESTION) == Outcome("answered", cost="1")
+    # Asked again, it is a further attempt, and none that Prefect knows.
+    records.forget_outcome("rand", 1)
+    records.keep_outcome("rand", 1, Outcome("awaiting approval"))
+    assert found(QUESTION) == Outcome("answered", cost="1")
+    records.keep_outcome("rand", 1, Outcome("refused"))
+    assert found(QUESTION) == Outcome("answered", cost="2")
 
 
 @pytest.mark.parametrize(

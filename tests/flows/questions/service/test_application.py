@@ -315,6 +315,20 @@ def test_a_user_has_a_limited_number_of_open_questions(tmp_path):
     said(site.ask("one more"), 202)
 
 
+def test_a_user_asks_a_limited_number_of_questions_a_day_even_if_they_cost_nothing(tmp_path):
+    site = Site(tmp_path, Limits(tick=0, day=3, open_questions=2, requests=1_000))
+    for number in range(1, 4):
+        said(site.ask(f"q{number}"), 202)
+        site.desks.end(number, "answered")
+    said(site.ask("one more"), 429)
+    said(site.ask("q1"), 202)
+    said(site.ask("one more", user="ben"), 202)
+    now = site.records._clock() + 24 * 3600
+    site.records._clock = lambda: now
+    said(site.ask("one more"), 202)
+    assert site.records.admissions(ACCOUNT, "anna") == 1
+
+
 def test_the_queue_has_a_limited_length(tmp_path):
     site = Site(tmp_path, Limits(tick=0, queue=2, requests=1_000))
     said(site.ask(user="anna"), 202)

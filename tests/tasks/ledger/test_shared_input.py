@@ -1,0 +1,94 @@
+"""One input in several accounts: of one family, whose topmost account pays for all of it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from dp_core.errors import BudgetRefused, DataRefused, LedgerCorrupt
+from tasks.ledger.ledger import Ledger
+from tests.ledgers import HOME, KEY, basic, open_town, steps_of
+from tests.specs import plan_of
+
+LAPLACE = "select: {method: fixed, cliques: [[a, b], [b, c]]}\nmeasure: {noise: laplace}\n"
+DATA = "the same data"
+
+
+@pytest.fixture
+def family(ledger_url):
+    """A ledger with `rand`, two accounts within it, one within those, and `other` beside it."""
+    ledger = Ledger(ledger_url)
+    open_town(ledger, "rand", basic("2", "0"))
+    for name, above in (("anna", "rand"), ("bert", "rand"), ("bert-2", "bert"), ("carl", "rand")):
+        open_town(ledger, name, basic("1.5", "0"), within=above)
+    open_town(ledger, "other", basic("9", "0"))
+    open_town(ledger, "other-anna", basic("9", "0"), within="other")
+    return ledger
+
+
+def use(ledger, folder, account, *, data=DATA):
+    """Make a release of epsilon 1 about the data from an account."""
+    release = f"of-{account}"
+    plan = plan_of(
+        folder / account, LAPLACE, release=release, account=account, privacy="{epsilon: 1}"
+    )
+    with ledger.lease(release, HOME) as writer:
+        reservation = writer.reserve(plan)
+        writer.examine(reservation)
+        writer.bind_input(reservation, data, KEY)
+        writer.judge(reservation, "fits")
+        for stage in ("one_way", "measure"):
+            writer.charge(reservation, f"{stage}-0", steps_of(plan, stage))
+            writer.commit(reservation, f"{stage}-0", "0" * 64)
+        return writer.settle(reservation, "finished")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("rand", "anna"), ("anna", "rand"), ("anna", "bert"), ("anna", "bert-2"), ("bert-2", "rand")],
+)
+def test_accounts_of_one_family_use_the_same_input_and_the_topmost_pays(
+    family, tmp_path, first, second
+):
+    use(family, tmp_path, first)
+    use(family, tmp_path, second)
+    assert family.find_account("rand").total_left.main == 0
+    family.verify(KEY)
+
+
+def test_the_topmost_total_bounds_what_all_of_them_spend(family, tmp_path):
+    for name in ("anna", "bert"):
+        use(family, tmp_path, name)
+    assert family.find_account("carl").total_left.main == Fraction(3, 2)
+    with pytest.raises(BudgetRefused, match="'rand'"):
+        use(family, tmp_path, "carl")
+
+
+@pytest.mark.parametrize("account", ["other", "other-anna"])
+def test_an_account_of_another_family_is_refused_the_input(family, tmp_path, account):
+    use(family, tmp_path, "anna")
+    with pytest.raises(DataRefused, match="belongs to account 'anna'"):
+        use(family, tmp_path, account)
+    assert family.find_account(account).balance.used.main <= 1
+    family.verify(KEY)
+
+
+def test_the_rules_refuse_an_entry_of_another_family(family, tmp_path):
+    use(family, tmp_path, "anna")
+    plan = plan_of(tmp_path / "x", LAPLACE, release="x", account="other", privacy="{epsilon: 1}")
+    with family.lease("x", HOME) as writer:
+        held = writer.reserve(plan)
+        writer.examine(held)
+        with (
+            family._database.trying() as book,
+            pytest.raises(LedgerCorrupt, match="belong to another account"),
+        ):
+            book.append(
+                "input",
+                account="other",
+                release="x",
+                reservation=held.position,
+                about=DATA,
+                body={"home": HOME, "seal": "0"},
+            )
