@@ -1,5 +1,6 @@
 """The release spec, its presets, its plan, and releases made in memory.
 
 Imports `methods` and below. Read `release_spec`, then `plan` with `currency_choice` (what a release
-will cost), then `procedure` (what its stages do). `reading` parses `release.yaml`.
+will cost), then `procedure` (what its stages do). `reading` parses `release.yaml`;
+`desk` has the terms of a question desk.
 """

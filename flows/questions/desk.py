@@ -23,9 +23,9 @@ from dp_core.documents.node import from_plain
 from dp_core.errors import BadInput, BudgetRefused, StageFailed, similar
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.spec.data_location import TablePlaces, store_of
+from dp_core.spec.desk.desk_reader import load_desk
+from dp_core.spec.desk.question_desk import QuestionDesk
 from dp_core.spec.reading.data_reader import read_data
-from dp_core.spec.reading.desk_reader import load_desk
-from dp_core.spec.reading.question_desk import QuestionDesk
 from tasks.run.home_folder import home
 from tasks.support.run_folder import write_atomically
 

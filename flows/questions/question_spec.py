@@ -12,8 +12,8 @@ from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.restricted_schema import restricted_schema
 from dp_core.spec.data_location import DatabaseTable
+from dp_core.spec.desk.question_desk import QuestionDesk
 from dp_core.spec.plan import Plan, make_plan
-from dp_core.spec.reading.question_desk import QuestionDesk
 from dp_core.spec.reading.spec_file import read_spec
 from flows.questions.asked_question import AskedQuestion
 

@@ -1,5 +1,4 @@
 """Reads `release.yaml` into a `ReleaseSpec`; every mistake is one sentence with its place.
 
-Read `spec_file` first: it calls one reader for each part of a spec. `desk_reader` reads a question
-desk (`questions.yaml`) into a `QuestionDesk`.
+Read `spec_file` first: it calls one reader for each part of a spec.
 """

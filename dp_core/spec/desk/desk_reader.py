@@ -16,8 +16,8 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.reading.schema_file import check_version, load_schema
 from dp_core.spec.data_location import OnePlace, TablePlaces
+from dp_core.spec.desk.question_desk import ANSWERS, QuestionDesk
 from dp_core.spec.reading.data_reader import read_data, read_path
-from dp_core.spec.reading.question_desk import ANSWERS, QuestionDesk
 
 VERSION = 1
 """Version of the format of desk files."""
