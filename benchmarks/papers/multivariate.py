@@ -29,6 +29,7 @@ publish theirs. Peers of this project are released in the same run from the same
 from __future__ import annotations
 
 import argparse
+import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -37,7 +38,6 @@ from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-from common import versions
 from numpy.typing import NDArray
 
 from dp_core.confidential.memory_counter import MemoryCounter
@@ -398,7 +398,7 @@ def main() -> None:
     parser.add_argument("methods", nargs="*", help=f"of {', '.join(CLAIMS)}")
     parser.add_argument("--repeats", type=int, default=5)
     stated = parser.parse_args()
-    print(versions())
+    print(f"python {platform.python_version()}, numpy {np.__version__}")
     for name in stated.methods or CLAIMS:
         print(name)
         CLAIMS[name](stated.repeats)
