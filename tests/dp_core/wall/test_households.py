@@ -43,8 +43,10 @@ from dp_core.wall.statistics import (
     required,
 )
 from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from dp_core.wall.statistics.interactions import Interaction
+from dp_core.wall.statistics.kernel_counts import KernelCounts
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
@@ -169,6 +171,8 @@ def asked():
         TableChecks((("p",), ("h", "q")), (np.array([7, 0, 2]), np.full((2, 3), 5)), SHARES),
         Quantile(column="members", low=0, high=3, part=1, of=3),
         BinnedCounts(columns=("members", "p"), sizes=(4, 3), edges=((0, 1, 4), None)),
+        BoxCounts(columns=("members", "p"), sizes=(4, 3), boxes=((0, 1, 0, 3), (1, 4, 0, 2))),
+        KernelCounts(column="members", positions=4, edges=(0, 1, 2, 4), weights=(5, 2)),
         CellCounts(by=("h", "p"), sizes=(2, 3), numbers=("members",), positions=(4,)),
         CellSums(column="members", positions=4, by=("p",), sizes=(3,)),
         Products(columns=("members", "members"), positions=(4, 4)),
@@ -289,6 +293,8 @@ OF_HOUSEHOLDS = [
     (TableDistance((("h", "members"),), (np.arange(8),), 3, (2,), (5,)), 0),
     (Quantile(column="members", low=0, high=3, part=1, of=3), 0),
     (BinnedCounts(columns=("members", "h"), sizes=(4, 2), edges=((0, 1, 4), None)), 0),
+    (BoxCounts(columns=("members", "h"), sizes=(4, 2), boxes=((0, 1, 0, 2), (1, 4, 0, 1))), 0),
+    (KernelCounts(column="members", positions=4, edges=(0, 1, 2, 4), weights=(5, 2)), 0),
     (CellCounts(by=("h",), sizes=(2,), numbers=("members",), positions=(4,)), 0),
     (CellSums(column="members", positions=4, by=("h",), sizes=(2,)), 0),
     (Products(columns=("members", "members"), positions=(4, 4)), 0),
