@@ -25,6 +25,7 @@ CASES = {
     "privbayes": (PURE, REPLACED, ""),
     "sba": (LOOSE, REPLACED, ""),
     "laplace-sanitizer": (PURE, "", ""),
+    "efpa": (PURE, REPLACED, ""),
     "multinomial-dirichlet": (PURE, "", ""),
 }
 KINDS: dict[str, set[str]] = {
@@ -32,6 +33,7 @@ KINDS: dict[str, set[str]] = {
     "aim": {"discrete-gaussian", "noisy-max"},
     "mwem": {"discrete-laplace", "noisy-max"},
     "sba": {"stability-histogram"},
+    "efpa": {"discrete-laplace", "noisy-max"},
     "multinomial-dirichlet": {"polya-urn"},
 }
 

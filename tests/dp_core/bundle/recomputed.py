@@ -164,6 +164,15 @@ def sensitivity_needed(charge: dict[str, Any], neighbours: str, rows: int, share
                 one = math.ceil(asks["grid"] * bits / (n * math.log(2)))
             case "quantile":
                 one = asks["of"] if replaced else max(asks["part"], asks["of"] - asks["part"])
+            case "cut-deviations":
+                one = 2 if replaced else 1
+            case "cosine-tails":
+                one = math.isqrt(2 * 4**20) + 4 if replaced else 2**20 + 2
+            case "cosine-sums":
+                missing = asks["kept"] + 1 if asks["edges"][-1] < asks["size"] else 0
+                each = 4 if gaussian else 2
+                changes = max(each * (asks["kept"] - 1), missing) if replaced else asks["kept"]
+                one = changes * (4**20 if gaussian else 2**20) or 1
             case "cell-sums":
                 one = (asks["positions"] - 1) * (2 if replaced else 1)
                 one = one**2 if gaussian else one
