@@ -1,7 +1,7 @@
 """Do the answers of a question desk cover, and how wide are their intervals?
 
-    python benchmarks/questions.py [--questions income normal works people] [--epsilon 0.1 0.5 1]
-        [--rows 8000] [--share 0.8] [--repeats 100]
+    python -m benchmarks.questions [--questions income normal works shares] [--epsilon 0.1 0.5 1]
+        [--rows 8000] [--share 0.8] [--population 1000000] [--repeats 100]
 
 Each repeat draws a file from a known population and asks one question about it, with the plan that
 the desk would make: the schema of the question's columns, at (epsilon, 1e-9). For a regression it

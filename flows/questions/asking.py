@@ -286,6 +286,8 @@ def answer_question(
     asked = kept.find(number)
     source = asked if asked.answered_by is None else kept.find(asked.answered_by)
     if work is not None:
+        if kept.state(source) == "waiting":
+            raise _waits(desk, source)
         try:
             (carry_out or own_process.in_own_process)(work.spec, work.bundle)
         except Held:

@@ -9,7 +9,9 @@ machine.
 from __future__ import annotations
 
 import fcntl
+import glob
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +19,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dp_core.confidential.data_files import find_data_files
 from dp_core.documents.canonical import canonical_json
 from dp_core.documents.node import from_plain
 from dp_core.errors import BadInput, BudgetRefused, StageFailed, similar
@@ -160,7 +161,13 @@ def _with_link(terms: QuestionDesk, folder: Path) -> QuestionDesk:
     """Return the terms with a path to the data that is relative to the desk's folder."""
     if not isinstance(terms.data, str) or store_of(terms.data) is not None:
         return replace(terms, folder=folder)
-    find_data_files(terms.data, terms.folder)
+    named = str(terms.folder / terms.data)
+    if not any(map(os.path.isfile, (named, *glob.iglob(named, recursive=True)))):
+        raise BadInput(
+            f"No file matches the data {terms.data!r} of the desk in {terms.folder}; correct the"
+            " path.",
+            row="data-not-found",
+        )
     parts = (terms.folder / terms.data).parts
     plain = next((k for k, part in enumerate(parts) if set(part) & set("*?[")), len(parts))
     fixed = min(plain, len(parts) - 1)

@@ -269,6 +269,16 @@ def test_the_accounts_of_a_desk_are_checked_when_it_is_opened(office):
     assert office.desk.terms.users == {}
 
 
+def test_the_data_of_a_desk_must_be_there(office):
+    (office.project.folder / "town.csv").rename(office.project.folder / "part-1.csv")
+    with pytest.raises(BadInput, match="No file matches"):
+        office.open()
+    path = office.project.folder / "questions.yaml"
+    path.write_text(path.read_text().replace("town.csv", "part-*.csv"))
+    assert open_desk(path, office.project.ledger()).terms.data == "files/part-*.csv"
+    assert office.ask("count by sex").answer.determined
+
+
 def test_gaussian_noise_is_taken_where_it_costs_less(office):
     office.project.open_account("many", terms=Terms("zcdp", Fraction(5), Fraction("1e-6")))
     path = office.project.folder / "questions.yaml"
