@@ -52,8 +52,7 @@ class PublicDeclarations:
             check_comparison(book)
             owners: dict[str, str] = {}
             for one in hashes:
-                account = book.account_of(one)
-                if account is not None:
+                for account in book.accounts_of(one)[-1:]:
                     owners.setdefault(account, one)
             for account, one in owners.items():
                 body = {"by": by, "reason": reason}

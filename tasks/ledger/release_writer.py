@@ -18,7 +18,7 @@ from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.approval import ENDS, Cause, Decision, Gate, gate_of
 from dp_core.wall.ledger.entries import Entry, charge_key
 from dp_core.wall.ledger.refused_attempts import Verdict, examination_of
-from dp_core.wall.ledger.running_totals import share_input, use
+from dp_core.wall.ledger.running_totals import barred_by, use
 from dp_core.wall.ledger.session import Step, check_steps
 from dp_core.wall.stage_grant import PAYS, StageGrant
 from tasks.ledger import leases
@@ -207,23 +207,30 @@ class ReleaseWriter:
             return True
 
     def _require_own(self, book: Transaction, reservation: Reservation, input_hash: str) -> None:
-        """Refuse an input, or a table of it, that an account outside the family has used.
+        """Refuse an input, or a table of it, that another account keeps from this one.
 
         Raises:
             DataRefused: if one has.
         """
-        # All reservations of an input belong to one family, because the rules refuse others.
-        earlier = book.latest(kinds=("input",), about=input_hash)
-        if earlier is None:
+        barred = barred_by(book, input_hash, reservation.account, reservation.plan)
+        if barred is None:
             return
-        if not share_input(book, earlier.receipt.account, reservation.account):
-            # privacy: who guesses the other account's data could have the guess confirmed.
+        owner, why = barred
+        earlier = book.latest(kinds=("input",), about=input_hash, account=owner)
+        assert earlier is not None
+        whose = f"belongs to account {owner!r} (release {earlier.receipt.release!r})"
+        # privacy: who guesses the other account's data could have the guess confirmed.
+        if why == "of another family":
             raise DataRefused(
-                f"This data file belongs to account {earlier.receipt.account!r} (release"
-                f" {earlier.receipt.release!r}); name that account in the spec: another"
-                " account would give the same people a fresh budget.",
+                f"This data file {whose}; name that account in the spec: another account would give"
+                " the same people a fresh budget.",
                 row="data-of-another-account",
             )
+        raise DataRefused(
+            f"This data file {whose}, which pays for approved plans only; name that account in the"
+            " spec, or have this plan approved with `dp-release ledger approve`.",
+            row="data-of-another-account",
+        )
 
     def _is_same(
         self, book: Transaction, reservation: Reservation, mine: Entry, input_hash: str

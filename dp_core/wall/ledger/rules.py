@@ -35,6 +35,7 @@ from dp_core.wall.ledger.running_totals import (
     amount_text,
     balance,
     balance_text,
+    barred_by,
     lineage,
     period_total,
     promised,
@@ -42,7 +43,6 @@ from dp_core.wall.ledger.running_totals import (
     reservation_total,
     room_on,
     settled,
-    share_input,
     use,
     use_text,
     used_in_period,
@@ -309,9 +309,13 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
     body = entry.body
     match entry.kind:
         case "input":
-            owner = book.account_of(str(entry.about))
-            if owner is not None and not share_input(book, owner, promise.account):
-                return "is for data that belong to another account"
+            barred = barred_by(book, str(entry.about), promise.account, promise.plan)
+            if barred is not None:
+                return (
+                    "is for data that belong to another account"
+                    if barred[1] == "of another family"
+                    else "is for data of an account whose plans need approval"
+                )
             if book.has(f"input/{promise.position}"):
                 # The input itself is the last: a release is bound to that one.
                 return "names a table after the input it is part of"

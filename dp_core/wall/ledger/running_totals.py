@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
+from typing import Literal, Protocol
 
 from dp_core.documents.canonical import canonical_json
 from dp_core.documents.exact import exact_fraction
@@ -21,6 +21,9 @@ from dp_core.wall.accounting.composition import NO_CHARGES, NOTHING, Amount, Tal
 from dp_core.wall.ledger.account_balance import Standing, room
 from dp_core.wall.ledger.account_terms import Charter, Promise
 from dp_core.wall.ledger.receipts import Receipt
+
+Bar = Literal["of another family", "approved plans only"]
+"""Why an account keeps an input from another account (`barred_by`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,8 @@ class Book(Protocol):
     def is_used(self, release: str) -> bool:
         """Return whether a release name is used; a release that was returned frees its name."""
 
-    def account_of(self, input_hash: str) -> str | None:
-        """Return the account that used an input last; None if the input is new."""
+    def accounts_of(self, input_hash: str) -> Sequence[str]:
+        """Return the accounts that used an input, each once, the latest use last."""
 
     def settlement(self, release: str) -> Receipt | None:
         """Return the latest settlement of a release; None if it has none."""
@@ -193,17 +196,34 @@ def lineage(book: Book, account: str) -> tuple[Charter, ...]:
     return tuple(found)
 
 
-def share_input(book: Book, one: str, other: str) -> bool:
-    """Return whether two accounts may use the same input: the same account is topmost above both.
+def barred_by(book: Book, input_hash: str, account: str, plan: str) -> tuple[str, Bar] | None:
+    """Return an account that keeps an input from another account, and why; None if none does.
+
+    Accounts with the same topmost account may use the same input. If one of them, or an account
+    above it, pays for approved plans only, the plan of the other must be approved too.
+
+    Args:
+        book: The ledger.
+        input_hash: Keyed hash of the input, or of a table of it.
+        account: Account that would pay for its next use.
+        plan: Hash of the plan of that use.
 
     Privacy:
-        That account pays for every release of the two, so its total bounds what all releases of the
-        input reveal. Accounts that share no account above them would give it a fresh budget.
+        The topmost account pays for every release of its family, so its total bounds what all
+        releases of the input reveal. Accounts of another family would give it a fresh budget.
     """
-    if one == other:
-        return True
-    above, others = lineage(book, one), lineage(book, other)
-    return bool(above and others) and above[-1].name == others[-1].name
+    payers = lineage(book, account)
+    names = {charter.name for charter in payers}
+    for owner in book.accounts_of(input_hash):
+        if owner in names:
+            continue
+        above = lineage(book, owner)
+        if not payers or not above or above[-1].name != payers[-1].name:
+            return owner, "of another family"
+        strict = any(each.approved_only for each in above if each.name not in names)
+        if strict and not book.approved(plan):
+            return owner, "approved plans only"
+    return None
 
 
 def subtree(book: Book, account: str) -> list[str]:

@@ -92,3 +92,29 @@ def test_the_rules_refuse_an_entry_of_another_family(family, tmp_path):
                 about=DATA,
                 body={"home": HOME, "seal": "0"},
             )
+
+
+@pytest.mark.parametrize("approved", [False, True])
+def test_data_of_an_account_for_approved_plans_only_need_an_approved_plan_in_every_account(
+    ledger_url, tmp_path, approved
+):
+    ledger = Ledger(ledger_url)
+    open_town(ledger, "gov", basic("9", "0"))
+    open_town(ledger, "safe", basic("1", "0"), within="gov", approved_only=True)
+    open_town(ledger, "free", basic("8", "0"), within="gov")
+    for account in ("safe", "free") if approved else ("safe",):
+        plan = plan_of(
+            tmp_path / account,
+            LAPLACE,
+            release=f"of-{account}",
+            account=account,
+            privacy="{epsilon: 1}",
+        )
+        ledger.approve(plan.hash, by="Ana", reason="a test")
+    use(ledger, tmp_path, "safe")
+    if approved:
+        use(ledger, tmp_path, "free")
+    else:
+        with pytest.raises(DataRefused, match=r"'safe' .* which pays for approved plans only"):
+            use(ledger, tmp_path, "free")
+    ledger.verify(KEY)
