@@ -56,9 +56,10 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.ledger.session import MemorySession, Session
 from dp_core.wall.released import Measurement, Records, Released, Table, Totals, tables_of
 
-FOLLOWED = 0.3
-"""Least mean probability that pairs follow public records for which sets of mode `shared` are made
-from the median tables of the posterior distribution. Below it they are made as without a prior."""
+FOLLOWED = 1.5
+"""How much likelier noisy tables must make it that pairs follow public records for sets of mode
+`shared` to be made from the median tables of the posterior distribution. Otherwise they are made as
+without a prior."""
 
 if TYPE_CHECKING:
     import pyarrow as pa

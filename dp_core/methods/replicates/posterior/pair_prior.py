@@ -52,7 +52,7 @@ _UNSEEN = np.array([1.0, 1.2, 4.0])
 trend and two trends. A noisy dependence does not tell in which coordinates it is. The factors were
 set on surveys."""
 _USUAL = np.where(SCALES <= 0.3, 1.0, 0.1)  # prior weights of the scales in typical files
-_PUBLIC = 0.5
+PUBLIC = 0.5
 """Prior weight of predictions from public records, relative to each other centre. It counts where
 noise hides whether they fit; records of another population then cost less than with a weight of 1.
 """
@@ -329,7 +329,7 @@ def learn(pairs: Mapping[Clique, Pair], *, public: int = 0) -> Prior:
         for steep in STEEP
         for scale in SCALES
     )
-    parts = [_PUBLIC if use == public > 0 else 1.0 for use in uses]
+    parts = [PUBLIC if use == public > 0 else 1.0 for use in uses]
     usual = np.outer(parts, np.tile(_USUAL, len(STEEP))).ravel()
     usual = usual / usual.sum()
     if not pairs:

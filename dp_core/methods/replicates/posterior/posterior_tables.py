@@ -97,7 +97,8 @@ class PosteriorTables:
         larger: Posteriors of the measured tables of three columns and more.
         seed: Seed of the draws, which are the same for every call.
         followed: Mean probability, over all pairs that public records predict, that a pair follows
-            this prediction; 0 without public records.
+            this prediction, relative to that before the noisy tables were seen; 0 without public
+            records.
     """
 
     domain: Domain

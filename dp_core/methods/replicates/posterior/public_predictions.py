@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dp_core.methods.prior.pair_predictions import PairPrediction, predict_pair
 from dp_core.methods.prior.public_prior import PublicPrior
-from dp_core.methods.replicates.posterior.pair_prior import Pair, Prior
+from dp_core.methods.replicates.posterior.pair_prior import PUBLIC, Pair, Prior
 from dp_core.methods.replicates.posterior.truncation import Floats
 from dp_core.tables.domain import Clique
 
@@ -50,7 +50,9 @@ def with_public_predictions(
 
 
 def last_kind_followed(prior: Prior, pairs: Mapping[Clique, Pair]) -> float:
-    """Return the mean probability that a pair follows the last kind of prediction.
+    """Return how much likelier noisy tables made it that pairs follow the last kind of prediction.
+
+    It is the mean probability over the pairs, relative to that before the noisy tables were seen.
 
     Args:
         prior: What was learned of all pairs.
@@ -61,7 +63,8 @@ def last_kind_followed(prior: Prior, pairs: Mapping[Clique, Pair]) -> float:
     found = [
         float(prior.beliefs[clique][uses].sum()) for clique, pair in pairs.items() if pair.has(last)
     ]
-    return float(np.mean(found)) if found else 0.0
+    others = len({component.use for component in prior.components}) - 1
+    return float(np.mean(found)) * (others + PUBLIC) / PUBLIC if found else 0.0
 
 
 def _error(pair: Pair, told: PairPrediction) -> Floats:
