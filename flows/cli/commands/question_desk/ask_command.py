@@ -42,7 +42,7 @@ def ask(
     sampling: bool,
     out: Path | None,
 ) -> QuestionPlan | QuestionAnswer:
-    """Answer a question about the file privately; the ledger charges it.
+    """Answer a question about the file privately.
 
     \b
     dp-release ask rand "income ~ age + sex" --epsilon 0.1 --plan
