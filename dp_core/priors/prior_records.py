@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dp_core.bundle.reading import Bundle, read_bundle
 from dp_core.bundle.statement.release_json import STATEMENT
+from dp_core.bundle.statement.used_prior import protected_by, source_in_words
 from dp_core.confidential.data_files import kind_of
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.source import Source
@@ -58,6 +59,8 @@ def prior_of_release(folder: Path, schema: Schema) -> PublicPrior:
         ("account", str(spec["account"])),
         ("epsilon", str(spec["privacy"]["epsilon"])),
         ("delta", str(spec["privacy"]["delta"])),
+        ("protects", protected_by(spec["privacy"])),
+        *((("made_with", source_in_words(spec["prior"])),) if "prior" in spec else ()),
     )
     apart = spec["synthesize"]["mode"] in APART
     return prior_of_tables(_tables(bundle, schema), schema, apart=apart, document=document)

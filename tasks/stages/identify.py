@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dp_core.errors import DataRefused
 from tasks.run.confidential_run import ConfidentialRun
 from tasks.stages.stage_task import stage
 
@@ -19,14 +24,43 @@ def identify(run: ConfidentialRun) -> None:
 
     Raises:
         BadInput: if the release is bound to another input.
+        DataRefused: if the prior that the spec declares public is a file of the input.
     """
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import keyed_digest
 
     source, linked, tables = run.opened, run.schema.linked, {}
+    _refuse_as_prior(source.files, dict(run.spec.prior.document) if run.spec.prior else {})
     digest = keyed_digest(source, run.key)
     if isinstance(source, LinkedSource) and linked is not None:
         tables[linked.households] = keyed_digest(source.households, run.key)
         tables[linked.persons] = keyed_digest(source.persons, run.key)
     run.writer.bind_input(run.reservation, digest, run.key, tables)
     run.folder.belong_to(digest)
+
+
+def _refuse_as_prior(files: Sequence[Path], prior: Mapping[str, str]) -> None:
+    """Refuse an input if one of its files is the public file that predicts dependence.
+
+    Args:
+        files: Files of the input.
+        prior: What the plan states about the prior; empty without one.
+
+    Privacy:
+        Records of a prior enter the sets without noise. The ledger cannot know a file that was
+        never an input, so the release compares the two. The plain hashes stay in memory.
+
+    Raises:
+        DataRefused: if one is.
+    """
+    if "file" not in prior:
+        return
+    for path in files:
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() == prior["sha256"]:
+                raise DataRefused(
+                    "The prior is a file of this release's own input, so it is not public. Name"
+                    " another public file under `prior`, or remove the key. The ledger counts a"
+                    " refused attempt.",
+                    row="public-data-known",
+                )

@@ -6,6 +6,7 @@ import shutil
 import pandas as pd
 import pytest
 
+from dp_core.bundle.statement.used_prior import prior_in_words, prior_statement
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, BudgetRefused, StageFailed
 from dp_core.spec.plan import make_plan
@@ -82,6 +83,37 @@ def test_a_release_with_a_prior_verifies_and_names_it(second, mode):
     assert "protected by the sum" in stated["in_words"]
     assert stated["sha256"] == second.statement()["method"]["plan"]["spec"]["prior"]["sha256"]
     assert "published release town" in (second.out / "report.html").read_text()
+
+
+def test_the_statement_names_the_prior_of_its_prior_and_another_unit(second):
+    second.write(BUNDLE)
+    second.make()
+    third = Second(second.project)
+    third.spec, third.out = second.project.folder / "third.yaml", second.project.folder / "third"
+    third.write("prior: next\n", release="third")
+    stated = prior_statement(make_plan(load_release(third.spec)).document())
+
+    assert stated["protects"] == "add-remove, unit row"
+    assert "Release next was itself made with release town (epsilon 1, " in stated["in_words"]
+    other = prior_in_words(stated, protects="add-remove, unit person, max_rows 4")
+    assert "do not add up" in other
+    assert "protected by the sum" not in other
+
+
+def test_a_file_of_the_input_is_no_prior_and_the_attempt_is_counted(second):
+    town = second.project.folder / "town.csv"
+    text = town.read_text()
+    own = second.project.folder / "own.csv"
+    own.write_text(text + text.splitlines()[-1] + "\n")
+    second.write("prior: {file: own.csv, by: officer, reason: open data}\n", data="own.csv")
+
+    before = len(second.project.ledger().entries())
+    with pytest.raises(BadInput, match="a file of this release's own input"):
+        second.make()
+    entries = second.project.ledger().entries()[before:]
+    assert [one.body["verdict"] for one in entries if one.kind == "verdict"] == ["refused"]
+    assert not {"input", "charge"} & {one.kind for one in entries}
+    assert not second.out.exists()
 
 
 def test_verify_finds_a_changed_sentence_about_the_prior(second):

@@ -15,15 +15,46 @@ def prior_statement(plan: Mapping[str, Any]) -> dict[str, object] | None:
     found: Mapping[str, Any] | None = plan["spec"].get("prior")
     if not found:
         return None
-    stated: dict[str, object] = {str(key): str(value) for key, value in found.items()}
-    return {**stated, "in_words": prior_in_words(stated)}
+    stated = {str(key): str(value) for key, value in found.items()}
+    words = prior_in_words(stated, protects=protected_by(plan["spec"]["privacy"]))
+    return {**stated, "in_words": words}
 
 
-def prior_in_words(stated: Mapping[str, object]) -> str:
+def protected_by(privacy: Mapping[str, Any]) -> str:
+    """Return the neighbouring relation and the unit of a release, in words.
+
+    Args:
+        privacy: What a plan states under `privacy`.
+
+    >>> protected_by({"neighbours": "add-remove", "unit": "person", "max_rows": 4})
+    'add-remove, unit person, max_rows 4'
+    """
+    limits = [f", {key} {privacy[key]}" for key in ("max_rows", "max_members") if key in privacy]
+    return f"{privacy['neighbours']}, unit {privacy['unit']}{''.join(limits)}"
+
+
+def source_in_words(prior: Mapping[str, Any]) -> str:
+    """Return what a prior is, with the priors of earlier releases in turn.
+
+    Args:
+        prior: What a plan states under `prior`.
+    """
+    if "release" in prior:
+        guarantee = f"epsilon {prior['epsilon']}, delta {prior['delta']}"
+        found = f"release {prior['release']} ({guarantee}, account {prior['account']})"
+    elif "file" in prior:
+        found = f"the file {prior['file']}, which {prior['by']} declared public"
+    else:
+        found = "a public frame"
+    return f"{found}, itself made with {prior['made_with']}" if "made_with" in prior else found
+
+
+def prior_in_words(stated: Mapping[str, str], *, protects: str) -> str:
     """Return which public records were used, and what that means for privacy, for people.
 
     Args:
         stated: What the plan states under `prior`.
+        protects: Relation and unit of this release (`protected_by`).
     """
     use = (
         "They predict how columns depend, as far as the noisy tables of this release agree. What"
@@ -32,11 +63,23 @@ def prior_in_words(stated: Mapping[str, object]) -> str:
     )
     if "release" in stated:
         name, account = stated["release"], stated["account"]
-        return (
+        words = (
             f"The sets were made with the sets of the published release {name}. {use} Release"
             f" {name} has its own guarantee (epsilon {stated['epsilon']}, delta {stated['delta']},"
-            f" account {account}): whoever was in both files is protected by the sum."
+            f" account {account}, {stated['protects']}): "
         )
+        if stated["protects"] != protects:
+            return words + (
+                f"it is for other neighbours than those of this release ({protects}), so the two"
+                " guarantees do not add up."
+            )
+        words += "whoever was in both files is protected by the sum."
+        if "made_with" in stated:
+            words += (
+                f" Release {name} was itself made with {stated['made_with']}; for whoever was in"
+                " that file too, its guarantee is to be added."
+            )
+        return words
     if "file" in stated:
         return (
             f"The sets were made with the file {stated['file']}, which {stated['by']} declared"
