@@ -45,8 +45,6 @@ COLUMNS = {
 }
 OPTIONS: dict[str, dict[str, Any]] = {"average": {"models": ("modips", "sequential_regression")}}
 METHODS = registry.available("parametric")
-APART = {"kde", "noisy_ecdf"}
-"""Methods that draw the columns independently."""
 ROWS = 1500
 
 
@@ -241,7 +239,7 @@ def test_a_large_budget_gives_back_means_and_shares(name):
         return float(height[group == 1].mean() - height[group == 0].mean())
 
     # Methods of single columns keep no relation.
-    apart = name in APART or isinstance(made(name), ColumnHistograms)
+    apart = isinstance(made(name), ColumnHistograms)
     assert gap(drawn) == pytest.approx(0 if apart else gap(real), abs=4)
 
 

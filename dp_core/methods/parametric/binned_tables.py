@@ -97,33 +97,6 @@ class CellsToRecords(ParametricModel):
         return self.zeros.repair(drawn, rng=rng)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SeparateColumns(ParametricModel):
-    """Columns drawn independently from their one-way tables.
-
-    Attributes:
-        variables: All columns.
-        rows: Estimated number of records.
-        zeros: Impossible cells.
-        edges: Bin edges of each column; None for a column of levels.
-        columns: One-way table of each column, in records, in the order of the columns.
-    """
-
-    variables: Variables
-    rows: int
-    zeros: StructuralZeros
-    edges: Edges
-    columns: tuple[Table, ...]
-
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        domain = binned_domain(self.variables, self.edges)
-        codes = records(domain, self.columns, rows, rng=rng).codes.astype(self.domain.code_type)
-        for axis, (variable, each) in enumerate(zip(self.variables, self.edges, strict=True)):
-            if each is not None:
-                codes[axis] = variable.within(codes[axis], each, rng=rng)
-        return self.zeros.repair(Dataset(self.domain, np.ascontiguousarray(codes)), rng=rng)
-
-
 def zeros_by_bins(zeros: StructuralZeros, columns: Sequence[str], edges: Edges) -> StructuralZeros:
     """Return the rules for bins: a bin is impossible if all of its codes are.
 

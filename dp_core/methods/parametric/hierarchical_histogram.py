@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Literal
 
-import numpy as np
-
-from dp_core.methods.parametric.histograms.column_histograms import (
-    ColumnHistograms,
-    Estimated,
-    binned,
-    counted,
-)
+from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms, Estimated
+from dp_core.methods.parametric.histograms.interval_trees import ask_tree, estimate_tree
 from dp_core.methods.parametric.synthesizer import Ask
-from dp_core.methods.private_domain import quantile_tree
 from dp_core.schema.variables import Variable
 from dp_core.wall.released import Totals
 
@@ -54,32 +46,13 @@ class HierarchicalHistogram(ColumnHistograms):
             raise ValueError(f"branching is a number from 2, not {self.branching}.")
 
     def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
-        edges = self.edges(variable)
-        widths = quantile_tree.widths(len(edges) - 1, self.branching)
-        return tuple(
-            Ask(
-                f"level-{level}",
-                binned(variable, (*edges[:-1:width], edges[-1])),
-                Fraction(1, len(widths)),
-            )
-            for level, width in enumerate(widths, start=1)
-        )
+        return ask_tree(variable, self.edges(variable), self.branching)
 
     def estimate(
         self, variable: Variable, released: Sequence[Totals], rows: float | None
     ) -> Estimated:
-        levels = [counted(variable, each) for each in released]
-        missing = float(np.mean([number for *_, number in levels]))
-        values = quantile_tree.estimate(
-            [counts.tolist() for _, counts, _ in levels],
-            branching=self.branching,
-            total=rows,
-            bounded=self.negative == "tree",
-        )
-        widest = levels[0][1].size + variable.missing
-        return Estimated(
-            levels[-1][0], np.array(values), missing, released[0].variance * widest / len(levels)
-        )
+        bounded = self.negative == "tree"
+        return estimate_tree(variable, released, self.branching, rows=rows, bounded=bounded)
 
 
 METHOD = HierarchicalHistogram

@@ -9,19 +9,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.parametric.binned_tables import (
-    SeparateColumns,
-    as_measurement,
-    binned_domain,
-    zeros_by_bins,
-)
-from dp_core.methods.parametric.drawn_records import edges_of
-from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
-from dp_core.methods.reconstruction.estimates.consistency import column_tables, norm_sub
-from dp_core.schema.variables import Variable, Variables
-from dp_core.tables.structural_zeros import StructuralZeros
-from dp_core.wall.released import Released, Table, Totals, tables_of
-from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.methods.parametric.histograms.column_histograms import ColumnHistograms, Estimated
+from dp_core.methods.parametric.synthesizer import Ask
+from dp_core.schema.variables import Variable
+from dp_core.wall.released import Totals
 from dp_core.wall.statistics.kernel_counts import KernelCounts
 
 _SCALE = 1 << 12
@@ -29,7 +20,7 @@ _SCALE = 1 << 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KDE(Synthesizer):
+class KDE(ColumnHistograms):
     """Draw each numeric column from its noisy kernel density estimate (Hall et al. 2013).
 
     Hall, Rinaldo & Wasserman add a Gaussian process with the covariance of the kernel to a kernel
@@ -47,76 +38,45 @@ class KDE(Synthesizer):
 
     Attributes:
         bandwidth: Standard deviation of the kernel, as a part of the column's range.
-        bins: Number of equal bins of the grid, as far as a column's positions allow.
+        bins: Number of equal bins of the grid, 256 by default.
     """
 
     bandwidth: float = 0.02
     bins: int = 256
 
     def __post_init__(self) -> None:
+        ColumnHistograms.__post_init__(self)
         if not 0 < self.bandwidth <= 1:
             raise ValueError(f"bandwidth is a part of the range, not {self.bandwidth:g}.")
-        if self.bins < 1:
-            raise ValueError(f"bins is a number from 1, not {self.bins}.")
 
-    @property
-    def by_bins(self) -> bool:
-        return True
-
-    def asks(self, variables: Variables) -> tuple[Ask, ...]:
-        return tuple(
-            Ask(f"column-{number}", self._question(variable), Fraction(1, len(variables)))
-            for number, variable in enumerate(variables, start=1)
-        )
-
-    def fit(
-        self,
-        variables: Variables,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-    ) -> SeparateColumns:
-        edges = edges_of(variables, self.bins)
-        domain = binned_domain(variables, edges)
-        totals = {item.of: item for item in released if isinstance(item, Totals)}
-        known = zeros_by_bins(zeros, domain.columns, edges)
-        measured = [as_measurement(totals[of]) for of in totals if isinstance(of, BinnedCounts)]
-        measured += [each for each in tables_of(released) if not each.clique]
-        curves = {
-            variable.name: _estimate(totals[self._question(variable)], variable)
-            for variable in variables.numeric
-        }
-        if measured or rows is not None:
-            total = rows
-            if measured:
-                tables, total = column_tables(domain, measured, rows=rows, zeros=known)
-        else:
-            total = round(float(np.mean([curve.sum() for curve in curves.values()])))
-        total = max(1, total or 1)
-        columns = []
-        for axis, variable in enumerate(variables):
-            one = domain.project((variable.name,))
-            if not variable.numeric:
-                columns.append(tables[axis])
-                continue
-            possible = ~known.mask(one)
-            values = norm_sub(curves[variable.name], total=float(total), possible=possible)
-            columns.append(Table(one, values))
-        return SeparateColumns(variables, total, zeros, edges, tuple(columns))
-
-    def _question(self, variable: Variable) -> BinnedCounts | KernelCounts:
-        """Return the question for a column: kernel weights, or a table of its levels."""
-        (edges,) = edges_of(Variables((variable,)), self.bins)
-        if edges is None:
-            return BinnedCounts(columns=(variable.name,), sizes=(variable.size,), edges=(None,))
-        grid = edges[:-1] if variable.missing else edges
-        return KernelCounts(
+    def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
+        edges = self.edges(variable)
+        bins = len(edges) - 1
+        what = KernelCounts(
             column=variable.name,
             positions=variable.positions,
-            edges=grid,
-            weights=narrow_kernel(self.bandwidth * (len(grid) - 1), len(grid) - 1),
+            edges=edges,
+            weights=narrow_kernel(self.bandwidth * bins, bins),
         )
+        return (Ask("curve", what, Fraction(1)),)
+
+    def estimate(
+        self,
+        variable: Variable,
+        released: Sequence[Totals],
+        rows: float | None,  # noqa: ARG002
+    ) -> Estimated:
+        (noisy,) = released
+        assert isinstance(noisy.of, KernelCounts)
+        weights = np.array(noisy.of.weights, dtype=np.float64)
+        kernel = np.concatenate([weights[:0:-1], weights])
+        applied = _within(np.asarray(noisy.values[:-1], dtype=np.float64), kernel)
+        whole = _within(_within(np.ones(noisy.of.bins), kernel), kernel)
+        # What each noisy value adds to the sum of the curve, and the last one to all records.
+        added = _within(1 / whole, kernel)
+        missing = float(noisy.values[-1] / weights[0]) if variable.missing else 0.0
+        spread = float(added @ added) + variable.missing / weights[0] ** 2
+        return Estimated(noisy.of.edges, applied / whole, missing, noisy.variance * spread)
 
 
 def narrow_kernel(bandwidth: float, bins: int) -> tuple[int, ...]:
@@ -129,19 +89,6 @@ def narrow_kernel(bandwidth: float, bins: int) -> tuple[int, ...]:
     """
     weights = np.rint(_SCALE * np.exp(-((np.arange(bins) / bandwidth) ** 2))).astype(np.int64)
     return tuple(weights[weights > 0].tolist())
-
-
-def _estimate(noisy: Totals, variable: Variable) -> NDArray[np.float64]:
-    """Return the estimated records of each bin, and of missing if the column may miss values."""
-    assert isinstance(noisy.of, KernelCounts)
-    weights = np.array(noisy.of.weights, dtype=np.float64)
-    kernel = np.concatenate([weights[:0:-1], weights])
-    applied = _within(np.asarray(noisy.values[:-1], dtype=np.float64), kernel)
-    whole = _within(_within(np.ones(noisy.of.bins), kernel), kernel)
-    curve = applied / whole
-    if not variable.missing:
-        return np.asarray(curve)
-    return np.append(curve, noisy.values[-1] / weights[0])
 
 
 def _within(values: NDArray[np.float64], kernel: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.methods.parametric.binned_tables import zeros_by_bins
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.methods.reconstruction.sampling.drawing import records
@@ -228,8 +229,12 @@ class ColumnHistograms(Synthesizer):
                 free = self.estimate(variable, sums[variable.name], None)
                 missing = min(max(free.missing, 0.0), float(total))
             found = self.estimate(variable, sums[variable.name], total - missing)
-            values = norm_sub(found.values, total=total - missing)
             end = (variable.size,) if variable.missing else ()
+            own = StructuralZeros(tuple(r for r in zeros.rules if r.columns == (variable.name,)))
+            known = zeros_by_bins(own, (variable.name,), ((*found.edges, *end),))
+            size = found.values.size + variable.missing
+            possible = ~known.mask(Domain((variable.name,), (size,)))[: found.values.size]
+            values = norm_sub(found.values, total=total - missing, possible=possible)
             columns.append(np.append(values, missing) if variable.missing else values)
             edges.append((*found.edges, *end))
         return IndependentColumns(variables, total, zeros, tuple(columns), tuple(edges))
