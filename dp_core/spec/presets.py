@@ -118,6 +118,7 @@ PRESETS: Mapping[str, Preset] = {
     "hierarchical-histogram": Preset(
         synthesize="hierarchical_histogram", shares=_percent(total=2, measure=98)
     ),
+    "sorted-histogram": Preset(synthesize="sorted_histogram", shares=_percent(total=2, measure=98)),
     "noise-first": Preset(synthesize="noise_first", shares=_percent(total=2, measure=98)),
     "efpa": Preset(synthesize="efpa", shares=_percent(total=2, measure=98)),
     "p-hp": Preset(synthesize="p_hp", shares=_percent(total=2, measure=98)),

@@ -135,6 +135,15 @@ class ColumnHistograms(Synthesizer):
             rows: Number of records whose value is not missing, if it is known; otherwise None.
         """
 
+    def in_order(self, variable: Variable, counts: Floats) -> Floats:  # noqa: ARG002
+        """Return the counts of a column of levels in a publicly known order; here there is none.
+
+        Args:
+            variable: The column.
+            counts: Noisy counts of its levels, in the schema's order.
+        """
+        return counts
+
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
         """Return all sums and tables; nothing if the method chooses what to ask of a column."""
         found: list[Ask] = []
@@ -221,6 +230,7 @@ class ColumnHistograms(Synthesizer):
             if not variable.numeric:
                 possible = ~zeros.mask(variables.domain.project((variable.name,)))
                 counts = tables[variable.name,].values.astype(np.float64)
+                counts = self.in_order(variable, counts)
                 columns.append(norm_sub(counts, total=float(total), possible=possible))
                 edges.append(None)
                 continue

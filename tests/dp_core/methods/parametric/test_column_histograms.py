@@ -36,10 +36,18 @@ SEX = Variable(name="sex", size=2)
 DAYS = Variable(name="days", size=241, positions=240, high=240.0, bins=(0, 240), missing=True)
 PAY = Variable(name="pay", size=100, positions=100, high=100.0, bins=(0, 50, 100))
 COLUMNS = Variables((SEX, DAYS, PAY))
-METHODS = ("hierarchical_histogram", "noise_first", "efpa", "p_hp", "structure_first")
+METHODS = (
+    "hierarchical_histogram",
+    "sorted_histogram",
+    "noise_first",
+    "efpa",
+    "p_hp",
+    "structure_first",
+)
 CUTTING = {"p_hp", "structure_first"}
 KEEPS_ALL = {
     "hierarchical_histogram": {},
+    "sorted_histogram": {},
     "noise_first": {},
     "efpa": {"bins": 240},
     "p_hp": {"depth": 10},
