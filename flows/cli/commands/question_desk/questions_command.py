@@ -26,7 +26,7 @@ def questions() -> None:
 def open_(file: Path) -> DeskShown:
     """Open a question desk, or open it again after a change of its file; spends nothing.
 
-    It checks the file, the schema, the accounts and that the data are there; it opens no data.
+    It checks the file, the schema and the accounts, and that the data exist; it opens no data.
     """
     require_pipeline()
     ledger = existing_ledger()
@@ -55,7 +55,7 @@ def show(account: str | None) -> DeskShown | AllDesks:
 @click.argument("account", type=ACCOUNT)
 @answering("question_views.desk")
 def close(account: str) -> DeskShown:
-    """Close a desk: it takes no new questions. Answers stay, and cost nothing."""
+    """Close a desk: it takes no new questions. Answered ones can still be read at no cost."""
     require_pipeline()
     ledger = existing_ledger()
     from flows.questions.desk import close_desk, find_desk
