@@ -33,21 +33,22 @@ class KDE(Synthesizer):
     """Draw each numeric column from its noisy kernel density estimate (Hall et al. 2013).
 
     Hall, Rinaldo & Wasserman add a Gaussian process with the covariance of the kernel to a kernel
-    density estimate. On a grid this is the following: the estimate with a kernel that is narrower
-    by the square root of 2, with independent noise on every point, to which the narrow kernel is
-    applied again. The first step is a sum of whole weights over the records and the only one that
-    sees them; its sensitivity in L2 does not grow with the number of points. That is the advantage
-    over noisy bins, and it needs Gaussian noise: a release without a delta pays for the sum of the
-    weights instead (`KernelCounts`), and its noise is no smaller than that of smoothed noisy bins.
+    density estimate. On a grid, an equivalent release has two steps. First, an estimate is made
+    with a kernel that is narrower by a factor of the square root of 2, and independent noise is
+    added to every point. Then the narrow kernel is applied once more. Only the first step uses the
+    records. It is a sum of integer weights, and its L2 sensitivity does not grow with the number of
+    points. That is the advantage over noisy bins, and it needs Gaussian noise. A release without a
+    delta pays for the sum of the weights instead (`KernelCounts`), and its noise is no smaller than
+    that of smoothed noisy bins.
 
     The bandwidth is public. (The best one depends on the file's standard deviation and would have
     to be paid for.) Near the ends of the range the estimate is divided by the part of the kernel
-    that lies within. Columns of levels have a noisy table. The columns are independent in the sets;
-    the survey names the "curse of dimensionality" of joint estimates.
+    that lies within the range. Columns of levels have a noisy table. The columns are independent in
+    the sets, because of what the survey calls the "curse of dimensionality" of joint estimates.
 
     Attributes:
         bandwidth: Standard deviation of the kernel, as a part of the column's range.
-        bins: Number of equal bins of the grid, as far as a column's positions allow.
+        bins: Number of equal bins of the grid; fewer if a column has fewer positions.
     """
 
     bandwidth: float = 0.02
@@ -120,9 +121,9 @@ class KDE(Synthesizer):
 
 
 def narrow_kernel(bandwidth: float, bins: int) -> tuple[int, ...]:
-    """Return whole weights of a normal kernel that is narrower by the square root of 2.
+    """Return the integer weights of a normal kernel narrower by a factor of the square root of 2.
 
-    Applied twice they give the kernel with the stated standard deviation, in bins.
+    Applied twice, they give the kernel with the stated standard deviation, in bins.
 
     >>> narrow_kernel(1.0, 100)[:3]
     (4096, 1507, 75)

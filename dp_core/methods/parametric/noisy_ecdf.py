@@ -27,21 +27,21 @@ class NoisyECDF(Synthesizer):
     """Draw each column from its noisy empirical distribution function.
 
     Wasserman & Zhou (2010; section 3.1.2 of Bowen & Liu 2020) draw a whole set by the exponential
-    mechanism from all sets, by the largest distance of the distribution functions, which the survey
-    calls infeasible. Here noisy counts give the distribution function. Noise on the cumulative
-    counts themselves would have the scale K/epsilon for K bins, because a record is in up to K of
-    them; sums of noisy bins have a variance that grows with the number of bins. Counts of nested
-    groups of bins (a tree) give every cumulative count as the sum of few noisy counts; Hay et al.
-    (2010). They are combined by least squares, added up, made monotone by isotonic regression, and
+    mechanism, with the largest distance of the distribution functions as the score. The survey
+    calls that infeasible. Here the distribution function comes from noisy counts. Noise on the
+    cumulative counts themselves would have scale K/epsilon for K bins, because a record is in up to
+    K of them. Sums of noisy bins have a variance that grows with the number of bins. With counts of
+    nested groups of bins (a tree), every cumulative count is a sum of few noisy counts (Hay et al.
+    2010). They are combined by least squares, added up, made monotone by isotonic regression, and
     inverted.
 
     The columns are independent in the sets. Columns of levels have a single table. Missing is a
     level after the largest number.
 
     Attributes:
-        bins: Number of equal public bins of each numeric column, as far as its positions allow.
-        branching: Number of bins, or of groups, that are joined to the next larger group. With at
-            least as many as there are bins, only the bins are measured.
+        bins: Number of equal public bins of each numeric column; fewer if it has fewer positions.
+        branching: Number of bins, or of groups, that make up one group of the next larger size. If
+            it is at least the number of bins, only the bins are measured.
     """
 
     bins: int = BINS
@@ -150,7 +150,7 @@ def least_squares(
 
 
 def monotone(cumulative: NDArray[np.float64], total: float) -> NDArray[np.float64]:
-    """Return the nearest nondecreasing function in squares, from 0 to `total`, which it ends at.
+    """Return the least-squares nondecreasing function from 0 to `total` that ends at `total`.
 
     >>> monotone(np.array([1.0, 4.0, 2.0, 9.0, 7.0]), 8.0).tolist()
     [1.0, 3.0, 3.0, 8.0, 8.0]
