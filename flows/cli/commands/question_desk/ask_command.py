@@ -42,7 +42,7 @@ def ask(
     sampling: bool,
     out: Path | None,
 ) -> QuestionPlan | QuestionAnswer:
-    """Answer a question about the confidential file, charged to the ledger.
+    """Answer a question about the file, charged to the ledger.
 
     \b
     dp-release ask rand "income ~ age + sex" --epsilon 0.1 --plan

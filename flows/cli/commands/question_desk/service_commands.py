@@ -18,7 +18,7 @@ from flows.cli.missing_packages import require_pipeline
 @questions.command("serve")
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address; 127.0.0.1.")
 @click.option(
-    "--port", default=8085, type=click.IntRange(0, 65535), help="Port; 8085, 0: a free one."
+    "--port", default=8085, type=click.IntRange(0, 65535), help="Port, 0 for a free one; 8085."
 )
 @click.option("--tls-cert", type=PATH, metavar="FILE", help="PEM file of the TLS certificate.")
 @click.option("--tls-key", type=PATH, metavar="FILE", help="PEM file of its key.")
@@ -27,10 +27,18 @@ from flows.cli.missing_packages import require_pipeline
 @click.option(
     "--requests", default=60, type=click.IntRange(1), help="Requests per user and minute; 60."
 )
-@click.option("--open-questions", default=5, type=click.IntRange(1), help="Open ones per user; 5.")
-@click.option("--day", default=200, type=click.IntRange(1), help="New ones per user and day; 200.")
-@click.option("--queue", default=100, type=click.IntRange(1), help="Open ones of all users; 100.")
-@click.option("--tick", default=10.0, type=click.FloatRange(0), help="Seconds per update; 10.")
+@click.option(
+    "--open-questions", default=5, type=click.IntRange(1), help="Open questions per user; 5."
+)
+@click.option(
+    "--day", default=200, type=click.IntRange(1), help="New questions per user and day; 200."
+)
+@click.option(
+    "--queue", default=100, type=click.IntRange(1), help="Open questions of all users; 100."
+)
+@click.option(
+    "--tick", default=10.0, type=click.FloatRange(0), help="Seconds between state updates; 10."
+)
 def serve(
     host: str,
     port: int,
@@ -79,7 +87,10 @@ def serve(
 @click.argument("user")
 @click.option("--days", default=90, type=int, help="Days until it expires; 90.")
 def token(account: str, user: str, days: int) -> None:
-    """Print a new token for a user of a desk, once; only its hash is kept."""
+    """Print a new token for a user of a desk, once.
+
+    Only its hash is kept.
+    """
     require_pipeline()
     existing_ledger()
     from dp_core.errors import nearest
@@ -105,7 +116,10 @@ def token(account: str, user: str, days: int) -> None:
 @click.argument("account", type=ACCOUNT)
 @click.argument("user")
 def revoke(account: str, user: str) -> None:
-    """Revoke all tokens of a user at once; waiting questions then wait for a new token."""
+    """Revoke all tokens of a user at once.
+
+    Questions of the user that are waiting then wait for a new token.
+    """
     require_pipeline()  # no ledger: a stolen token can be revoked even if the ledger is unreadable
     from flows.questions.service.tokens import TokenStore
 
