@@ -1,13 +1,13 @@
-"""Do the answers of a question desk cover, and how wide are their intervals?
+"""How often do the intervals of a question desk cover, and how wide are they?
 
     python -m benchmarks.questions [--questions income normal works shares] [--epsilon 0.1 0.5 1]
         [--rows 8000] [--share 0.8] [--population 1000000] [--repeats 100]
 
 Each repeat draws a file from a known population and asks one question about it, with the plan that
 the desk would make: the schema of the question's columns, at (epsilon, 1e-9). For a regression it
-prints the part of the 95 % intervals that contain the file's own coefficient, the part that contain
-the population's, and the median and ninth decile of the width relative to the interval of the file
-itself. For a table it prints the part that contain the file's own value, and the median width
+prints the fraction of the 95 % intervals that contain the file's own coefficient, the fraction that
+contain the population's, and the median and ninth decile of the width relative to the interval from
+the file itself. For a table it prints the fraction that contain the file's own value, and the width
 relative to that of the sampling error of a file of this size. A question without an answer, such as
 one whose sets cannot be fitted, is counted as `none`.
 """

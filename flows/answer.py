@@ -41,7 +41,7 @@ def answer(account: AccountName, number: QuestionNumber) -> State[Any] | None:
     """Make or continue the release that answers an admitted question.
 
     A second run for the same question continues its release and pays nothing twice. If the question
-    is answered, the run succeeds without doing anything.
+    is already answered, the run does nothing and succeeds.
 
     Args:
         account: Account of the question desk.

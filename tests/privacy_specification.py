@@ -75,7 +75,7 @@ CONSTANTS = {
     "accounting.loss_distribution.MOST_DIFFERENT": "different scales in a PLD, at most",
     "accounting.loss_distribution.SMALLEST_DELTA": "smallest delta of a PLD",
     "accounting.composition.RHO_UNITS": "units of a rho of 1 in an account",
-    "statistics.histograms.cosines.GRID": "units in 1 of a cosine",
+    "statistics.histograms.cosines.GRID": "units that make up 1 in a sum of cosines",
     "statistics.interactions.MOST_ENTRIES": "entries of all interactions of a set, at most",
     "statistics.regressions.shortened.LONGEST": "length limit of a record's vector, at most",
     "statistics.whole_numbers.MOST": "size at which an exact entry is cut",

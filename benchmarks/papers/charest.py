@@ -2,20 +2,21 @@
 
     PYTHONPATH=. python benchmarks/papers/charest.py --repeats 400
 
-Binary records, a proportion pi. Her claim, as the comparative study of Bowen & Liu (2020) has it:
-combining rules, which take the sets for samples, are biased; a model that states the mechanism
+Binary records, of which a proportion pi are 1. The paper's claim, as Bowen & Liu (2020) report it:
+combining rules, which treat the sets as samples, are biased; a model that includes the mechanism
 reduces the bias "as long as epsilon is not too small". Every repeat is a release by the library, in
-memory, with exact noise; n is public, one record is replaced.
+memory, with exact noise; n is public, and neighbours differ by one replaced record.
 
-- "AV": the Beta-binomial synthesizer of Abowd & Vilhuber (2008), which she analyses: preset
+- "AV": the Beta-binomial synthesizer of Abowd & Vilhuber (2008), which the paper analyses: preset
   `multinomial-dirichlet`, 5 sets of epsilon/5.
 - "MR": that of McClure & Reiter (2012): preset `beta-binomial`, one set.
 - "rule": the combining rule for such sets (eqns 9 to 11 of Bowen & Liu), with a normal interval.
-- "model": the posterior by the mechanism (`dp_core.inference.private_draws`), uniform prior.
+- "model": the posterior that includes the mechanism (`dp_core.inference.private_draws`), with a
+  uniform prior.
 - "Laplace": `laplace-sanitizer`, 5 sets, by the rule, for comparison.
 
-For a fixed pi a credible interval need not cover at exactly its level; over pi from the prior it
-does: part `prior` draws pi from the uniform distribution.
+For a fixed pi, the coverage of a credible interval need not equal its level; on average over pi
+from the prior it does. Part `prior` therefore draws pi from the uniform distribution.
 """
 
 from __future__ import annotations

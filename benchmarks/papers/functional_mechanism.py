@@ -10,13 +10,13 @@ with the ranges of a census, which depend on three hidden factors. 10,000 more a
 - "no privacy": least squares, or the minimiser of the logistic loss.
 - "truncated": the Taylor polynomial at coefficients 0, without noise (logistic only).
 - "published": the paper's algorithm with its sensitivities, 2 (d + 1)^2 and d^2/4 + 3 d, a ridge of
-  4 standard deviations and trimming. Its noise is of floating point, which protects nobody.
+  4 standard deviations and trimming. Its noise is floating-point, which protects nobody.
 - "objective": objective perturbation (Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2, penalty of
-  n/1000; logistic only). Its minimiser of floating point protects nobody either. It has the whole
-  epsilon, as "published" has; "objective, a part" has what one of d + 1 regressions of a chain has.
+  n/1000; logistic only). Its floating-point minimiser protects nobody either. Like "published", it
+  spends the whole of epsilon; "objective, a part" spends the part of one of d + 1 regressions.
 - "functional", "Taylor at 0", "gradient" and "output": the last regression of real releases by
-  `sequential_regression`, whose budget pays for the regressions of all columns. Neighbours by a
-  replaced record and a known number of records, as the paper has it.
+  `sequential_regression`, whose budget pays for the regressions of all columns. Neighbours differ
+  by a replaced record, and the number of records is public, as in the paper.
 """
 
 from __future__ import annotations

@@ -2,16 +2,17 @@
 
     python benchmarks/papers/histograms.py --repeats 20
 
-Generated columns in the place of the papers' files, which are not public or not ours to keep:
-`trace` (few values hold most records, most bins are empty, as in NetTrace), `searches` (a daily
-cycle with a trend, as in Search Logs), `ages` (smooth) and `steps` (a dozen constant parts). One
-record is added or removed, the number of records is known, and the whole epsilon is for the column.
+Generated columns replace the papers' files, which are not public or may not be stored here:
+`trace` (few values hold most records, most bins are empty, as in NetTrace), `searches` (a cycle
+with a trend, as in Search Logs), `ages` (smooth) and `steps` (a dozen constant parts). Neighbours
+differ by an added or removed record, the number of records is public, and all of epsilon is for
+the column.
 
 1. Hay, Rastogi, Miklau & Suciu (2010), Figure 6: squared error by range size, 4,096 bins. Plain
    noisy counts, a tree without and with constrained inference, branching 2, 4 and 16.
 2. Xu et al. (2013): squared error by range size of NoiseFirst and StructureFirst, 256 bins.
-3. Acs, Castelluccia & Chen (2012): KL divergence of EFPA with the noise that the paper states, of
-   as many coefficients of plain noisy counts at the same epsilon, of our EFPA and of P-HP.
+3. Acs, Castelluccia & Chen (2012): KL divergence of EFPA with the paper's noise, of the same number
+   of coefficients of plain noisy counts at the same epsilon, of our EFPA and of P-HP.
 4. Hay et al., Figure 5: squared error of sorted counts as they are, and in order again.
 5. All methods, 1,024 bins: L1 of the bins, and squared error of ranges.
 """

@@ -3,27 +3,28 @@
     python benchmarks/papers/multivariate.py [dpcopula] [--repeats 5]
 
 Without names, all methods. Every release is made by the library, in memory, with exact discrete
-noise, which takes no seed; files and ranges have seeds. Rows are added or removed, and epsilon is
-pure unless the table says otherwise. The files are generated like those of the papers, which do not
-publish theirs. Peers of this project are released in the same run from the same files.
+noise, which takes no seed; files and ranges have seeds. Neighbours differ by an added or removed
+row, and epsilon is pure unless the table says otherwise. The files are generated to resemble those
+of the papers, which are not published. Other methods of the library are released in the same run
+from the same files.
 
 - `dpcopula` (Li, Xiong & Jiang 2014, section 5: synthetic files): n = 50,000, normal margins, a
   Gaussian copula with correlations .6^|i - j|. Mean relative error of counts over random ranges
   of all columns, |found - true|/max(true, n/1000), by epsilon, by the number of columns, and by the
   part of the budget of the margins.
-- `dpcube` (Xiao, Xiong & Yuan 2010): its error of ranges is smaller than that of noisy cells; and
-  Hay et al. (2016), whom the survey cites: it is larger. Two columns of 64 levels, four normal
-  clusters and a tenth of even records, by the number of records at epsilon .1.
+- `dpcube`: Xiao, Xiong & Yuan (2010) claim that its error of ranges is smaller than that of noisy
+  cells; Hay et al. (2016), whom the survey cites, that it is larger. Two columns of 64 levels, four
+  normal clusters and a tenth of the records uniform, by the number of records at epsilon .1.
 - `noisy_ecdf` (Wasserman & Zhou 2010, Table 1): the largest distance of the distribution functions
   of set and file (Kolmogorov & Smirnov) falls as n^(-1/3) for the exponential mechanism and about
   as n^(-2/7) for histograms in one dimension. Here: the slope from n = 1,000 to 1,000,000.
-- `kde` (Hall, Rinaldo & Wasserman 2013, section 4): the noise does not change the rate at which a
-  kernel density estimate comes near the density, with a delta. Integrated squared error, times 100,
-  of the density of a mixture of two normal ones: without noise, with it, and of peers.
-- `steps` (Bowen, Liu & Su 2021): what the sets say about the important columns is nearer to the
-  file than in those of PrivBayes and of the flat Laplace sanitizer. Eight columns of levels, each
-  with a parent before it; total variation distance of the tables of the first one, two and three
-  columns, and average over all pairs.
+- `kde` (Hall, Rinaldo & Wasserman 2013, section 4): with a delta, the noise does not change the
+  rate at which a kernel density estimate converges. Integrated squared error, times 100, of the
+  density of a mixture of two normal distributions: without noise, with it, and of other methods.
+- `steps` (Bowen, Liu & Su 2021): its tables of the important columns are closer to the file than
+  those of PrivBayes and of the flat Laplace sanitizer. Eight columns of levels, each depending on
+  an earlier one; total variation distance of the tables of the first one, two and three columns,
+  and the average over all pairs.
 """
 
 from __future__ import annotations

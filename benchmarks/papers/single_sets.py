@@ -1,8 +1,8 @@
 """Synthetic sets of parametric methods: the library's own method, curator and exact noise.
 
-A simulation of thousands of repeats needs no plan, ledger database or bundle. What costs privacy is
-the same as in a release: the method asks the curator, the session refuses what is not paid for, and
-noise is drawn by the exact samplers.
+A simulation of thousands of repeats needs no plan, ledger database or bundle. The steps that cost
+privacy are the same as in a release: the method asks the curator, the session refuses what is not
+paid for, and noise is drawn by the exact samplers.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def single_set(
     Args:
         method: A parametric method.
         variables: All columns.
-        counter: Of the file; it may serve many sets.
-        epsilon: Of this set alone.
-        rows: Number of records, which the papers take as public under both relations.
-        rng: Of the records that are drawn from released results; the noise takes no seed.
-        neighbours: Relation of the guarantee.
+        counter: Counter of the file; it may be used for many sets.
+        epsilon: Epsilon of this set alone.
+        rows: Number of records, which the papers treat as public under both relations.
+        rng: Generator for the records drawn from released results; the noise takes no seed.
+        neighbours: Neighbouring relation of the guarantee.
     """
     cost = Fraction(epsilon)
     curator = known_rows(variables.domain, counter, cost, rows, neighbours)
@@ -63,10 +63,10 @@ def known_rows(
 
     Args:
         domain: All columns.
-        counter: Of the file.
-        epsilon: All that it may spend.
+        counter: Counter of the file.
+        epsilon: Total epsilon that it may spend.
         rows: Number of records.
-        neighbours: Relation of the guarantee.
+        neighbours: Neighbouring relation of the guarantee.
     """
 
     class KnownRows(Curator):

@@ -1,4 +1,4 @@
-"""The private draws that a release's sets consist of: their mechanism, by the receipts."""
+"""The mechanism of the private draws that a release's sets consist of, read from the receipts."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class PrivateDraws:
 def private_draws(
     charged: Iterable[tuple[Event, Mapping[str, Any]]], schema: Schema
 ) -> tuple[PrivateDraws, ...]:
-    """Return the draws of records among the charges of a release, in their order.
+    """Return the draws of records among the charges of a release, in order.
 
     Args:
-        charged: Each charge's event, and what its step asks.
+        charged: The event of each charge, and what its step asks.
         schema: The schema that defines the codes.
     """
     found = []

@@ -1,11 +1,11 @@
 """Posterior of a proportion from records that are private draws, by the known mechanism.
 
 Charest (2011), How can we analyze differentially-private synthetic datasets? (Journal of Privacy
-and Confidentiality 2(2)). Combining rules take the sets for samples of the population. They are
-not: virtual records move every proportion towards a known one. Her model states the mechanism. With
-n_1 of n records in a group, v_1 virtual records in it and v_0 outside it, k draws hold a number of
-records of the group whose distribution is known. With a prior for the proportion, the posterior of
-n_1 is a finite sum, so no Markov chain is needed here.
+and Confidentiality 2(2)). Combining rules treat the sets as samples of the population. They are
+not: virtual records move every proportion towards a known value. The model of the paper includes
+the mechanism. With n_1 of n records in a group, v_1 virtual records in it and v_0 outside it, the
+number of k draws that fall in the group has a known distribution. With a prior for the proportion,
+the posterior of n_1 is a finite sum, so no Markov chain is needed here.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from scipy import optimize, special, stats
 Floats: TypeAlias = NDArray[np.float64]
 
 MOST_COUNTS = 20_001
-"""Most numbers n_1 over which the sum is taken; of a larger file, that many evenly spaced ones."""
+"""Largest number of values of n_1 in the sum; for a larger file, they are evenly spaced."""
 _NEGLIGIBLE = 1e-10
-_MOST_POINTS = 2000  # with more, quantiles of the population's proportion take neighbours together
+_MOST_POINTS = 2000  # with more, quantiles of the population's proportion merge neighbours
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDraws:
-    """Private draws, as far as they concern one group of records.
+    """The part of private draws that concerns one group of records.
 
     Attributes:
         kind: `independent` draws, or draws from an `urn`, as `Curator.draw_cells` makes them.
@@ -56,7 +56,7 @@ class GroupDraws:
             # A Dirichlet distribution over cells is a Beta distribution over groups of them.
             together = special.betaln(own + self.inside, rest + outside) - special.betaln(own, rest)
         else:
-            # xlogy is 0 where nothing was drawn, even if nothing can be.
+            # xlogy is 0 where nothing was drawn, even if the probability of a draw is 0.
             both = own + rest
             together = special.xlogy(self.inside, own / both) + special.xlogy(outside, rest / both)
         return np.asarray(together)
@@ -82,22 +82,23 @@ class GroupPosterior:
         """Return the mean and the credible interval of the file's own value.
 
         Args:
-            level: Probability of the interval; each end leaves out half of the rest.
-            count: Whether the value is the number of records, instead of the proportion.
+            level: Probability of the interval; each tail has half of the rest.
+            count: Whether the value is the number of records instead of the proportion; False by
+                default.
         """
         values = self.ones if count else self.ones / self.rows
         order = np.argsort(values, kind="stable")
         below = np.cumsum(self.weights[order])
         tail = (1 - level) / 2
-        # Rounding errors of the sum do not move an end.
+        # The tolerance keeps rounding errors of the sum from moving an end.
         places = np.searchsorted(below, [tail + 1e-12, 1 - tail - 1e-12])
         low, high = values[order][np.minimum(places, len(values) - 1)]
         return float(values @ self.weights), float(low), float(high)
 
     def in_population(self, level: float, *, count: bool = False) -> tuple[float, float, float]:
-        """Return the same of the population, of which the file is a simple random sample.
+        """Return the same for the population of which the file is a simple random sample.
 
-        Given n_1, the proportion has a Beta distribution. `count` multiplies it by n.
+        Given n_1, the proportion has a Beta distribution. With `count` it is multiplied by n.
         """
         size = self.rows if count else np.ones_like(self.rows)
         one, other = self.prior[0] + self.ones, self.prior[1] + self.rows - self.ones
@@ -126,8 +127,9 @@ def group_posterior(
 
     Args:
         draws: Independent private draws from the same file, at least one.
-        rows: Possible numbers of records of the file, each at least 1; one if it is public.
-        chances: Their probabilities, of the same shape, without the draws.
+        rows: Possible numbers of records of the file, each at least 1; a single one if the number
+            is public.
+        chances: Their probabilities before the draws are taken into account, of the same shape.
         prior: Parameters of the Beta prior of the population's proportion; uniform by default.
 
     Raises:
@@ -148,10 +150,10 @@ def group_posterior(
         points_of = int(min(number + 1, MOST_COUNTS))
         ones = np.linspace(0, number, points_of).round()
         total = np.full(points_of, number)
-        # The Beta-binomial prior of n_1, without factors that depend on nothing here.
+        # The Beta-binomial prior of n_1, without constant factors.
         log = special.betaln(ones + one, number - ones + other) - special.betaln(one, other)
         log -= special.betaln(ones + 1, number - ones + 1) + np.log(number + 1)
-        # An evenly spaced part of the numbers stands for all of them.
+        # If the numbers are evenly spaced, each stands for several.
         log += np.log(chance) + np.log((number + 1) / points_of)
         for each in draws:
             log = log + each.log_likelihood(ones, total)

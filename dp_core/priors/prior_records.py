@@ -1,8 +1,8 @@
 """Reads public records as a prior: the sets of a published release, or the rows of a public file.
 
-Columns are matched by name, and levels by the file's texts or by label. A column that too few
-records match has no prior; a note says so. Nothing here asks the ledger whether a file is
-confidential: the caller does (`tasks.run.declared_public`).
+Columns are matched by name, and levels by their text or label. A column that too few records match
+has no prior; a note says so. Nothing here asks the ledger whether a file is confidential: the
+caller does (`tasks.run.declared_public`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from dp_core.methods.prior.public_prior import Codes, PublicPrior, as_codes
 from dp_core.schema.definition import Column, Schema
 
 MOST_UNKNOWN = 0.1
-"""Largest part of the records whose value of a column the schema may not know."""
+"""Largest part of the records that may have a value of a column that the schema does not have."""
 APART = ("posterior", "noise-aware")
-"""Modes whose sets differ by the noise of their release."""
+"""Modes in which the differences between sets show the noise of the release."""
 
 
 def prior_of_release(folder: Path, schema: Schema) -> PublicPrior:
@@ -43,7 +43,7 @@ def prior_of_release(folder: Path, schema: Schema) -> PublicPrior:
         schema: Schema of the release that uses the prior.
 
     Raises:
-        BadInput: if it is no bundle or was changed, or has no sets of a single table.
+        BadInput: if it is not a bundle, was changed, has no sets, or has linked tables.
     """
     bundle = read_bundle(folder)
     claims = bundle.claims
@@ -72,7 +72,7 @@ def prior_of_file(path: Path, schema: Schema, *, by: str, reason: str) -> Public
     Args:
         path: A CSV or Parquet file.
         schema: Schema of the release that uses the prior.
-        by: Person who declares it public.
+        by: Person who declares the file public.
         reason: Reason for the declaration.
 
     Raises:
@@ -124,14 +124,14 @@ def prior_of_tables(
         if not unknown <= MOST_UNKNOWN:
             notes.append(
                 f"Column {column.name!r} has values in the prior that the schema does not have"
-                f" ({unknown:.0%} of the records), so it is not used."
+                f" ({unknown:.0%} of the records), so the prior is not used for it."
             )
             continue
         kept.append(column.name)
         codes.append(found)
     if len(kept) < 2:
         raise BadInput(
-            "fewer than two columns of the prior agree with the schema, so it tells nothing. "
+            "fewer than two columns of the prior match the schema, so it cannot predict anything. "
             + " ".join(notes)
         )
     sets: list[Codes] = [as_codes(each) for each in zip(*codes, strict=True)]
@@ -154,9 +154,9 @@ def _header(path: Path, kind: str) -> list[str]:
         with open_text(path) as text:
             return next(csv.reader(text), [])
     except (OSError, EOFError, UnicodeDecodeError, csv.Error, pa.ArrowException):
-        raise BadInput(f"{path} is not there or cannot be read; name a CSV or Parquet file.") from (
-            None
-        )
+        raise BadInput(
+            f"{path} does not exist or cannot be read; name a CSV or Parquet file."
+        ) from (None)
 
 
 def _tables(bundle: Bundle, schema: Schema) -> list[pa.Table]:
@@ -166,7 +166,7 @@ def _tables(bundle: Bundle, schema: Schema) -> list[pa.Table]:
 
 
 def _codes(values: pa.ChunkedArray, column: Column) -> NDArray[np.int64]:
-    """Return the codes of a column's values; `column.size` where the schema has no such value."""
+    """Return the codes of a column's values; `column.size` for a value that the schema lacks."""
     array = pa.array([], values.type) if not values.num_chunks else values.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks)
@@ -186,7 +186,7 @@ def _codes(values: pa.ChunkedArray, column: Column) -> NDArray[np.int64]:
 
 
 def _known(column: Column) -> Mapping[str, int]:
-    """Return the code of each text and of each label of a column; texts first."""
+    """Return the code of each text and label of a column; a text takes precedence over a label."""
     found: dict[str, int] = {}
     missing = column.missing_code
     if missing is not None:
@@ -195,7 +195,7 @@ def _known(column: Column) -> Mapping[str, int]:
 
 
 def _text(value: Any) -> str:
-    """Return the text of a value as a file writes it.
+    """Return the text of a value as it stands in a file.
 
     >>> _text(1.0), _text(True), _text("a")
     ('1', 'true', 'a')

@@ -1,4 +1,4 @@
-"""Public frames, or the sets of a release in memory, as a prior of a release in memory."""
+"""Turns public frames, or the sets of a release in memory, into a prior for a release in memory."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def prior_of_frames(
     """Return public frames as a prior: one of public records, or the sets of a release in memory.
 
     Args:
-        frames: The frames, at least one.
+        frames: The frames; at least one.
         schema: Schema of the release that uses the prior.
         apart: Whether differences between them show noise; False by default.
 
     Raises:
-        BadInput: if a column cannot be read, or no two columns agree with the schema.
+        BadInput: if a column cannot be read, or fewer than two columns match the schema.
         TypeError: if one is not a pandas frame.
     """
     tables = [frame_columns(frame, schema) for frame in frames]

@@ -80,7 +80,7 @@ def release(
         tables: Tables to make more accurate, such as `["sex, age"]`; none by default.
         analyses: Formulas of regressions that are measured directly; none by default.
         prior: Public records that predict how columns depend: the folder of a published release, a
-            release in memory, or a public frame; None (the default) without any.
+            release in memory, or a public frame; None (the default) for no prior.
         stages: Options of stages by their names, such as `{"select": {"share": 0.2}}`.
 
     Raises:
@@ -145,7 +145,7 @@ def _prior(prior: Prior | None, schema: Schema) -> PublicPrior:
         # privacy: a ledger may know the file as confidential, and this room knows no ledger.
         raise BadInput(
             f"{path} is a file, and this function cannot check in the ledger that it is not"
-            " confidential; read a public file with pandas, and give the frame."
+            " confidential; read a public file with pandas and pass the frame."
         )
     return prior_of_release(path, schema)
 

@@ -57,9 +57,9 @@ from dp_core.wall.ledger.session import MemorySession, Session
 from dp_core.wall.released import Measurement, Records, Released, Table, Totals, tables_of
 
 FOLLOWED = 1.5
-"""How much likelier noisy tables must make it that pairs follow public records for sets of mode
-`shared` to be made from the median tables of the posterior distribution. Otherwise they are made as
-without a prior."""
+"""Sets of mode `shared` are made from the median tables of the posterior distribution if the noisy
+tables raise the probability that pairs follow the public records by at least this factor. Otherwise
+they are made as without a prior."""
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -471,7 +471,7 @@ def restore(
 def _are_drawn(domain: Domain, tables: Sequence[Table]) -> bool:
     """Return whether tables are those of a posterior distribution: of all columns and pairs.
 
-    A graphical model has only the cliques of its junction tree, so none that another one contains.
+    Tables of a graphical model are not: its junction tree has no clique that another one contains.
     """
     cliques = [table.clique for table in tables]
     columns = [(name,) for name in domain.columns]

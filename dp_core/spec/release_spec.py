@@ -66,7 +66,7 @@ class ReleaseSpec:
         measurements: Finished release whose noisy tables are used instead of measuring, which costs
             nothing and opens no data; None (the default) to measure.
         analyses: Regressions that the release measures directly; () by default.
-        prior: Public records that predict how columns depend; None (the default) without any.
+        prior: Public records that predict how columns depend; None (the default) if there are none.
         document: The resolved spec as plain JSON values; the plan's hash covers it.
     """
 

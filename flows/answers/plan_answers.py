@@ -229,9 +229,9 @@ class PlannedPrior(Answer):
     Attributes:
         kind: `release` or `file`.
         name: Name of the release or of the file.
-        sha256: Hash of its statement or of its bytes, which the plan's hash covers.
-        columns: Number of columns of the schema that it has.
-        notes: What cannot be used, one sentence each.
+        sha256: Hash of the release's statement or of the file's bytes; the plan's hash covers it.
+        columns: Number of columns of the schema for which it is used.
+        notes: What cannot be used; one sentence each.
     """
 
     kind: str
@@ -255,8 +255,8 @@ class PlanAnswer(Answer):
             Prefect's server; None without `rows_about`.
         measurements: The release whose noisy tables it would use at no cost; None if it measures.
         public_totals: The public totals that every set meets, in words; None without any.
-        prior: The public records that predict how columns depend, and what of them cannot be used;
-            None without any.
+        prior: The public records that predict how columns depend, and which columns cannot be used;
+            None if there are none.
         totals_remark: A sentence if their sum is far from `rows_about`; otherwise None.
     """
 

@@ -1,9 +1,9 @@
 """The question desk: single questions about a confidential file, each a small release.
 
-No privacy code is here. `asking` is what commands and services call; read it first.
+This room has no privacy code. Commands and services call `asking`; read it first.
 `asked_question` reads a question and says which columns it needs. `question_spec` writes the
-release spec that answers it. `desk` has the desks that are open in a home, `kept_questions` the
-questions that were admitted, and `desk_answers` what an officer sees of both. `own_process` makes
-the release of a question. Imports `answers`; the flow `answer-question` and the commands import
-this room.
+release spec that answers it. `desk` opens, finds and closes the desks of a home, `kept_questions`
+stores the admitted questions, and `desk_answers` returns what a privacy officer sees of both.
+`own_process` makes the release of a question. `service` answers over HTTP. Imports `answers`; the
+flow `answer-question` and the commands import this room.
 """

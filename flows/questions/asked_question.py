@@ -43,7 +43,7 @@ class AskedQuestion:
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """What is measured: equal for questions that one release answers."""
+        """Key of what is measured: equal for questions that the same release answers."""
         return (self.kind, *self.table) if self.table else (self.kind, self.text)
 
 
@@ -63,7 +63,7 @@ def read_asked(text: str, schema: Schema) -> AskedQuestion:
     if len(asked) > MOST_CHARACTERS:
         raise BadInput(f"The question is longer than {MOST_CHARACTERS:,} characters.")
     if asked != printable(asked):
-        raise BadInput("The question has signs that cannot be printed; type it again.")
+        raise BadInput("The question has characters that cannot be printed; type it again.")
     if "~" in asked:
         return _regression(asked, schema)
     home = os.path.expanduser("~")
@@ -75,7 +75,7 @@ def read_asked(text: str, schema: Schema) -> AskedQuestion:
 
 
 def _unquoted(text: str) -> str:
-    """Return a question without quotes that the shell, or a word processor, left around it."""
+    """Return a question without the quotes that a shell or a word processor left around it."""
     found = " ".join(text.split())
     while len(found) > 1 and _QUOTES.get(found[0]) == found[-1] and found.count(found[0]) < 3:
         found = found[1:-1].strip()
@@ -96,7 +96,7 @@ def _regression(text: str, schema: Schema) -> AskedQuestion:
 
 
 def _written(name: str) -> str:
-    """Return a column as a formula has it.
+    """Return a column as it is written in a formula.
 
     >>> _written("age"), _written("hours a week")
     ('age', "Q('hours a week')")
@@ -118,7 +118,7 @@ def _table(text: str, schema: Schema) -> AskedQuestion:
         areas = [name for name in schema.nested.columns if name in table]
         table -= {*areas[:-1]}  # the smallest areas decide the larger ones
     if not table:
-        # The number of records is the sum of any table; one of few cells has the least noise.
+        # The number of records is the sum of any table; a table of few cells has the least noise.
         table = {min(schema.columns, key=lambda column: column.size).name}
         columns = tuple(table)
     words = question.in_words
@@ -131,7 +131,7 @@ def _table(text: str, schema: Schema) -> AskedQuestion:
 
 
 def _formula_meant(text: str, schema: Schema) -> str:
-    """Return a sentence with the formula that a text probably means, such as `y = a + b`."""
+    """Return advice for a text that probably means a formula, such as `y = a + b`."""
     meant = text.replace("=", "~", 1)
     try:
         if "=" in text:

@@ -1,9 +1,9 @@
 """Plans, admits and answers questions: the functions that commands and services call.
 
-`plan_question` checks a question and says what it costs. `admit_question` also stores it, and
+`plan_question` checks a question and returns what it costs. `admit_question` also stores it, and
 returns its number. `answer_question` makes its release, or continues it, and reads the answer from
-the bundle; `unanswered` names this release, for a flow that makes it. Only the release spends
-anything.
+the bundle. `unanswered` returns this release if it is not made yet, for a flow that makes it. Only
+the release spends anything.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CarryOut = Callable[[Path, Path], None]
 
 @dataclass(frozen=True, slots=True)
 class PayingAccount(Answer):
-    """An account that pays for a question: the cost in its composition, and what it has left."""
+    """An account that pays for a question: the cost by its composition, and what it has left."""
 
     account: str
     composition: str
@@ -56,32 +56,32 @@ class PayingAccount(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionPlan(Answer):
-    """What a question costs, and how exact its answer will be. Nothing was opened or spent.
+    """What a question costs, and how wide the intervals of its answer will be.
 
     Attributes:
         kind: `regression` or `table`.
         question: The question as it was understood.
         user: User who asks; None if the desk has no users.
-        account: Account that pays; those above it pay, too.
-        epsilon: Epsilon of its release.
+        account: Account that pays; those above it pay too.
+        epsilon: Epsilon that was asked for.
         delta: Delta of its release.
-        cost: What the answer takes of the paying account that allows the fewest more such
-            questions; nothing if it is already answered.
+        cost: What the answer costs the paying account that can afford the fewest such questions; 0
+            if it is already answered.
         left_before: What this account has left.
         left_after: What it has left afterwards.
         accounts: All accounts that pay.
-        expected_width: Of a regression, the expected width of its intervals relative to those of
-            the file; None without `rows_about`. Of a table, the 95 % margin of one of its counts,
-            in records.
-        expected_points: Of a table, this margin in percentage points of all records; None without
+        expected_width: For a regression, the expected width of its intervals relative to those
+            from the file without noise; None without `rows_about`. For a table, the 95 % margin of
+            one of its counts, in records.
+        expected_points: For a table, this margin in percentage points of all records; None without
             `rows_about`, and for a regression.
         table: Columns of the table that is measured; None for a regression.
         already: Name of the release that answers the question at no cost; None if there is none.
         already_epsilon: Epsilon of that release.
-        continues: Number of the same question, if it is not answered yet.
+        continues: Number of the same question, if it was admitted and is not answered yet.
         number: Number that the question has or will get.
         plan_hash: Hash of the plan, for an approval.
-        awaits: Whether a person must approve the plan before it runs.
+        awaits: Whether a person must still approve the plan before it runs.
     """
 
     kind: Kind
@@ -123,7 +123,7 @@ class QuestionAnswer(Answer):
         user: User who asked; None if the desk has no users.
         account: Account that pays.
         release: Name of the release that answers it.
-        paid: What this answer took of the account; 0 if the question was answered before.
+        paid: What this answer cost the account; 0 if the question was answered before.
         epsilon: Epsilon of the release that answers it.
         already: Whether the question was answered before, so that nothing was paid now.
         folder: Folder of the bundle.
@@ -144,7 +144,7 @@ class QuestionAnswer(Answer):
 
     @property
     def exit_code(self) -> int:
-        """As of the answer."""
+        """Exit code of the answer."""
         return self.answer.exit_code
 
     def to_json(self) -> Any:
@@ -155,7 +155,7 @@ class QuestionAnswer(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """The release that answers a question, if it is not made yet: its spec and bundle's folder."""
+    """A release that must be made to answer a question: its name, spec and bundle folder."""
 
     release: str
     spec: Path
@@ -188,12 +188,12 @@ def plan_question(
     Args:
         desk: The desk.
         question: A formula, or a question in the language of `query`.
-        epsilon: Epsilon that the answer may cost; a text or fraction is exact.
+        epsilon: Epsilon of the answer; a text or fraction is exact.
         user: User who asks; None (the default) for a desk without users.
         anew: Whether to pay again if the question is already answered; False by default.
 
     Raises:
-        BadInput: if it is no question about this file, or one that cannot be measured.
+        BadInput: if it is not a question about this file, or cannot be measured.
         BudgetRefused: if the user is unknown, epsilon is above the desk's limit, the desk is
             closed, or an account does not allow the cost.
         Unpublished: if a person withdrew an answer to the same question, unless `anew`.
@@ -211,19 +211,20 @@ def admit_question(
 ) -> int:
     """Store a question with its spec, and return its number; spends nothing.
 
-    The same question that is not answered yet keeps its number, so it is paid once however often it
-    is asked.
+    If the same question was admitted before and is not answered yet, it keeps its number. So it is
+    paid for once, however often it is asked.
 
     Args:
         desk: The desk.
         question: A formula, or a question in the language of `query`.
-        epsilon: Epsilon that the answer may cost; a text or fraction is exact.
+        epsilon: Epsilon of the answer; a text or fraction is exact.
         user: User who asks; None (the default) for a desk without users.
         anew: Whether to pay again if the question is already answered; False by default.
 
     Raises:
-        BadInput: as `plan_question`.
-        BudgetRefused: as `plan_question`.
+        BadInput: as for `plan_question`.
+        BudgetRefused: as for `plan_question`.
+        Unpublished: as for `plan_question`.
     """
     with desk.locked():
         found = _consider(desk, question, epsilon, user, anew)
@@ -235,7 +236,7 @@ def admit_question(
             if (earlier.text, earlier.user) == (found.asked.text, user):
                 return earlier.number
         else:
-            # The record comes last: without it, the files are those of no question.
+            # The record comes last: files without a record belong to no question.
             write_atomically(
                 kept.schema(number), canonical_json(dict(found.schema.document)) + b"\n"
             )
@@ -270,9 +271,9 @@ def answer_question(
         desk: The desk.
         number: Number of the question.
         level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
-        sampling: Whether the intervals of a table also contain the error of the file as a sample;
-            False by default. Those of a regression always do.
-        carry_out: Makes the release; by default in a process of its own.
+        sampling: Whether the intervals of a table include the sampling error of the file; False by
+            default. Those of a regression always do.
+        carry_out: Makes the release; by default in its own process.
 
     Raises:
         BadInput: if there is no such question, or the data are wrong.
@@ -292,7 +293,7 @@ def answer_question(
             (carry_out or own_process.in_own_process)(work.spec, work.bundle)
         except Held:
             raise _waits(desk, source) from None
-        if kept.state(source) == "waiting":  # the flow ended in a state, not with an error
+        if kept.state(source) == "waiting":  # the flow returned a state instead of an error
             raise _waits(desk, source)
     own = work is not None and asked.answered_by is None
     release = kept.release(source.number)
@@ -312,7 +313,7 @@ def answer_question(
 
 
 def unanswered(desk: Desk, number: int) -> Unanswered | None:
-    """Return the release that must be made, or continued, to answer a question; None if none.
+    """Return the release that must be made, or continued, to answer a question; None if answered.
 
     Args:
         desk: The desk.
@@ -338,7 +339,7 @@ def unanswered(desk: Desk, number: int) -> Unanswered | None:
 
 
 def _paid(kept: KeptQuestions, asked: KeptQuestion) -> PrivacyAmount:
-    """Return what the release of a question took of the account that pays."""
+    """Return what the release of a question cost the account that pays."""
     ledger, release = kept.ledger, kept.release(asked.number)
     account = ledger.find_account(asked.account)
     assert account is not None
@@ -365,9 +366,9 @@ def _read_answer(
 def _waits(desk: Desk, asked: KeptQuestion) -> Held:
     release = KeptQuestions(desk, open_ledger(desk.home)).release(asked.number)
     return Held(
-        f"Question {asked.number} is measured, and its answer waits for approval. A privacy officer"
-        f" publishes it with `dp-release publish {release} --by NAME --reason TEXT`; then ask the"
-        " same question again, which costs nothing.",
+        f"Question {asked.number} is measured, and its answer awaits approval. A privacy officer"
+        f" can publish it with `dp-release publish {release} --by NAME --reason TEXT`. Then ask the"
+        " same question again; that costs nothing.",
         row="held",
     )
 
@@ -375,7 +376,7 @@ def _waits(desk: Desk, asked: KeptQuestion) -> Held:
 def _withdrawn(desk: Desk, number: int, release: str) -> Unpublished:
     return Unpublished(
         f"Question {number} of desk {desk.account!r} ended without an answer (release {release!r});"
-        f" `dp-release status {release}` says how. Ask it with --anew to pay for another one.",
+        f" `dp-release status {release}` shows why. Ask it with --anew to pay for another answer.",
         row="question-ended",
     )
 
@@ -411,7 +412,7 @@ def _consider(
         account=payer,
         epsilon=earlier.cost if earlier else cost,
         schema=kept.schema(number).name,
-        # A zcdp account pays much less for Gaussian noise of the same epsilon.
+        # A zcdp account pays much less for Gaussian noise at the same epsilon.
         gaussian=bool(terms.delta) and any(not each.terms.is_basic for each in charters),
     )
     plan = plan_of(document, schema, desk.folder)
@@ -466,8 +467,8 @@ def _epsilon(desk: Desk, given: Fraction | str | float) -> Fraction:
     largest = desk.terms.largest_epsilon
     if epsilon > largest:
         raise BudgetRefused(
-            f"One question may cost at most epsilon {float(largest):g} at the desk"
-            f" {desk.account!r}, not {float(epsilon):g}.",
+            f"A question to the desk {desk.account!r} may cost at most epsilon {float(largest):g},"
+            f" not {float(epsilon):g}; ask with a smaller epsilon.",
             row="question-refused",
         )
     return epsilon
@@ -484,7 +485,7 @@ def _payer(desk: Desk, user: str | None) -> str:
         if not users:
             return desk.account
         raise BudgetRefused(
-            f"The desk {desk.account!r} answers its users only; name one with --user.",
+            f"The desk {desk.account!r} answers only its users; name one with --user.",
             row="question-refused",
         )
     if user not in users:
@@ -518,7 +519,7 @@ def _accounts(ledger: Ledger, payer: str, plan: Plan, *, free: bool) -> tuple[Pa
 
 
 def _least(ledger: Ledger, payer: str, plan: Plan) -> int:
-    """Return the place of the account that allows the fewest such questions."""
+    """Return the index of the account that can afford the fewest such questions."""
     account = ledger.find_account(payer)
     assert account is not None
     counts = [fitting_now(each, plan, account.day) for each in ledger.balances(payer)]

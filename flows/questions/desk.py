@@ -1,9 +1,9 @@
 """The question desks of a home: opening, finding and closing them.
 
 A desk is a folder in the home, `questions/ACCOUNT`. Its record holds the terms and the schema as
-they were when the desk was opened, so a later change of a file has no effect until it is opened
-again. The data are found through a link in the folder, so no published spec has a path of this
-machine.
+they were when the desk was opened, so a later change of a file has no effect until the desk is
+opened again. The data are found through a symbolic link in the folder, so no published spec
+contains a path of this machine.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Desk:
 
     Attributes:
         folder: Its folder in the home.
-        terms: Its terms. The data are relative to the folder.
+        terms: Its terms. The path of the data is relative to the folder.
         file: Path of the desk file when it was opened.
         closed: Whether new questions are refused.
     """
@@ -56,7 +56,7 @@ class Desk:
 
     @property
     def account(self) -> str:
-        """Account of the desk, which also names it."""
+        """Account of the desk, which is also its name."""
         return self.terms.account
 
     @property
@@ -66,7 +66,7 @@ class Desk:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from admitting questions, so that none is admitted twice."""
+        """Keep other processes from admitting questions, so that no question is admitted twice."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.folder / _LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -82,8 +82,8 @@ def open_desk(path: Path, ledger: Ledger) -> Desk:
 
     Raises:
         BadInput: for any mistake in the file, and if the data files are not there.
-        BudgetRefused: if an account does not exist, is closed, has another neighbouring relation or
-            unit, or that of a user is not within that of the desk.
+        BudgetRefused: if an account does not exist, is closed, or has another neighbouring relation
+            or unit; or if the account of a user is not within that of the desk.
     """
     terms = load_desk(path)
     _check_accounts(terms, ledger)
@@ -104,7 +104,7 @@ def find_desk(account: str) -> Desk:
     """
     known = {path.parent.name: path for path in (home() / FOLDER).glob(f"*/{_RECORD}")}
     if account not in known:
-        hint = similar(account, known) or (f" Open are: {', '.join(sorted(known))}." * bool(known))
+        hint = similar(account, known) or (f" Desks: {', '.join(sorted(known))}." * bool(known))
         raise BadInput(
             f"No question desk is open for {account!r:.60}.{hint} A privacy officer opens one with"
             " `dp-release questions open FILE`.",
@@ -119,7 +119,7 @@ def all_desks() -> tuple[Desk, ...]:
 
 
 def close_desk(desk: Desk) -> Desk:
-    """Close a desk: new questions are refused. Answers stay, and what has begun can be finished."""
+    """Close a desk: new questions are refused. Begun ones can be finished, and answers read."""
     with desk.locked():
         closed = replace(desk, closed=True)
         _keep(closed)
@@ -151,8 +151,9 @@ def _check_accounts(terms: QuestionDesk, ledger: Ledger) -> None:
             raise BudgetRefused(f"The account {name!r}{whose} is closed.", row="account-closed")
         if (charter.neighbours, charter.unit) != (terms.neighbours, unit):
             raise BudgetRefused(
-                f"The account {name!r}{whose} is for {charter.neighbours} neighbours that differ in"
-                f" one {charter.unit}; the desk states {terms.neighbours} and one {unit}.",
+                f"The account {name!r}{whose} is for neighbours {charter.neighbours} and unit"
+                f" {charter.unit}; the desk states {terms.neighbours} and {unit}. Change the desk"
+                " file, or use another account.",
                 row="other-relation",
             )
 
@@ -164,8 +165,7 @@ def _with_link(terms: QuestionDesk, folder: Path) -> QuestionDesk:
     named = str(terms.folder / terms.data)
     if not any(map(os.path.isfile, (named, *glob.iglob(named, recursive=True)))):
         raise BadInput(
-            f"No file matches the data {terms.data!r} of the desk in {terms.folder}; correct the"
-            " path.",
+            f"No file in {terms.folder} matches the desk's data {terms.data!r}; correct the path.",
             row="data-not-found",
         )
     parts = (terms.folder / terms.data).parts

@@ -1,4 +1,4 @@
-"""What `dp-release questions` answers: a desk, what its users have left, and its questions."""
+"""What `dp-release questions` shows: a desk, what its users have left, and its questions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class QuestionShown(Answer):
         state: `admitted`, `begun`, `waiting` (for approval), `answered`, or `ended` without an
             answer.
         release: Name of the release that answers it.
-        free: Whether an earlier question had paid for the same measurement.
+        free: Whether an earlier question paid for the measurement.
     """
 
     number: int
@@ -58,8 +58,8 @@ class DeskShown(Answer):
     """A desk: its terms, what is left, and its questions by number.
 
     Attributes:
-        counts: Questions in each state that the question service shows to users; states without
-            any are left out.
+        counts: Number of questions in each state, by the states that the question service shows;
+            states without questions are left out.
     """
 
     account: str
@@ -90,7 +90,7 @@ class AllDesks(Answer):
 
 
 def desk_shown(desk: Desk, ledger: Ledger) -> DeskShown:
-    """Return a desk as its officer sees it.
+    """Return a desk as the privacy officer sees it.
 
     Args:
         desk: The desk.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 State = Literal["admitted", "begun", "waiting", "answered", "ended"]
-"""`admitted`: nothing was reserved. `begun`: its release is reserved. `waiting`: it awaits
+"""`admitted`: nothing is reserved. `begun`: its release is reserved. `waiting`: it awaits
 approval. `ended`: its release ended without an answer."""
 
 
@@ -37,11 +37,11 @@ class KeptQuestion:
         account: Account that pays.
         kind: `regression` or `table`.
         text: The question as it was understood.
-        asks: Hash of what is measured: equal for questions that one release answers.
+        asks: Hash of what is measured: equal for questions that the same release answers.
         epsilon: Epsilon of its release, exact, as text.
         delta: Delta of its release, exact, as text.
-        answered_by: Number of the earlier question whose release answers it; None if it has its
-            own.
+        answered_by: Number of the earlier question whose release answers this one; None if it has
+            its own release.
     """
 
     number: int
@@ -79,7 +79,7 @@ class KeptQuestions:
         """Return a question.
 
         Raises:
-            BadInput: if there is none of that number.
+            BadInput: if there is no question with that number.
             StageFailed: if its record cannot be read.
         """
         path = self._path(number)
@@ -146,11 +146,11 @@ class KeptQuestions:
         return "answered" if done else "begun"
 
     def answered(self, asks: str, least: Fraction) -> KeptQuestion | None:
-        """Return the answered question of the largest epsilon that measured the same.
+        """Return the answered question with the largest epsilon that measured the same.
 
         Args:
             asks: What was measured.
-            least: Least epsilon.
+            least: Smallest epsilon that is enough.
         """
         found = [
             each
@@ -163,7 +163,7 @@ class KeptQuestions:
         return max(found, key=lambda each: each.cost, default=None)
 
     def unfinished(self, asks: str, epsilon: Fraction, account: str) -> KeptQuestion | None:
-        """Return the question that asks the same, for the same account, and is not answered yet."""
+        """Return the open question with the same measurement, epsilon and account; None if none."""
         for each in self.all():
             same = (each.asks, each.cost, each.account) == (asks, epsilon, account)
             if same and self.state(each) in ("admitted", "begun", "waiting"):
@@ -171,7 +171,7 @@ class KeptQuestions:
         return None
 
     def withdrawn(self, asks: str) -> KeptQuestion | None:
-        """Return a question that asks the same and whose answer a person withdrew."""
+        """Return a question that asks the same and whose answer was withdrawn; None if none."""
         for each in self.all():
             if each.asks == asks and each.answered_by is None:
                 reservation = self.ledger.reservation(self.release(each.number))

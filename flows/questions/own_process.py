@@ -1,7 +1,7 @@
-"""Makes the release of a question in a process of its own, as `dp-release run` does.
+"""Makes the release of a question in its own process, by `dp-release run`.
 
-The process that asks never holds a row or an exact count. What it learns is the exit code, the
-sentence and the row of the runbook that the command prints.
+The process that asks never holds a row or an exact count. It learns only the exit code, and the
+message and the heading in the runbook that the command prints.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KINDS: tuple[type[ReleaseError], ...] = (
 class Interrupted(KeyboardInterrupt):
     """The question was interrupted."""
 
-    message = "The question was interrupted; nothing is lost. Ask it again to continue."
+    message = "The question was interrupted; nothing is lost. Ask it again to continue it."
 
 
 def in_own_process(spec: Path, out: Path) -> None:
@@ -54,7 +54,7 @@ def in_own_process(spec: Path, out: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=_environment(),
-        start_new_session=True,  # an interruption reaches it once, through this process
+        start_new_session=True,  # so that it is interrupted only once, by this process
     ) as child:
         try:
             printed, _ = child.communicate()
@@ -90,7 +90,7 @@ def _failure(printed: bytes, code: int) -> BaseException:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment, in which the process finds this program as this one did."""
+    """Return the environment with a PYTHONPATH on which the process finds this program."""
     root = str(Path(__file__).parents[2])
     known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*known, root]))}

@@ -1,4 +1,4 @@
-"""The release spec that answers one question: everything that it needs, and nothing else."""
+"""Writes the release spec that answers one question, with the columns that it needs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from dp_core.spec.reading.spec_file import read_spec
 from flows.questions.asked_question import AskedQuestion
 
 REGRESSION_SHARE = "0.8"
-"""Share of a regression's budget for the sums that are measured for it; the rest makes its sets."""
+"""Share of a regression's budget for its own sums; the rest is for the tables of the sets."""
 SETS = "5"
 
 
 def question_schema(asked: AskedQuestion, schema: Schema) -> Schema:
-    """Return the schema of a question: that of the columns that it needs."""
+    """Return the schema of the columns that a question needs."""
     return restricted_schema(schema, {*asked.columns, *asked.table})
 
 
@@ -32,7 +32,8 @@ def answering_keys(asked: AskedQuestion, *, gaussian: bool = False) -> dict[str,
 
     Args:
         asked: The question.
-        gaussian: Whether the noise of counts must be Gaussian; by default the smaller one is taken.
+        gaussian: Whether the noise of counts must be Gaussian; by default (False) the smaller of
+            Laplace and Gaussian noise is used.
     """
     if asked.kind == "table":
         keys: dict[str, Any] = {
@@ -91,8 +92,8 @@ def plan_of(document: Mapping[str, Any], schema: Schema, folder: Path) -> Plan:
     """Return the plan of a question's spec.
 
     Raises:
-        BadInput: if the question cannot be measured, such as a table of too many cells. The message
-            names no key of the spec, which the asker did not write.
+        BadInput: if the question cannot be measured, for example because its table has too many
+            cells. The message names no key of the spec, because the asker did not write the spec.
     """
     try:
         return make_plan(read_spec(from_plain(document, source="question"), folder, schema=schema))

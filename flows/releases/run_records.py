@@ -176,7 +176,7 @@ class Begun:
     waits: bool = False
 
     def learn(self, *, moment: datetime | None = None, release: str, spec: Path) -> None:
-        """Record the release and the spec of this run, and the date if one names the release."""
+        """Record the release and the spec of this run, and the date if it names the release."""
         known = replace(self.record, release=release, spec=str(spec))
         if moment is not None:
             known = replace(known, moment=moment.isoformat())

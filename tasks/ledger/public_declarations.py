@@ -60,7 +60,7 @@ class PublicDeclarations:
         if owners:
             raise BadInput(
                 f"These data belong to account {_listed(owners)}, so they are confidential and"
-                " cannot be used as public ones. The ledger counts a refused attempt. Make"
+                " cannot be used as public data. The ledger counts a refused attempt. Make"
                 " a release instead, or use a similar public file.",
                 row="public-data-known",
             )

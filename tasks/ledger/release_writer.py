@@ -207,10 +207,10 @@ class ReleaseWriter:
             return True
 
     def _require_own(self, book: Transaction, reservation: Reservation, input_hash: str) -> None:
-        """Refuse an input, or a table of it, that another account keeps from this one.
+        """Refuse an input, or a table of it, that belongs to another account.
 
         Raises:
-            DataRefused: if one has.
+            DataRefused: if it does, and this plan may not use it.
         """
         barred = barred_by(book, input_hash, reservation.account, reservation.plan)
         if barred is None:
@@ -219,16 +219,16 @@ class ReleaseWriter:
         earlier = book.latest(kinds=("input",), about=input_hash, account=owner)
         assert earlier is not None
         whose = f"belongs to account {owner!r} (release {earlier.receipt.release!r})"
-        # privacy: who guesses the other account's data could have the guess confirmed.
+        # privacy: a refusal can confirm a guess of the other account's data, so it is counted.
         if why == "of another family":
             raise DataRefused(
-                f"This data file {whose}; name that account in the spec: another account would give"
-                " the same people a fresh budget.",
+                f"This data file {whose}; name that account in the spec, because another account"
+                " would give the same people a fresh budget.",
                 row="data-of-another-account",
             )
         raise DataRefused(
-            f"This data file {whose}, which pays for approved plans only; name that account in the"
-            " spec, or have this plan approved with `dp-release ledger approve`.",
+            f"This data file {whose}, and plans for that account need approval; name that account"
+            " in the spec, or have this plan approved with `dp-release ledger approve`.",
             row="data-of-another-account",
         )
 

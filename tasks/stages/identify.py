@@ -40,7 +40,7 @@ def identify(run: ConfidentialRun) -> None:
 
 
 def _refuse_as_prior(files: Sequence[Path], prior: Mapping[str, str]) -> None:
-    """Refuse an input if one of its files is the public file that predicts dependence.
+    """Refuse an input if one of its files is the file that is declared public as the prior.
 
     Args:
         files: Files of the input.
@@ -48,10 +48,10 @@ def _refuse_as_prior(files: Sequence[Path], prior: Mapping[str, str]) -> None:
 
     Privacy:
         Records of a prior enter the sets without noise. The ledger cannot know a file that was
-        never an input, so the release compares the two. The plain hashes stay in memory.
+        never an input, so the release compares the two. The unkeyed hashes stay in memory.
 
     Raises:
-        DataRefused: if one is.
+        DataRefused: if one of them is.
     """
     if "file" not in prior:
         return
@@ -59,8 +59,8 @@ def _refuse_as_prior(files: Sequence[Path], prior: Mapping[str, str]) -> None:
         with path.open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() == prior["sha256"]:
                 raise DataRefused(
-                    "The prior is a file of this release's own input, so it is not public. Name"
-                    " another public file under `prior`, or remove the key. The ledger counts a"
-                    " refused attempt.",
+                    "The prior is a file of this release's own input, so it is confidential. The"
+                    " ledger counts a refused attempt. Name a public file under `prior`, or remove"
+                    " the key.",
                     row="public-data-known",
                 )

@@ -196,11 +196,11 @@ def test_a_public_file_is_named_with_who_declared_it_public(second):
 @pytest.mark.parametrize(
     ("prior", "changes", "said"),
     [
-        ("prior: public.csv\n", {}, "a person must declare it public"),
+        ("prior: public.csv\n", {}, "must declare a file public"),
         ("prior: {file: public.csv, by: officer}\n", {}, "reason"),
         ("prior: nowhere\n", {}, "nowhere"),
-        (BUNDLE, {"method": "mst", "synthesize": "{sets: 1}"}, "method: auto only"),
-        (BUNDLE, {"synthesize": "{sets: 0}"}, "noisy tables without sets"),
+        (BUNDLE, {"method": "mst", "synthesize": "{sets: 1}"}, "only used by method: auto"),
+        (BUNDLE, {"synthesize": "{sets: 0}"}, "a release without sets"),
         (BUNDLE, {"synthesize": "{sets: 2, mode: split}"}, "mode split"),
     ],
 )

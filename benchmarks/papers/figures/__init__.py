@@ -1,5 +1,6 @@
-"""Every figure and table of the papers: a register, and experiments that go on where they stopped.
+"""Every figure and table of the papers: a register, and experiments that continue after a stop.
 
-`python -m benchmarks.papers.figures list` says what there is, `run` runs it in cells of a minute or
-less that are stored one by one, `show` draws and prints what is stored.
+`python -m benchmarks.papers.figures list` prints the register. `run` runs the experiments in cells
+(units of work of a minute or less), each stored when it ends. `show` draws and prints what is
+stored.
 """

@@ -4,16 +4,16 @@
     python -m benchmarks.papers.figures run [NAME ...] --data DIR [--processes 2] [--repeats N]
     python -m benchmarks.papers.figures show [NAME ...]
 
-NAME is that of a figure, of an experiment, or the beginning of one (`cipher`, `simulation-1`);
-without one all are taken. `run` stores each finished cell at once: after a kill, or another night,
-the same command goes on. `--data` is the folder with adult.csv, bankruptcy.csv, fertility.csv and
-nltcs.csv and the JSON beside them; what needs a file that is not there is left out and named.
-`--quick` is for a look: two repeats of everything, in a folder of its own. `show` writes a picture
-of every figure and `summary.txt`, or prints the tables of named figures, from what is stored.
+NAME is the name of a figure or an experiment, or the beginning of one (`cipher`, `simulation-1`);
+without names, all are used. `run` stores each cell when it is finished; after a kill, the same
+command continues. `--data` is the folder with adult.csv, bankruptcy.csv, fertility.csv and
+nltcs.csv and their JSON files; experiments that need a missing file are left out and listed.
+`--quick` makes two repeats of everything, in a separate folder. From what is stored, `show` writes
+a picture of every figure and `summary.txt`, or prints the tables of named figures.
 
-Results are in benchmarks/results/DATE-figures, the newest such folder unless `--results` has
-another. Seeds fix the data and all drawing after release; the noise of releases is exact and takes
-no seed, so another run agrees within the errors of its repeats.
+Results are in the newest folder benchmarks/results/DATE-figures, unless `--results` names another.
+Seeds fix the data and all drawing after release; the noise of releases is exact and takes no seed,
+so another run agrees only within the errors of its repeats.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def newest() -> Path:
 
 
 def meant(name: str, given: Sequence[str]) -> bool:
-    """Return whether names mean one: it is itself, or begins so and nothing is called like that."""
+    """Return whether names mean one: they name it, or name nothing and are its beginning."""
     whole = {*FIGURES, *EXPERIMENTS}
     return any(name == each or (each not in whole and name.startswith(each)) for each in given)
 
@@ -70,7 +70,7 @@ def experiments_of(names: Sequence[str]) -> list[Experiment]:
 
 
 def states(figures: Sequence[Figure], store: Store) -> None:
-    """Print each figure: by which experiment, or why not; and each claim."""
+    """Print for each figure its experiment, or why it has none, and each claim."""
     for figure in figures:
         if figure.drawing is None:
             state = f"not reproduced: {figure.reason}"
@@ -93,7 +93,7 @@ def states(figures: Sequence[Figure], store: Store) -> None:
 
 
 def forecasts(store: Store, context: Context) -> float:
-    """Print what every experiment takes at its own number of repeats; return all CPU hours."""
+    """Print the CPU time of every experiment at its own repeats; return the sum in hours."""
     forecast, total = Forecast(store, EXPERIMENTS.values()), 0.0
     print("\nCPU by experiment, as far as it was measured:")
     for name, each in EXPERIMENTS.items():
@@ -109,7 +109,7 @@ def forecasts(store: Store, context: Context) -> float:
 
 
 def carry_out(arguments: argparse.Namespace, store: Store, context: Context) -> None:
-    """Run what is not stored yet."""
+    """Run the cells that are not stored yet."""
     wanted = []
     for experiment in experiments_of(arguments.names):
         if experiment.needs and not (context.data and (context.data / experiment.needs).exists()):
@@ -125,7 +125,7 @@ def carry_out(arguments: argparse.Namespace, store: Store, context: Context) -> 
 
 
 def show(names: Sequence[str], store: Store) -> None:
-    """Write the picture of every figure; print the tables of named ones, or write all of them."""
+    """Write the picture of every figure; print the tables of named figures, or write all tables."""
     lines = []
     for figure in figures_of(names):
         path = picture(figure, store, store.folder)
@@ -155,7 +155,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--data", type=Path, help="folder with the papers' files")
     parser.add_argument("--results", type=Path, help="folder of results")
-    parser.add_argument("--repeats", type=int, help="of each setting, up to whole cells")
+    parser.add_argument("--repeats", type=int, help="of each setting, rounded up to whole cells")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} repeats of everything")

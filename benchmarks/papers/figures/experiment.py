@@ -1,4 +1,4 @@
-"""What a figure needs to be run: an experiment, cut into settings and blocks of repeats."""
+"""Experiments that give the numbers of figures, divided into settings and blocks of repeats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Context:
     """What all cells of a run share.
 
     Attributes:
-        seed: Of data and post-processing. Noise of releases takes no seed.
+        seed: Seed of data and post-processing. The noise of releases takes no seed.
         data: Folder with the papers' files, or None.
     """
 
@@ -44,17 +44,17 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What one or several figures draw.
+    """An experiment, whose results one or several figures show.
 
     Attributes:
-        name: Of its file of results, too.
-        settings: All points.
-        run: From context, setting and the numbers of repeats to their values. Repeat r has the
-            same data whatever the method and the other repeats are.
-        repeats: How many are run unless the command line has another number.
-        published: How many the paper has; 0 where it does not say.
-        block: Repeats of one cell.
-        needs: File of the data folder; empty if none.
+        name: Name of the experiment and of its file of results.
+        settings: All settings.
+        run: Takes the context, a setting and the numbers of repeats, and returns their values.
+            Repeat r has the same data whatever the method and the other repeats are.
+        repeats: Number of repeats, unless the command line states another.
+        published: Number of repeats in the paper; 0 if it does not say.
+        block: Number of repeats in one cell.
+        needs: File of the data folder that it needs; empty if none.
     """
 
     name: str
@@ -75,14 +75,14 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The smallest part of a run.
+    """The smallest part of a run: a block of repeats of one setting.
 
     Attributes:
-        experiment: Its name.
-        setting: Of the experiment's.
+        experiment: Name of the experiment.
+        setting: One of the experiment's settings.
         first: Number of the first repeat.
-        repeats: How many.
-        seed: Of the context.
+        repeats: Number of repeats.
+        seed: Seed of the context.
     """
 
     experiment: str

@@ -1,4 +1,4 @@
-"""Run the cells that are not stored yet, side by side, and say how much is left."""
+"""Runs the cells that are not stored yet, in parallel, and prints how much is left."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ def todo(
 ) -> list[Cell]:
     """Return the cells that are not stored, in the order of a run.
 
-    All experiments come on alike: of each the first part, then of each the second, so that a run
-    that is stopped has all figures with fewer repeats.
+    All experiments advance evenly: first the first part of each, then the second part of each. So a
+    run that is stopped has all figures, with fewer repeats.
 
     Args:
-        experiments: To run.
-        store: Of results.
-        context: Of the run.
-        repeats: Of each setting, up to whole cells; None for the experiment's own number.
+        experiments: Experiments to run.
+        store: Results.
+        context: Context of the run.
+        repeats: Number of repeats of each setting, rounded up to whole cells; None for the
+            experiment's own number.
     """
     found = []
     for experiment in experiments:
@@ -56,7 +57,7 @@ def todo(
 
 
 def end_with_parent() -> None:
-    """End this process when the one that started it ends, which may be killed."""
+    """End this process when its parent process ends, even if the parent is killed."""
     parent = parent_process()
     if parent is None:
         return
@@ -69,10 +70,10 @@ def end_with_parent() -> None:
 
 
 class Forecast:
-    """CPU seconds of cells, from what is stored: a setting's own, else of the experiment's mean."""
+    """Forecast of the CPU seconds of cells, by the stored ones of the setting or the experiment."""
 
     def __init__(self, store: Store, experiments: Iterable[Experiment]) -> None:
-        """Read what cells have taken so far."""
+        """Read the CPU seconds of the stored cells."""
         self.setting: dict[tuple[str, str], list[float]] = {}
         self.whole: dict[str, list[float]] = {}
         for experiment in experiments:
@@ -80,7 +81,7 @@ class Forecast:
                 self.add(experiment.name, line["setting"], line["repeats"], line["cpu"])
 
     def add(self, experiment: str, setting: Mapping[str, object], repeats: int, cpu: float) -> None:
-        """Take the time of a cell."""
+        """Add the time of a cell."""
         for known in (
             self.setting.setdefault((experiment, str(dict(setting))), [0.0, 0.0]),
             self.whole.setdefault(experiment, [0.0, 0.0]),
@@ -89,7 +90,7 @@ class Forecast:
             known[1] += cpu
 
     def seconds(self, cells: Iterable[Cell]) -> float:
-        """Return what cells will take, as far as it is known."""
+        """Return the CPU seconds that cells will take, as far as they are known."""
         total = 0.0
         for cell in cells:
             mean = self.whole.get(cell.experiment, [1.0, 0.0])
@@ -107,14 +108,14 @@ def run(
     processes: int,
     every: float = 30.0,
 ) -> None:
-    """Run cells and store each when it is finished; print how far it is about twice a minute.
+    """Run cells and store each when it is finished; print progress about twice a minute.
 
     Args:
-        cells: To run, in this order.
-        store: Of results; only this process writes there.
-        context: Of the run.
-        forecast: Of the time.
-        processes: How many run side by side; 0 runs the cells in this one.
+        cells: Cells to run, in this order.
+        store: Results; only this process writes there.
+        context: Context of the run.
+        forecast: Forecast of the CPU time.
+        processes: Number of parallel processes; 0 runs the cells in this one.
         every: Seconds between lines of progress.
     """
     made_with, last = versions(), time.monotonic()

@@ -1,7 +1,8 @@
 """Results of cells in JSON lines: one file for each experiment, one line for each finished cell.
 
-A line is written at once and whole. A run that is killed while it writes leaves a part of a line at
-the end of a file, which is cut off before the next line is added; its cell is run again.
+Each line is written in one piece when its cell is finished. A run that is killed while it writes
+leaves part of a line at the end of a file. That part is removed before the next line is added, and
+its cell is run again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from benchmarks.papers.figures.experiment import Cell, Setting, Values
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What is kept of a metric: number of values, their sum and sum of squares."""
+    """Moments of a metric: number of values, their sum and their sum of squares."""
 
     number: int = 0
     total: float = 0.0
@@ -34,12 +35,12 @@ class Moments:
 
     @property
     def mean(self) -> float:
-        """Mean; not a number without values."""
+        """Mean; NaN without values."""
         return self.total / self.number if self.number else math.nan
 
     @property
     def rms(self) -> float:
-        """Root of the mean square."""
+        """Root mean square."""
         return math.sqrt(self.squares / self.number) if self.number else math.nan
 
     @property
@@ -66,7 +67,7 @@ class Store:
     """The results in one folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Take a folder, which need not be there yet."""
+        """Use a folder, which need not exist yet."""
         self.folder = folder
 
     def _file(self, experiment: str) -> Path:
@@ -77,9 +78,9 @@ class Store:
 
         Args:
             cell: The cell.
-            values: Of its repeats.
-            cpu: Seconds of CPU it took.
-            versions: Of what it was made with.
+            values: Values of its repeats.
+            cpu: CPU seconds that it took.
+            versions: Versions of the software that made it.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         line = {
@@ -113,9 +114,10 @@ class Store:
         return {_cell(experiment, line).key: line["cpu"] for line in self.lines(experiment)}
 
     def points(self, experiment: str) -> list[Point]:
-        """Return what is stored of every setting, its cells added up, no repeat twice.
+        """Return the stored repeats of every setting over all its cells; no repeat counts twice.
 
-        Of cells that begin alike the longest is taken: a short run before a long one is no loss.
+        Of cells with the same first repeat, the longest is used. So a short run before a long one
+        does no harm.
         """
         found: dict[str, Point] = {}
         in_order = sorted(

@@ -18,11 +18,12 @@ class View:
     """One quantity of a figure.
 
     Attributes:
-        label: Of its axis, and in the table.
-        metrics: Averaged, each by itself; a name that ends in `*` stands for all that begin so.
-        statistic: Of each metric over the repeats.
+        label: Label of its axis, and of its rows in the table.
+        metrics: Names of metrics, over which the statistic is averaged; a name that ends in `*`
+            stands for all names with that beginning.
+        statistic: Statistic of each metric over the repeats.
         log: Whether its axis is logarithmic.
-        weight: By which a value is multiplied, such as the paper's cost; None for 1.
+        weight: Factor by which a value is multiplied, such as the paper's cost; None for 1.
         spread: Whether one standard deviation of the repeats is shaded.
     """
 
@@ -43,7 +44,7 @@ class View:
         return found
 
     def value(self, point: Point) -> float:
-        """Return the value at a point; not a number if nothing is stored."""
+        """Return the value at a point; NaN if nothing is stored."""
         found = []
         for name in self._names(point):
             sums = point.metrics[name]
@@ -63,7 +64,7 @@ class View:
         return weight * sum(found) / len(found) if found else math.nan
 
     def deviation(self, point: Point) -> float:
-        """Return the standard deviation of a single metric's repeats, weighted; 0 of several."""
+        """Return the weighted standard deviation of one metric's repeats; 0 for several metrics."""
         names = self._names(point)
         weight = self.weight(point.setting) if self.weight else 1.0
         return weight * point.metrics[names[0]].deviation if len(names) == 1 else 0.0
@@ -74,17 +75,17 @@ class Drawing:
     """How points become panels.
 
     Attributes:
-        experiments: Their names.
+        experiments: Names of the experiments.
         axis: Key of a setting along the horizontal axis.
         views: Rows of panels.
         panels: Keys that make a column of panels for each combination of their values.
         lines: Keys that make a line.
-        where: Values that settings must have; of several any.
-        name: Of the axis.
+        where: Values that settings must have; one of them, if several are given for a key.
+        name: Label of the horizontal axis.
         kind: Lines, stacked bars of the outcomes of inferences, or a table without a picture.
         log: Whether the horizontal axis is logarithmic.
-        paper: The paper's own numbers by line, at values of the axis, of the first view.
-        alike: Whether panels of a row have one scale.
+        paper: The paper's own numbers for the first view, by line and value of the axis.
+        alike: Whether all panels of a row have the same scale.
     """
 
     experiments: tuple[str, ...]
@@ -106,7 +107,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a paper says of a figure, and what ours says of that.
+    """A claim of a paper about a figure, and whether our results confirm it.
 
     Attributes:
         text: The claim.
@@ -124,12 +125,12 @@ class Figure:
     """A figure or table of a paper.
 
     Attributes:
-        name: Of its picture.
-        paper, number: Such as `CIPHER` and `Figure 2`.
-        caption: In a few words.
+        name: Name of the figure and of its picture.
+        paper, number: Paper and number of the figure, such as `CIPHER` and `Figure 2`.
+        caption: Caption in a few words.
         drawing: How it is drawn; None if it is not reproduced.
-        reason: Why it is not.
-        claims: About it.
+        reason: Why it is not reproduced.
+        claims: Claims of the paper about it.
     """
 
     name: str

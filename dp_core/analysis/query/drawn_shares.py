@@ -20,13 +20,13 @@ from dp_core.schema.definition import Schema
 from dp_core.wall.released import Measurement
 
 NOTE = (
-    "The estimate and its interval follow from the mechanism of the private draws, with a uniform"
-    " prior for each share (Charest 2011): the interval is a credible interval."
+    "The estimate and its interval come from the posterior given the private draws and their"
+    " mechanism, with a uniform prior for each share (Charest 2011). It is a credible interval."
 )
 _STEPS = 41
-"""Numbers of records that are tried where the number is noisy."""
+"""Number of candidate values for the number of records, if it is noisy."""
 _REACH = 8.0
-"""Standard deviations of the noise that they span on either side."""
+"""Standard deviations of the noise that the candidates span on either side."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class DrawnSets:
     """The sets of a release that consist of private draws.
 
     Attributes:
-        draws: Mechanism of every draw; of each column one for all sets, or one for each set.
+        draws: Mechanism of every draw; for each column one for all sets, or one for each set.
         sets: Numbers of the sets.
         counts: Returns the number of rows of a set by codes of a column.
         rows, chances: Possible numbers of records of the file with their probabilities.
@@ -121,9 +121,9 @@ def _rows(bundle: Bundle) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def asked_groups(question: Question, schema: Schema) -> tuple[str, list[tuple[int, ...]]] | None:
-    """Return the column of a question and the codes of each group; None if it is not one column's.
+    """Return the column and the codes of each group; None if the question is not about one column.
 
-    Such questions are `share of x`, `share of x = level`, `share by x` and the same of counts.
+    Such questions are `share of x`, `share of x = level`, `share by x` and the same for counts.
     """
     simple = question.measure in ("share", "count") and not (question.where or question.between)
     asked = (*question.groups, *(condition.column for condition in question.of))

@@ -146,18 +146,18 @@ QUESTIONS: Mapping[str, str] = {
         " `of` - `part` for a record added or removed, `of` for one replaced"
     ),
     "cut-deviations": (
-        "the L1 distance of a histogram from one that is constant between cuts: 1 for a record"
-        " added or removed, 2 for one replaced"
+        "the L1 distance of a histogram from the nearest one that is constant between cuts: 1 for a"
+        " record added or removed, 2 for one replaced"
     ),
     "cosine-tails": (
-        "the norm of a histogram's orthonormal cosine coefficients from one on, in units of 2^-20:"
-        " 2^20 + 2 for a record added or removed, the whole part of the root of 2^41, and 4, for"
-        " one replaced"
+        "the norm of those orthonormal cosine coefficients of a histogram that are left out, in"
+        " units of 2^-20: 2^20 + 2 for a record added or removed; for one replaced, the integer"
+        " part of the square root of 2^41, plus 4"
     ),
     "cosine-sums": (
-        "a record adds at most 1 to each of `kept` cosine coefficients of a histogram, in units of"
-        " 2^-20, or to the number of missing values; a replaced one changes each but the first by"
-        " at most 2"
+        "a record adds at most 2^20 units to each of `kept` cosine coefficients of a histogram, or"
+        " to the number of missing values; a replaced one changes each coefficient but the first by"
+        " at most twice that"
     ),
     "drawn-records": (
         "every record is drawn column by column, `sweeps` times, and one record of the file is in"
@@ -176,12 +176,13 @@ QUESTIONS: Mapping[str, str] = {
     ),
     "binned-counts": _CELL,
     "kernel-counts": (
-        "one record adds the public `weights` of the bins near its own; the largest sum, and sum of"
-        " squares, follow from `weights` and `edges`, and a replaced record moves twice as much"
+        "one record adds the public `weights` to the bins near its own; the largest sum and the"
+        " largest sum of squares follow from `weights` and `edges`, and are twice that for a"
+        " replaced record"
     ),
     "box-counts": (
         "boxes of codes do not overlap, so one record is in at most one of them and adds 1 to its"
-        " count; a replaced one moves at most two"
+        " count; a replaced one changes at most two counts"
     ),
     "interaction": (
         "one record adds the products of its codes' coefficients: contrast j of a column's codes,"

@@ -34,7 +34,7 @@ def protected_by(privacy: Mapping[str, Any]) -> str:
 
 
 def source_in_words(prior: Mapping[str, Any]) -> str:
-    """Return what a prior is, with the priors of earlier releases in turn.
+    """Return what a prior is; for a release that itself used a prior, also that prior, and so on.
 
     Args:
         prior: What a plan states under `prior`.
@@ -50,16 +50,16 @@ def source_in_words(prior: Mapping[str, Any]) -> str:
 
 
 def prior_in_words(stated: Mapping[str, str], *, protects: str) -> str:
-    """Return which public records were used, and what that means for privacy, for people.
+    """Return which public records were used and what that means for privacy, in words.
 
     Args:
         stated: What the plan states under `prior`.
         protects: Relation and unit of this release (`protected_by`).
     """
     use = (
-        "They predict how columns depend, as far as the noisy tables of this release agree. What"
-        " was measured, and with which noise, does not depend on them, so they cost no privacy"
-        " budget."
+        "They predict how columns depend on each other; the sets follow them as far as the noisy"
+        " tables of this release agree. What was measured, and with how much noise, does not depend"
+        " on them, so they cost no privacy budget."
     )
     if "release" in stated:
         name, account = stated["release"], stated["account"]
@@ -73,17 +73,17 @@ def prior_in_words(stated: Mapping[str, str], *, protects: str) -> str:
                 f"it is for other neighbours than those of this release ({protects}), so the two"
                 " guarantees do not add up."
             )
-        words += "whoever was in both files is protected by the sum."
+        words += "anyone in both files is protected by the sum of the two guarantees."
         if "made_with" in stated:
             words += (
-                f" Release {name} was itself made with {stated['made_with']}; for whoever was in"
-                " that file too, its guarantee is to be added."
+                f" Release {name} was itself made with {stated['made_with']}. For anyone who was"
+                " in that file too, the guarantee of that file must be added."
             )
         return words
     if "file" in stated:
         return (
             f"The sets were made with the file {stated['file']}, which {stated['by']} declared"
-            f" public: {stated['reason']}. {use} This statement does not protect anybody in that"
-            " file."
+            f" public (reason: {stated['reason']}). {use} The guarantee of this release does not"
+            " protect anybody in that file."
         )
     return f"The sets were made with a public frame. {use}"

@@ -45,7 +45,7 @@ def as_measurement(counted: Totals) -> Measurement:
         TypeError: if the totals are of another statistic than `BinnedCounts`.
     """
     if not isinstance(counted.of, BinnedCounts):
-        raise TypeError(f"A table in bins is of BinnedCounts, not of {counted.of.NAME}.")
+        raise TypeError(f"A table in bins must come from BinnedCounts, not from {counted.of.NAME}.")
     domain = Domain(counted.of.columns, counted.of.shape)
     return Measurement(
         domain=domain,
@@ -61,7 +61,7 @@ def as_measurement(counted: Totals) -> Measurement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellsToRecords(ParametricModel):
-    """A model that draws records from one table of all columns, and positions within their bins.
+    """A model that draws records from one table of all columns, and then positions within bins.
 
     Attributes:
         variables: All columns.
@@ -93,7 +93,7 @@ class CellsToRecords(ParametricModel):
             if each is not None:
                 codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)
         drawn = Dataset(self.domain, np.ascontiguousarray(codes))
-        # A cell of bins can be impossible in part; records drawn there are repaired.
+        # A cell of bins can be partly impossible; impossible records drawn there are repaired.
         return self.zeros.repair(drawn, rng=rng)
 
 

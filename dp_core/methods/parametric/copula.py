@@ -22,16 +22,16 @@ def correlation_of(
     """Return the normal correlation that gives the rank correlation of a table of groups.
 
     The rank correlation is the mean product of the groups' ranks (Spearman's, with the middle rank
-    of each group). It is linear in the table, so that noise of mean 0 leaves it unbiased. For two
-    groups by two it has the same solution as Kendall's tau and is called tetrachoric.
+    of each group). It is linear in the table, so noise of mean 0 leaves it unbiased. For two by two
+    groups the solution is the same as for Kendall's tau, and is called the tetrachoric correlation.
 
     Args:
         table: Noisy proportions, shape (rows, columns); they need not sum to 1.
         rows: Proportion of each row's group, nonnegative, summing to 1.
         columns: Proportion of each column's group, in the same way.
         variance: Noise variance of each proportion of the table. The rank correlation is multiplied
-            by the part of its square that is not expected from noise, or 0; by default it is taken
-            as it is.
+            by the part of its square that is not expected from noise (at least 0). By default it is
+            not changed.
 
     >>> half = np.array([0.5, 0.5])
     >>> round(correlation_of(np.array([[1 / 3, 1 / 6], [1 / 6, 1 / 3]]), half, half), 3)
@@ -47,7 +47,7 @@ def correlation_of(
     cells = np.diff(np.diff(joint, axis=1), axis=2)
     expected = np.einsum("r,crs,s->c", first, cells, second)
     if expected[-1] - expected[0] < 1e-9:
-        # A column whose records are all in one group says nothing.
+        # A column whose records are all in one group has no information.
         return 0.0
     return float(np.interp(wanted, np.maximum.accumulate(expected), correlations))
 

@@ -86,13 +86,13 @@ class DPCopula(Synthesizer):
 
     The paper estimates the correlation from Kendall's tau with noise of scale 4/((n + 1) epsilon).
     Such noise is not private if the number n of records is not public: the ratio of the densities
-    of two such noises with different n has no bound. Moreover, the sum of concordant less
-    discordant pairs changes by up to n - 1 when a record is added, so it has no bound for all
-    files. Here the rank correlation is computed from a noisy table of groups, in which a record is
-    counted once. With two groups for each column it is Kendall's tau of the columns cut at their
-    medians, with half of the paper's noise; the correlation is the one whose normal distribution,
-    cut at the same points, has the noisy rank correlation. This is also right for columns of few
-    levels, for which sin(pi tau/2) is not.
+    of two such noises with different n has no bound. Moreover, the number of concordant minus
+    discordant pairs changes by up to n - 1 when a record is added, so no bound holds for all files.
+    Here the rank correlation is computed from a noisy table of groups, in which a record is counted
+    once. With two groups for each column it is Kendall's tau of the columns cut at their medians,
+    with half of the paper's noise. The estimated correlation is that of the normal distribution
+    which, cut at the same points, has the noisy rank correlation. This is also correct for columns
+    of few levels, for which sin(pi tau/2) is not.
 
     Levels count as ordered as in the schema, and missing as the last. Relations that are not
     monotone are lost.
@@ -103,7 +103,7 @@ class DPCopula(Synthesizer):
         groups: Number of groups of each column in the tables of pairs. More groups have less
             sampling error and more noise.
         shrink: Whether noisy rank correlations are multiplied by the part of their squares that is
-            not expected from noise. The paper takes them as they are.
+            not expected from noise. The paper does not change them.
         bins: Number of equal public bins of each numeric column, instead of the schema's bins.
     """
 
@@ -158,7 +158,7 @@ class DPCopula(Synthesizer):
             )
 
         one = [total(ask) for ask in self.asks(variables)[: len(variables)]]
-        # Only what was released decides the groups, so that the pairs' noise is all they cost.
+        # The groups depend only on what was released, so choosing them costs nothing.
         counts = [norm_sub(each.values, total=max(1.0, float(each.values.sum()))) for each in one]
         pairs = self._asks(variables, edges, counts)[len(variables) :]
         return (*one, *(total(ask) for ask in pairs))
@@ -228,7 +228,7 @@ class DPCopula(Synthesizer):
 def _groups(
     counts: NDArray[np.float64], edges: Sequence[int] | None, size: int, groups: int
 ) -> tuple[int, ...]:
-    """Return the first codes of groups of neighbouring bins of about equal counts, and the end.
+    """Return the first codes of groups of neighbouring bins with about equal counts, and the end.
 
     There are `groups` of them, or as many as there are bins.
     """

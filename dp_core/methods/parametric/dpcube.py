@@ -1,4 +1,4 @@
-"""DPCube: noisy cells, boxes of cells that look even, and noisy counts of the boxes."""
+"""DPCube: noisy cells, boxes of cells with about equal counts, and noisy counts of the boxes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Box = tuple[slice, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DPCube(Synthesizer):
-    """Measure all cells, then boxes of cells that look even (Xiao, Xiong & Yuan 2010; DPCube 2014).
+    """Measure all cells, then boxes of about equal cells (Xiao, Xiong & Yuan 2010; DPCube 2014).
 
     A part of the budget measures the table of all columns. A kd-tree divides its noisy cells into
     boxes, which is post-processing. The rest of the budget measures the number of records in each
@@ -48,19 +48,20 @@ class DPCube(Synthesizer):
     cells. A record is in one cell and in one box.
 
     The paper stops dividing at a stated unevenness and number of cells, and cuts at the median.
-    Here the noise decides: a box is divided where the means of both sides differ most, as long as
-    that difference or the variance of its cells is larger than the noise explains.
+    Here a box is divided where the means of both sides differ most, as long as that difference, or
+    the variance of its cells, is larger than noise explains.
 
     Levels count as ordered as in the schema, and missing as the last.
 
     Attributes:
         cells: Part of the budget for the table of all columns; the boxes get the rest. It is 1/2
             in the paper.
-        threshold: How much more than expected from noise a difference must be to divide a box, in
-            standard deviations of the variance of its cells, and in logarithms of the chance that
-            noise alone makes the difference as large. A larger threshold leaves fewer boxes.
-        within: Division of a box's total among its cells: `even`, or by least squares: the noisy
-            cells, all moved by the same amount to sum to it (`cells`).
+        threshold: How clearly the cells of a box must differ for the box to be divided. The unit is
+            standard deviations for the variance of its cells, and minus the logarithm of the
+            probability under noise alone for the difference of its sides. A larger threshold makes
+            fewer boxes.
+        within: Division of a box's total among its cells. `even`: equal parts. `cells`: least
+            squares, which moves all noisy cells by the same amount so that they sum to the total.
         bins: Number of equal public bins of each numeric column, instead of the schema's bins.
         max_cells: Largest number of cells of the table.
     """
@@ -214,13 +215,13 @@ def partition(
     kurtosis: float,
     threshold: float,
 ) -> list[Box]:
-    """Return disjoint boxes that cover all cells, within which the cells look even.
+    """Return disjoint boxes that cover all cells, each of cells with about equal counts.
 
     The box whose division explains most is divided first, up to `MOST_BOXES` boxes.
 
     Args:
         cells: Noisy counts, at least one axis.
-        possible: Which cells may hold a record, of the same shape; the others say nothing.
+        possible: Which cells may hold a record, of the same shape; the others are ignored.
         variance: Noise variance of each cell.
         kurtosis: Fourth moment of the noise in squared variances: 6 for Laplace, 3 for Gaussian.
         threshold: See `DPCube`.

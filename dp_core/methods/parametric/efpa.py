@@ -1,4 +1,4 @@
-"""EFPA: the first cosine coefficients of a histogram with noise, as many as are worth it."""
+"""EFPA: the first cosine coefficients of a histogram, with noise."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Efpa(ColumnHistograms):
     """Release the first Fourier coefficients of a histogram (Acs, Castelluccia & Chen 2012).
 
     The enhanced Fourier perturbation algorithm chooses the number k of coefficients by the
-    exponential mechanism: the score is minus the norm of the coefficients that are left out, less
-    the expected norm of the noise on those that are kept. The histogram is computed back from the
-    noisy coefficients. Here the transform is the cosine transform, which has no jump between the
-    two ends of the column.
+    exponential mechanism. The score is minus the sum of two norms: that of the coefficients that
+    are left out, and the expected norm of the noise on those that are kept. The histogram is the
+    inverse transform of the noisy coefficients. Here the transform is the cosine transform, which
+    has no jump between the two ends of the column.
 
     Attributes:
-        choosing: Part of a column's budget for choosing k, 1/8 by default; 1/2 in the paper. With 0
-            nothing is chosen: the counts are released, and k follows from the noisy counts.
+        choosing: Part of a column's budget for choosing k, 1/8 by default; 1/2 in the paper. With
+            0, nothing is chosen privately: the counts are released, and k follows from them.
         most: Largest k that may be chosen, 1,024 by default.
 
     Privacy:
@@ -47,9 +47,9 @@ class Efpa(ColumnHistograms):
         k is so large that coefficients of the noisy counts have less noise. In that case the
         number of coefficients is chosen again, from the noisy counts. The paper adds Laplace noise
         of scale sqrt(k)/epsilon to orthonormal coefficients, by their L2 sensitivity 1. That is
-        never less than what plain noisy counts have in each coefficient, and these are free to be
-        cut off at any k. But one record moves a coefficient by at most sqrt(2/n) for n bins, so
-        the L1 sensitivity is k sqrt(2/n): less noise than both if k < sqrt(n/2).
+        never less noise than the coefficients of plain noisy counts have, and those can be cut off
+        at any k at no cost. But one record changes a coefficient by at most sqrt(2/n) for n bins,
+        so the L1 sensitivity is k sqrt(2/n), which means less noise than both if k < sqrt(n/2).
     """
 
     choosing: Fraction = Fraction(1, 8)
@@ -70,7 +70,7 @@ class Efpa(ColumnHistograms):
         return self.choosing > 0
 
     def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
-        """Return nothing if the number of coefficients is chosen, otherwise the counts."""
+        """Return nothing if k is chosen privately, otherwise the counts of the bins."""
         if self.chooses:
             return ()
         return (Ask("values", binned(variable, self.edges(variable)), Fraction(1)),)

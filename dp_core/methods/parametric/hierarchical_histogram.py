@@ -19,22 +19,22 @@ class HierarchicalHistogram(ColumnHistograms):
 
     Hay, Rastogi, Miklau & Suciu (2010, section 4): intervals of 1, b, b^2 ... bins are the levels
     of a tree, and the least-squares estimate given all noisy counts is found by one pass up and
-    one pass down the tree, in linear time. A range then is a sum of few intervals, so its error
-    grows with the logarithm of its length and not with its root. The paper's b is 2; Qardaji, Yang
-    & Li (2013) find 8 to 16 best. The paper's root is not measured: the number of records is
-    known, or the release measures it for all columns.
+    one pass down the tree, in linear time. A range is then a sum of few intervals, so its error
+    grows with the logarithm of its length and not with its square root. The paper's b is 2;
+    Qardaji, Yang & Li (2013) find 8 to 16 best. The root of the tree is not measured: the number of
+    records is known, or the release measures it for all columns.
 
     Attributes:
-        branching: Number b of intervals of a level in one of the level above, 16 by default. If
-            there are no more bins than that, the histogram is flat.
+        branching: Number b of intervals that make up one interval of the next wider level, 16 by
+            default. If there are at most b bins, only the bins are measured.
         negative: Treatment of negative counts. `tree`: from the widest intervals down, the parts of
-            an interval become the nearest nonnegative numbers that sum to it, so that empty
-            intervals stay empty. `nearest`: the nearest nonnegative histogram to the unbounded
-            estimate, which keeps the order of the bins but not the sums of intervals.
+            an interval become the nearest nonnegative numbers that sum to it, so empty intervals
+            stay empty. `nearest`: the nearest nonnegative histogram to the unbounded estimate,
+            which keeps the order of the bins but not the sums of intervals.
 
     Privacy:
-        A record is in one interval of each level, so each level is a histogram, with its equal part
-        of the budget. The published sensitivity, the height of the tree, is the same.
+        A record is in one interval of each level, so each level is a histogram with an equal part
+        of the budget. This equals the published sensitivity, the height of the tree.
     """
 
     branching: int = 16

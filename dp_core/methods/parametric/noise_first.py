@@ -1,4 +1,4 @@
-"""NoiseFirst: noisy counts of narrow bins, merged where the merged mean is probably nearer."""
+"""NoiseFirst: noisy counts of narrow bins, merged where the mean is probably more accurate."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ class NoiseFirst(ColumnHistograms):
 
     Runs of bins are replaced by their mean count. With noise of variance v, the expected squared
     error of a run of b bins is estimated without bias by its noisy sum of squares about the mean
-    less (b - 2) v. So the runs minimise the sums of squares plus 2 v for each run, over all
-    partitions, by dynamic programming. The paper minimises the same for every number of runs and
-    takes the best.
+    less (b - 2) v. So dynamic programming finds the partition into runs that minimises the sums of
+    squares plus 2 v for each run. The paper minimises the same for each number of runs and takes
+    the best.
 
     Attributes:
-        price: Price of a run, in multiples of the noise variance v; 2 is the paper's, whose
-            estimate of the error is unbiased for one partition. The best of very many partitions
-            follows the noise: with p bins, a price of 2 + 4 log(p) stops that. 0 merges nothing.
+        price: Penalty for each run, in multiples of the noise variance v. With 2, as in the paper,
+            the estimate of the error is unbiased for a fixed partition. But the best of very many
+            partitions fits the noise; with p bins, a price of 2 + 4 log(p) prevents that. 0 merges
+            nothing.
 
     Privacy:
-        One histogram, a record is in one of its bins. Merging is post-processing.
+        One histogram; a record is in one of its bins. Merging is post-processing.
     """
 
     price: float = 2.0

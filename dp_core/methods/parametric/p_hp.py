@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 class PHPartition(CutColumns):
     """Cut a column in two, each part in two and so on, and count the parts (Acs et al. 2012).
 
-    Every cut is chosen by the exponential mechanism, so that the bins' counts deviate little within
-    both parts. Not to cut is one of the choices; then a range stays whole. A cut has a public
+    Every cut is chosen by the exponential mechanism so that the bins' counts vary little within
+    both parts. One of the choices is not to cut; then the range stays whole. A cut has a public
     price, the expected size of the noise on one more count.
 
     Attributes:
         depth: Number of times that parts are cut; at most 2^depth parts, 64 by default.
 
     Privacy:
-        At most 2^depth - 1 choices by `CutDeviations`, each with an equal part of `choosing`; the
-        rest of a column's budget, with what choices that were not needed leave, is for one
-        histogram of the parts. The paper divides its budget by the depth alone, because parts at
-        one depth share no record, and takes log2 of the number of bins for it; its score, the
-        deviation from the mean, has twice the sensitivity of ours. Charging every choice is sound
-        and costs accuracy only. The paper also chooses the number of parts afterwards; here the
-        price of a cut does that.
+        At most 2^depth - 1 choices by `CutDeviations`, each with an equal part of `choosing`. The
+        rest of a column's budget, and the parts of choices that were not needed, are for one
+        histogram of the parts. The paper divides its budget only by the depth, because parts at
+        one depth share no record; its depth is log2 of the number of bins. Its score, the deviation
+        from the mean, has twice the sensitivity of ours. Charging every choice is sound and only
+        costs accuracy. The paper also chooses the number of parts afterwards; here the price of a
+        cut decides it.
     """
 
     depth: int = 6
@@ -55,7 +55,7 @@ class PHPartition(CutColumns):
         replicate: int,
     ) -> tuple[list[int], Fraction]:
         bins = len(edges) - 1
-        # Every choice is about a range of its own, of two bins or more.
+        # Every choice is about a different range, of two bins or more.
         number = min(2**self.depth - 1, bins - 1)
         if not number:
             return [], Fraction(0)
@@ -65,7 +65,7 @@ class PHPartition(CutColumns):
         price = max(round(noise.stddev * math.sqrt(2 / math.pi)), 1)
         found: list[int] = []
         spent = Fraction(0)
-        # Ranges that are still to be cut: first bin, end, place in the tree.
+        # Ranges that are still to be cut: first bin, end, number in the tree.
         ranges = [(0, bins, 1)]
         while ranges:
             low, high, place = ranges.pop(0)

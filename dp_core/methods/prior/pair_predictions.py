@@ -3,7 +3,7 @@
 The public table of a pair is scaled to this release's one-way tables (iterative proportional
 fitting), which keeps its odds ratios: the prediction has the dependence of the public records and
 the levels' frequencies of this release. Its known error is the sampling error of the public
-records, and the noise of an earlier release as far as differences between its sets show it.
+records and, if they are sets whose differences show it, the noise of the earlier release.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _UNIFORM = 0.5  # records added to each level, so that no level of the release i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairPrediction:
-    """What public records tell about a pair.
+    """The prediction of public records for a pair.
 
     Attributes:
         deviation: Predicted deviation from independence, in records of this release, shape (p, q);
-            sums over both axes are 0.
-        records: Number of public records with known values in both columns, of one set.
+            sums over either axis are 0.
+        records: Mean number, over the sets, of public records with known values in both columns.
         apart: Deviations of the shares in each set from their mean, shape (sets, p, q); None if
             differences between the sets show no noise.
     """
@@ -49,7 +49,7 @@ def predict_pair(
     expected: Floats,
     possible: NDArray[np.bool_],
 ) -> PairPrediction | None:
-    """Return what public records tell about a pair; None if they do not have it.
+    """Return the prediction of public records for a pair; None if they lack one of its columns.
 
     Args:
         prior: The public records.
@@ -78,8 +78,8 @@ def predict_pair(
 def _without_zeros(shares: Floats, records: float) -> Floats:
     """Return shares with a little of the product of their margins in every cell.
 
-    A cell that no public record has is not impossible. The product counts as one record for each
-    coordinate of the dependence.
+    A cell without public records is not impossible. The product has the weight of one record for
+    each coordinate of the dependence.
     """
     rows, columns = shares.sum(axis=1), shares.sum(axis=0)
     rows = (rows * records + _UNIFORM) / (records + _UNIFORM * rows.size)

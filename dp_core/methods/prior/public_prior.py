@@ -1,4 +1,4 @@
-"""Public records, in the codes of a release's schema, that tell how its columns may depend.
+"""Public records, in the codes of a release's schema, that predict how its columns depend.
 
 They are the synthetic sets of an earlier release, or the rows of a public file.
 """
@@ -22,11 +22,11 @@ class PublicPrior:
     """Public records in the codes of a release's schema.
 
     Attributes:
-        domain: Those columns of the schema that the records have.
+        domain: The columns of the schema for which the records are used.
         sets: Codes of each set of records, shape (columns, records); a value that the schema does
             not have has the code `size` of its column. A public file is one set.
-        apart: Whether differences between the sets show the noise of the earlier release, as those
-            of posterior and of noise-aware sets do.
+        apart: Whether the differences between the sets show the noise of the earlier release, as
+            with posterior and noise-aware sets.
         document: What the plan says about the source; its hash covers the source's content.
         notes: What could not be used, one sentence each.
     """
@@ -39,14 +39,14 @@ class PublicPrior:
 
     def __post_init__(self) -> None:
         if not self.sets or any(len(codes) != len(self.domain) for codes in self.sets):
-            raise ValueError("A prior needs at least one set of codes, of all its columns.")
+            raise ValueError("A prior needs at least one set, with codes of all its columns.")
 
     def has(self, clique: Clique) -> bool:
         """Return whether the records have all columns of a clique."""
         return all(name in self.domain for name in clique)
 
     def counts(self, clique: Clique) -> tuple[NDArray[np.float64], ...]:
-        """Return the table of a clique in each set, without records of unknown values.
+        """Return the table of a clique in each set, without records that have unknown values.
 
         Args:
             clique: Columns that the records have.

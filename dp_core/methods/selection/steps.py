@@ -1,4 +1,4 @@
-"""STEPS: nested tables that divide the records by one column after another, the important first."""
+"""STEPS: nested tables that divide the records by one column after another."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Steps(Selector):
     """Measure the table of the first column, of the first two, and so on (STEPS).
 
     Bowen, Liu & Su (2021) divide the records by the columns in the order of their practical or
-    statistical importance, and pay for each step from its own part of the budget, so that what is
-    said about the important columns has the least noise. An order that is computed from the file
-    without noise is an answer about it: two files that differ in one record may have two orders.
-    Here the order is stated, or computed from the noisy dependences of all pairs (InDif): a column
-    is the more important, the more its pairs with all others depart from independence.
+    statistical importance. Each step has its own part of the budget, so the tables of the important
+    columns have the least noise. An order that is computed from the file without noise is an exact
+    answer about the file: if one record differs, the order may differ. Here the order is stated, or
+    computed from the noisy dependences of all pairs (InDif). The further the pairs of a column with
+    all others depart from independence, the more important the column is.
 
     The tables are nested, and the reconstruction makes them agree.
 
@@ -41,7 +41,7 @@ class Steps(Selector):
         order: Columns from the most important one; public. Columns that are left out follow in
             the schema's order. If empty (the default), the order is computed under noise.
         depth: Largest number of columns of a table.
-        max_cells: Largest number of cells of a table. The columns that no nested table holds are
+        max_cells: Largest number of cells of a table. Columns that are in no nested table are
             measured with the first column, or alone if that table is too large.
         allocation: Rule that divides the budget: `equal` gives every step the same part; `rho` or
             `epsilon` minimises the total error for that currency.
@@ -103,7 +103,7 @@ class Steps(Selector):
             for pair, value in zip(asked.pairs, asked.values, strict=True):
                 for column in pair:
                     importance[column] += value / asked.unit
-        # The sort is stable, so that equal columns stay in the schema's order.
+        # The sort is stable, so columns of equal importance stay in the schema's order.
         order = sorted(domain.columns, key=lambda column: -importance[column])
         return self._selection(domain, order, asked, importance)
 

@@ -1,9 +1,9 @@
-"""The schema of some columns of a file: what a question about these columns needs of the whole one.
+"""The schema of some columns of a file: the part of the whole schema that a question needs.
 
-A rule that a row breaks has one of two effects. It stops the release, or it sets one of its columns
-to missing. A rule of the first kind changes no value of a file that fits the schema, so it can be
-left out if it names a column that is left out. A rule of the second kind changes values, so all its
-columns are kept whenever one of them is. No rule ever removes a row.
+A rule that a row breaks either stops the release or sets one of the rule's columns to missing. A
+rule that stops the release changes no value of a file that fits the schema, so it can be left out
+if it names a column that is left out. A rule that sets a column to missing changes values, so all
+its columns are kept whenever one of them is. No rule ever removes a row.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _WHOLE_FILE = ("calibrate", "survey")
 def restricted_schema(schema: Schema, names: Collection[str]) -> Schema:
     """Return the schema of some columns; the others are ignored.
 
-    Dependent columns keep their sources. Weights and columns of the sample design are ordinary
-    columns. Values of the kept columns are read as the whole schema reads them, in every file that
-    fits the whole schema.
+    Dependent columns keep their sources. Weights and columns of the sample design become ordinary
+    columns. In every file that fits the whole schema, values of the kept columns are read as the
+    whole schema reads them.
 
     Args:
-        schema: Schema of the whole file; of a single table.
-        names: Released columns that are kept, at least one.
+        schema: Schema of the whole file, which is a single table.
+        names: Released columns to keep, at least one.
 
     Raises:
-        BadInput: if a name is no column, or the schema is of linked tables.
+        BadInput: if a name is not a column, or the schema has linked tables.
     """
     return parse_schema(restricted_document(schema, names))
 
@@ -41,14 +41,14 @@ def restricted_document(schema: Schema, names: Collection[str]) -> dict[str, obj
     """Return the document of `restricted_schema`, which `parse_schema` reads.
 
     Args:
-        schema: Schema of the whole file; of a single table.
-        names: Released columns that are kept, at least one.
+        schema: Schema of the whole file, which is a single table.
+        names: Released columns to keep, at least one.
 
     Raises:
-        BadInput: if a name is no column, or the schema is of linked tables.
+        BadInput: if a name is not a column, or the schema has linked tables.
     """
     if schema.linked is not None:
-        raise BadInput("The schema has linked tables, of which no columns can be left out.")
+        raise BadInput("The schema has linked tables, so no columns can be left out.")
     for name in names:
         if name not in schema.names:
             raise BadInput(f"There is no column {name!r}.{nearest(name, schema.names)}")
@@ -85,8 +85,8 @@ def restricted_document(schema: Schema, names: Collection[str]) -> dict[str, obj
 def kept_columns(schema: Schema, names: Collection[str]) -> tuple[str, ...]:
     """Return the columns that a restricted schema has, in the order of the schema.
 
-    They are the named ones, the sources of dependent ones, the columns between two areas that lie
-    within one another, and the columns of each rule that can set one of them to missing.
+    They are the named columns, the sources of dependent columns, the columns between two areas of a
+    hierarchy, and the columns of each rule that can set one of its columns to missing.
     """
     kept = {*names}
     rules = [{*rule} for rule in _rules(schema) if any(_settled(schema, name) for name in rule)]
@@ -124,7 +124,7 @@ def _settled(schema: Schema, name: str) -> bool:
 
 
 def _alone(definition: Mapping[str, Any], kept: Collection[str]) -> dict[str, Any]:
-    """Return the definition of a column without its role, and without a place in another area."""
+    """Return the definition of a column without its role, and without an area that is left out."""
     found = {key: value for key, value in definition.items() if key != "role"}
     if "within" in found and found["within"] not in kept:
         found = {key: value for key, value in found.items() if key not in PLACE}

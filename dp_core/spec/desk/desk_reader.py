@@ -1,4 +1,4 @@
-"""Reads `questions.yaml`: a question desk, checked and with every default filled in."""
+"""Reads `questions.yaml`: checks the terms of a question desk and fills in every default."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSION = 1
 """Version of the format of desk files."""
 HOW_TO_WRITE = (
     "Write one: `version: 1`, `account: NAME`, `data: FILE`, `schema: FILE`, `privacy: {delta:"
-    " 1e-9}` and `largest_epsilon: 0.5`, one on a line (docs/questions.md)."
+    " 1e-9}` and `largest_epsilon: 0.5`, each on its own line (docs/questions.md)."
 )
 """Advice for a person who names a desk file that does not exist."""
 MAX_EPSILON = 100
@@ -36,7 +36,7 @@ _NEIGHBOURS: tuple[Neighbours, ...] = ("add-remove", "replace-one")
 
 
 def load_desk(path: Path) -> QuestionDesk:
-    """Return the question desk of a file, with its schema; does not open the data.
+    """Return the question desk that a file describes, with its schema; does not open the data.
 
     Args:
         path: The desk file.
@@ -113,7 +113,7 @@ def _read_schema(node: Node, folder: Path) -> Schema:
         raise node.error(error.message) from None
     if schema.linked is not None:
         raise node.error(
-            "has linked tables, about which questions cannot be answered yet; make a release."
+            "has linked tables, about which a desk cannot answer questions yet; make a release."
         )
     return schema
 
@@ -128,8 +128,8 @@ def _read_privacy(node: Node) -> tuple[Fraction, Neighbours]:
     keys = node.entries(example=_PRIVACY)
     if "epsilon" in keys:
         raise keys["epsilon"].error(
-            "each question states its own epsilon; write its limit as `largest_epsilon`, and"
-            " remove this key."
+            "each question states its own epsilon; write the limit for one question as"
+            " `largest_epsilon`, and remove this key."
         )
     keys = node.fields(("delta", "neighbours"), required=("delta",), example=_PRIVACY)
     delta = keys["delta"].fraction(minimum=0, below=1)
@@ -147,10 +147,10 @@ def _read_users(node: Node, account: str) -> Mapping[str, str]:
         found[name] = _read_account(own["account"])
         if found[name] == account:
             raise own["account"].error(
-                f"is the account of the desk itself; open one for {shown(name)} with"
-                f" `dp-release ledger open {account}-{name} --within {account} ...`, whose total is"
-                " this user's allowance."
+                f"is the account of the desk itself; open another one for {shown(name)} with"
+                f" `dp-release ledger open {account}-{name} --within {account} ...`. Its total is"
+                " the user's allowance."
             )
     if not found:
-        raise node.error(f"is empty; name the users, as in {_USERS}, or remove it.")
+        raise node.error(f"is empty; name the users, as in {_USERS}, or remove this key.")
     return found

@@ -1,4 +1,4 @@
-"""A question desk: what may be asked about a file, at which largest epsilon, and who pays."""
+"""A question desk: the file, the largest epsilon of a question, and the accounts that pay."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class QuestionDesk:
         data: Path or glob of CSV or Parquet files, relative to `folder`; a URL; or a table.
         folder: Folder of the desk's file.
         schema: Schema of the whole file.
-        delta: Delta of each question; 0 for pure ones.
+        delta: Delta of each question; 0 for pure differential privacy.
         neighbours: Neighbouring relation.
         largest_epsilon: Largest epsilon of one question.
-        answers: Whether a person must approve each answer; by default not.
-        users: Account of each user, within that of the desk; empty if the desk has no users and
-            its own account alone pays.
+        answers: Whether a person must approve each answer; `at-once` by default.
+        users: Account of each user, within that of the desk; empty (the default) if the desk has no
+            users, so that its own account alone pays.
     """
 
     account: str

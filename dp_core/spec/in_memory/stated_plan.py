@@ -24,7 +24,8 @@ def memory_plan(schema: Schema, stated: Mapping[str, Any], *, prior: FindPrior =
         schema: Schema of the release.
         stated: Keys of a spec with plain values, without those that name files and an account.
 
-        prior: Reads the public records if `stated` has the key `prior`; refuses by default.
+        prior: Reads the public records if `stated` has the key `prior`; by default the key is
+            refused.
 
     Raises:
         BadInput: for any mistake, with its key, and what is expected there.

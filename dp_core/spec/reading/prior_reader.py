@@ -1,7 +1,7 @@
-"""Reads the key `prior` of a spec: an earlier release, or a public file, that predicts dependence.
+"""Reads the key `prior` of a spec: an earlier release or a public file that predicts dependence.
 
-The records are read by a function of the caller (`FindPrior`), because this room reads no bundle
-and no data. The plan states the source with its hash, so another source is another plan.
+The caller passes a function that reads the records (`FindPrior`), because this room reads no bundle
+and no data. The plan states the source with its hash, so another source makes another plan.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KEY = "prior"
 METHOD = "auto"
 """The only method that uses a prior."""
 MODES: tuple[Mode, ...] = ("posterior", "shared")
-"""Modes of sets that a prior may improve."""
+"""Modes of sets that use a prior."""
 _KEYS = ("file", "by", "reason")
 _EXAMPLE = "{file: public.csv, by: NAME, reason: TEXT}"
 _ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq")
@@ -38,7 +38,7 @@ _ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq")
 
 @dataclass(frozen=True, slots=True)
 class PriorSource:
-    """Where public records are.
+    """Where the public records of a prior are.
 
     Attributes:
         path: Folder of a bundle, or a file.
@@ -56,12 +56,12 @@ FindPrior: TypeAlias = Callable[[PriorSource, Schema], PublicPrior]
 
 
 def no_prior(source: PriorSource, schema: Schema) -> PublicPrior:  # noqa: ARG001
-    """Refuse a prior where nothing may be read, as in a comparison.
+    """Refuse a prior where none can be used, as in a comparison.
 
     Raises:
         BadInput: always.
     """
-    raise BadInput("is used by releases only, not here; remove this key.")
+    raise BadInput("can only be used in a release; remove this key.")
 
 
 def read_source(node: Node, folder: Path) -> PriorSource:
@@ -79,13 +79,13 @@ def read_source(node: Node, folder: Path) -> PriorSource:
         by, reason = (keys[name].text(example="...").strip() for name in ("by", "reason"))
         for name, said in (("by", by), ("reason", reason)):
             if not said:
-                raise keys[name].error("is empty; say who declares the file public, and why.")
+                raise keys[name].error("is empty; state who declares the file public, and why.")
         return PriorSource(folder / read_path(keys["file"]), by, reason)
     path = read_path(node)
     if path.lower().endswith(_ENDINGS):
         raise node.error(
-            f"{shown(path)} is a file, not a published release; a person must declare it public:"
-            f" prior: {_EXAMPLE}."
+            f"{shown(path)} is a file, not the folder of a published release. A person must declare"
+            f" a file public; write prior: {_EXAMPLE}."
         )
     return PriorSource(folder / path)
 
@@ -100,7 +100,7 @@ def check_prior(
     mode: Mode,
     sets: int,
 ) -> None:
-    """Refuse a prior where it would have no effect, or is not supported yet.
+    """Refuse a prior if it would have no effect or is not supported yet.
 
     Args:
         node: Node of the key.
@@ -112,13 +112,16 @@ def check_prior(
         sets: Number of sets.
 
     Raises:
-        BadInput: naming the reason.
+        BadInput: if it cannot be used, with the reason.
     """
     stages = isinstance(selector, Auto) and isinstance(reconstructor, AutoReconstruction | Gum)
     if method != METHOD or not stages:
-        raise node.error(f"is used by method: {METHOD} only; write that, or remove this key.")
+        raise node.error(
+            f"is only used by method: {METHOD} with its own selection and reconstruction; write"
+            " that, or remove this key."
+        )
     if not sets:
-        raise node.error("has no effect on noisy tables without sets; remove this key.")
+        raise node.error("has no effect on a release without sets; remove this key.")
     if mode not in MODES:
         raise node.error(
             f"has no effect on sets of mode {mode}; write mode: {' or '.join(MODES)}, or remove"
@@ -126,23 +129,24 @@ def check_prior(
         )
     if schema.private:
         raise node.error(
-            "cannot be used yet where bins or levels are chosen privately; remove this key, or"
-            " state them in the schema."
+            "cannot be used yet if bins or levels are chosen privately; remove this key, or state"
+            " the bins and levels in the schema."
         )
     if math.comb(len(schema.domain), 2) > MOST_PAIRS:
         raise node.error(
-            f"cannot be used yet with more than {MOST_PAIRS:,} pairs of columns; remove this key."
+            f"cannot be used yet with more than {MOST_PAIRS:,} pairs of columns (here"
+            f" {math.comb(len(schema.domain), 2):,}); remove this key."
         )
 
 
 def read_prior(node: Node, source: PriorSource, schema: Schema, read: FindPrior) -> PublicPrior:
-    """Return the public records; a refusal names the place in the spec.
+    """Return the public records of a prior; an error names the place in the spec.
 
     Args:
         node: Node of the key.
         source: Where the records are.
         schema: Schema of the release.
-        read: Reads them.
+        read: Function that reads the records.
 
     Raises:
         BadInput: if they cannot be used.

@@ -281,7 +281,7 @@ def read_spec(
     checked = () if earlier else read_tables(sections["checks"], schema, shares["checks"], seed)
     prior = None
     if place_of_prior is not None and source is not None:
-        # Last, so that a mistake elsewhere is told before public records are read.
+        # Last, so that a mistake elsewhere is reported before public records are read.
         prior = read_prior(place_of_prior, source, schema, find_prior)
     spec = ReleaseSpec(
         release=release,

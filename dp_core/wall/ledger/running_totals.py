@@ -23,7 +23,7 @@ from dp_core.wall.ledger.account_terms import Charter, Promise
 from dp_core.wall.ledger.receipts import Receipt
 
 Bar = Literal["of another family", "approved plans only"]
-"""Why an account keeps an input from another account (`barred_by`)."""
+"""Why an input that one account used is refused to another one (`barred_by`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def lineage(book: Book, account: str) -> tuple[Charter, ...]:
 
 
 def barred_by(book: Book, input_hash: str, account: str, plan: str) -> tuple[str, Bar] | None:
-    """Return an account that keeps an input from another account, and why; None if none does.
+    """Return an earlier account of an input that bars its use by another one, and why; or None.
 
     Accounts with the same topmost account may use the same input. If one of them, or an account
     above it, pays for approved plans only, the plan of the other must be approved too.

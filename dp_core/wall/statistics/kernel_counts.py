@@ -1,4 +1,4 @@
-"""Kernel-weighted counts: at each bin of a public grid, the weights of the records near it."""
+"""Kernel-weighted counts: for each bin of a grid, the sum of weights of the records near it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ MOST_WEIGHT = 2**16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCounts(Sum):
-    """Sums of public weights that fall with the distance of records. Unit: that of the weights.
+    """Sums of public weights by the distance of records from each bin. Unit: that of the weights.
 
-    Entry g is the sum, over the records, of weight w[|g - b|] for a record in bin b; a distance
-    without a weight adds 0. One more entry, the last, adds w[0] for each record whose number is
-    missing. With Gaussian weights and noise of variance v this is the finite form of the release of
-    a kernel density estimate by a Gaussian process (Hall, Rinaldo & Wasserman 2013): the same
-    weights applied once more give an estimate whose noise has the covariance of the kernel.
+    Entry g is the sum over the records of the weight w[|g - b|], where b is the bin of the record;
+    a distance beyond the last weight adds 0. A further entry, the last, adds w[0] for each record
+    whose number is missing. With Gaussian weights and Gaussian noise this is the finite form of the
+    release of a kernel density estimate by a Gaussian process (Hall, Rinaldo & Wasserman 2013):
+    applying the same weights once more gives an estimate whose noise has the covariance of the
+    kernel.
 
     Attributes:
         column: Column of numbers.
         positions: Number of its grid positions; a larger code means missing.
         edges: First position of every bin, from 0, and then the number of positions.
-        weights: Weight at each distance in bins, from 0; whole numbers from 0, the first at least
-            1, at most one for each bin.
+        weights: Weight at each distance in bins, from distance 0; nonnegative integers, the first
+            at least 1, and at most as many as bins.
     """
 
     NAME: ClassVar[str] = "kernel-counts"
@@ -96,15 +97,15 @@ class KernelCounts(Sum):
         """Return the largest sum of a record's weights under add-remove, twice that if replaced.
 
         A record in bin b adds w[|g - b|] to entry g, so its sum is that of the weights within the
-        grid, and the largest over all b is taken; a missing one adds w[0], which is not more. To
-        replace a record takes one such vector away and adds another.
+        grid. The bound is the largest sum over all b. A record with a missing value adds w[0],
+        which is not more. Replacing a record removes one such vector and adds another.
         """
         return self._largest(1) * (1 if neighbours == "add-remove" else 2)
 
     def l2_squared(self, neighbours: Neighbours) -> int:
         """Return the largest sum of squares of a record's weights, twice that if replaced.
 
-        Weights are not negative, so the product of two records' vectors is not either, and the
+        Weights are not negative, so neither is the inner product of two records' vectors, and the
         squared length of their difference is at most the sum of both squared lengths.
         """
         return self._largest(2) * (1 if neighbours == "add-remove" else 2)

@@ -33,7 +33,7 @@ def asked(console: Console, found: QuestionPlan | QuestionAnswer) -> None:
         print_page(console, answer.page())
     console.print()
     if found.already:
-        paid = f"nothing: {found.release} (epsilon {float(found.epsilon):g}) answers it"
+        paid = f"nothing; answered from {found.release} (epsilon {float(found.epsilon):g})"
     else:
         paid = f"{amount_words(found.paid)}, from account {found.account}"
     fact(console, "Paid", f"{paid}.")
@@ -47,8 +47,8 @@ def _plan(console: Console, plan: QuestionPlan) -> None:
         fact(
             console,
             "Cost",
-            f"nothing: {plan.already} answers it (epsilon {float(plan.already_epsilon):g})."
-            " --anew pays for another answer.",
+            f"nothing; it is answered from {plan.already} (epsilon"
+            f" {float(plan.already_epsilon):g}). --anew pays for another answer.",
         )
     for each in plan.accounts if plan.already is None else ():
         fact(
@@ -61,7 +61,7 @@ def _plan(console: Console, plan: QuestionPlan) -> None:
     if plan.kind == "regression":
         width = "unknown without `rows_about` in the schema"
         if plan.expected_width is not None:
-            width = f"about {plan.expected_width:.2g} times as wide as those from the file"
+            width = f"about {plan.expected_width:.2g} times as wide as from the file without noise"
         fact(console, "Intervals", f"{width}.")
     elif plan.expected_width is not None and plan.table is not None:
         points = "" if plan.expected_points is None else f" ({plan.expected_points:g} % of all)"
@@ -75,11 +75,11 @@ def _plan(console: Console, plan: QuestionPlan) -> None:
         fact(
             console,
             "Approval",
-            "a person must approve the plan before it runs: `dp-release ledger approve"
+            "a person must approve the plan first: `dp-release ledger approve"
             f" {plan.plan_hash} --by NAME --reason TEXT`.",
         )
     if plan.continues is not None:
-        fact(console, "State", f"question {plan.continues} was asked before; asking continues it.")
+        fact(console, "State", f"not finished; asking again continues question {plan.continues}.")
 
 
 def desk(console: Console, found: DeskShown) -> None:

@@ -136,7 +136,8 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
     if plan.prior:
         yield (
             f"The prior, {plan.prior.kind} {plan.prior.name}, predicts how {plan.prior.columns} of"
-            f" {plan.columns} columns depend, as far as the noisy tables agree; it costs nothing."
+            f" {plan.columns} columns depend on each other; it costs nothing. The sets follow it as"
+            " far as the noisy tables agree."
         )
         yield from plan.prior.notes
     if plan.public_totals:

@@ -1,4 +1,4 @@
-"""Where the service listens: in the clear on the loopback interface only."""
+"""Where the service listens: without TLS only on the loopback interface."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Listening:
 
     Attributes:
         host: Address; 127.0.0.1 by default.
-        port: Port, 0 for a free one; 8085 by default.
+        port: Port; 0 chooses a free one; 8085 by default.
         certificate: PEM file of the TLS certificate and its chain; None for HTTP.
         key: PEM file of its key; None for HTTP.
-        behind_proxy: Whether a proxy that speaks TLS stands in front; False by default.
+        behind_proxy: Whether a TLS proxy is in front of the service; False by default.
     """
 
     host: str = HOST
@@ -39,11 +39,11 @@ class Listening:
 
 
 def check_listening(given: Listening) -> Listening:
-    """Return where to listen, if tokens and answers are protected on the way.
+    """Return where to listen, if tokens and answers are protected on the network.
 
     Raises:
-        BadInput: if the address is not that of this machine alone and there is neither TLS nor a
-            proxy, or if a file of TLS cannot be used.
+        BadInput: if other machines can reach the address and there is neither TLS nor a proxy, or
+            if the certificate or key cannot be used.
     """
     if (given.certificate is None) != (given.key is None):
         raise BadInput("--tls-cert and --tls-key belong together; give both.")
@@ -53,15 +53,15 @@ def check_listening(given: Listening) -> Listening:
         _check_pair(given.certificate, given.key)
     elif not is_loopback(given.host) and not given.behind_proxy:
         raise BadInput(
-            f"--host {given.host!r:.60} can be reached from other machines, and tokens would cross"
-            " the network in the clear. Give --tls-cert and --tls-key (deployments/tls.py makes"
-            " them), or --behind-tls-proxy if a proxy with TLS stands in front."
+            f"--host {given.host!r:.60} can be reached from other machines, so tokens would cross"
+            " the network unencrypted. Give --tls-cert and --tls-key (deployments/tls.py makes"
+            " them), or --behind-tls-proxy if a TLS proxy is in front of the service."
         )
     return given
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine only.
+    """Return whether an address can be reached only from this machine.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -89,4 +89,4 @@ def _check_pair(certificate: Path, key: Path) -> None:
             " PEM; deployments/tls.py makes such files."
         ) from None
     if others & 0o007:
-        raise BadInput(f"Anybody may read {key}; type: chmod 600 {key}")
+        raise BadInput(f"Every user of this machine can read {key}; type: chmod 600 {key}")

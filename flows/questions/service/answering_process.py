@@ -1,6 +1,6 @@
 """The process that answers one question, started as `python -m` this module.
 
-The job is one line of JSON on standard input, which stays open as long as the service lives. The
+The job is one line of JSON on standard input, which stays open as long as the service runs. The
 last line on standard output is the outcome: a state, a fixed sentence, and what was paid.
 """
 
@@ -31,11 +31,11 @@ from tasks.run.home_folder import home
 
 REFUSED = "The ledger refused the question when its turn came; nothing was paid for it."
 UNANSWERED = (
-    "The question could not be answered, and trying again would not help; the privacy officer can"
-    " find the reason."
+    "The question could not be answered, and trying again would not help; ask the privacy officer"
+    " for the reason."
 )
-ENDED = "Its release ended without an answer; the privacy officer can say why."
-FAILED = "A part of the service failed; the release manager can find the reason."
+ENDED = "Its release ended without an answer; ask the privacy officer for the reason."
+FAILED = "A part of the service failed; ask the release manager for the reason."
 _SAID: tuple[tuple[type[ReleaseError], Outcome], ...] = (
     (Unpublished, Outcome("refused", ENDED)),
     (BudgetRefused, Outcome("refused", REFUSED)),
@@ -45,15 +45,16 @@ _SAID: tuple[tuple[type[ReleaseError], Outcome], ...] = (
 
 
 def perform(job: Mapping[str, Any]) -> Outcome:
-    """Answer a question; return what it came to.
+    """Answer a question; return the outcome.
 
     Args:
-        job: `account` of the desk, `number` of the question, `attempt` (how many have ended without
-            an answer), and `deployment` (whether Prefect's deployment makes the release).
+        job: `account` of the desk, `number` of the question, `attempt` (number of earlier attempts
+            that ended without an answer), and `deployment` (whether Prefect's deployment makes the
+            release).
 
     Privacy:
-        The sentences are fixed. What the data break, or how they failed, is in the internal folder
-        of the release.
+        The sentences are fixed. The rule that the data break, and details of a failure, are only in
+        the internal folder of the release.
     """
     from flows.questions.asking import answer_question
     from flows.questions.desk import find_desk
@@ -70,7 +71,7 @@ def perform(job: Mapping[str, Any]) -> Outcome:
     except (AwaitsApproval, Held):
         return Outcome("awaiting approval")
     except ReleaseError as error:
-        if error.row == "waits-for-approval":  # another process told it
+        if error.row == "waits-for-approval":  # reported by another process, without its class
             return Outcome("awaiting approval")
         found = next(outcome for kind, outcome in _SAID if isinstance(error, kind))
         return replace(found, row=error.row or "")
@@ -78,7 +79,7 @@ def perform(job: Mapping[str, Any]) -> Outcome:
 
 
 def _one_at_a_time() -> int:
-    """Wait until no other process, such as that of a killed service, answers a question here.
+    """Wait until no other process in this home answers a question, such as one of a killed service.
 
     Returns:
         A file descriptor that holds the lock.
@@ -91,7 +92,7 @@ def _one_at_a_time() -> int:
 
 
 def _read_line() -> bytes:
-    # By the file descriptor: a thread that waits in Python's buffer would keep its lock.
+    # Read the file descriptor: a thread that waits in Python's buffer would keep the buffer's lock.
     text = b""
     while not text.endswith(b"\n"):
         piece = os.read(0, 1 << 16)

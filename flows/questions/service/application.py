@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _KEY = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_KEY}}}")
 UNAVAILABLE = (
     "The service cannot reach its ledger or files now; the log of the service names the reason."
-    " Try later."
+    " Try again later."
 )
 Found = TypeVar("Found")
 
@@ -43,9 +43,9 @@ class Service:
     Args:
         desks: The desks.
         tokens: The tokens.
-        records: Idempotency keys.
-        limits: Limits.
-        admitted: Called after each admission; wakes the queue.
+        records: Idempotency keys, counts of admissions, and outcomes of attempts.
+        limits: Limits of the service.
+        admitted: Called after each admission, to wake the queue.
         running: Returns the account and number of the question that is being answered.
     """
 
@@ -82,9 +82,9 @@ class Service:
             raise Refused(
                 400,
                 f"`Idempotency-Key` must be 1 to {LONGEST_KEY} printable ASCII characters without"
-                " space.",
+                " spaces.",
             )
-        # One admission at a time, so that no two requests pass the same limit; and the token
+        # One admission at a time, so that two requests together cannot exceed a limit. The token
         # cannot be revoked before the admission is durable.
         try:
             with self._admission, self.tokens.holding(secret) as holder:
@@ -99,7 +99,7 @@ class Service:
                 self.records.claim(account, user, key, f"{epsilon}\n{question}")
             except KeyReused:
                 raise Refused(
-                    422, "This `Idempotency-Key` came with another question before."
+                    422, "This `Idempotency-Key` was sent before with another question."
                 ) from None
         before = self._all()
         self._require_room(holder, question, epsilon, before)
@@ -111,7 +111,7 @@ class Service:
             (each.account, each.number) == (account, number) and each.state in ("refused", "failed")
             for each in before
         ):
-            self.records.forget_outcome(account, number)  # asking again is trying again
+            self.records.forget_outcome(account, number)  # asking again retries the question
             self._forget(account, number)
         self._admitted()
         return {"id": number, "state": self._own(holder, number).state}
@@ -119,7 +119,7 @@ class Service:
     def _require_room(
         self, holder: Token, question: str, epsilon: str, before: Sequence[AdmittedQuestion]
     ) -> None:
-        """Refuse a question if the user, or the queue, has too many; not one that adds no work.
+        """Refuse a question if the user or the queue has too many, unless it adds no work.
 
         Raises:
             Refused: with 429.
@@ -129,13 +129,16 @@ class Service:
         own = sum((each.account, each.user) == (account, user) for each in open_now)
         if own >= self.limits.open_questions:
             sentence = (
-                f"You have {own} questions that are not answered yet, and"
-                f" {self.limits.open_questions} are allowed; wait for one of them."
+                f"You have {own} open questions, and at most {self.limits.open_questions} are"
+                " allowed; wait until one of them is answered."
             )
         elif len(open_now) >= self.limits.queue:
             sentence = "The queue of the service is full; try again later."
         elif self.records.admissions(account, user) >= self.limits.day:
-            sentence = f"You asked {self.limits.day} questions in 24 hours; try again tomorrow."
+            sentence = (
+                f"You asked {self.limits.day} new questions in the last 24 hours, and no more are"
+                " allowed; try again later."
+            )
         else:
             return
         if not self.desks.known(account, user, question, epsilon):
@@ -168,7 +171,7 @@ class Service:
         """Return one of the user's own questions.
 
         Raises:
-            Refused: with 404 if there is none; that of another user is not there.
+            Refused: with 404 if there is none; another user's question is treated as missing.
         """
         self._look()
         if (holder.account, number) not in self._shown:
@@ -195,13 +198,13 @@ class Service:
         ]
 
     def renew(self) -> None:
-        """Show the states of all questions as they are now."""
+        """Update the states that users see to those of now."""
         with self._renewal:
             self._shown = {(each.account, each.number): each for each in self._all()}
             self._is_new = False
 
     def _show_new(self) -> None:
-        """Show questions that were admitted since the last tick, as waiting.
+        """Add questions that were admitted since the last tick, with the state `waiting`.
 
         Privacy:
             How long an answer takes depends on the data and on others' questions. Users see
@@ -214,12 +217,12 @@ class Service:
                     self._shown[key] = replace(each, state="waiting", reason="")
 
     def _look(self) -> None:
-        """Renew the states if that is not left to the ticks."""
+        """Update the states at the first look, and at every look if there are no ticks."""
         if self._is_new or not self.limits.tick:
             self.renew()
 
     def renew_at_ticks(self, stopped: threading.Event) -> None:
-        """Renew the states at every multiple of the tick, until stopped; a tick of 0 needs none."""
+        """Update the states at every multiple of the tick, until stopped; not if the tick is 0."""
         tick = self.limits.tick
         while tick and not stopped.wait(tick - time.time() % tick):
             try:
@@ -259,8 +262,8 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
     app = FastAPI(
         title="dp-release questions",
         version="1",
-        description="Questions to confidential data; see docs/questions.md.",
-        docs_url=None,  # its page loads scripts of another host
+        description="Questions about confidential data; see docs/question-service.md.",
+        docs_url=None,  # its page loads scripts from another host
         redoc_url=None,
         redirect_slashes=False,
     )
@@ -327,7 +330,9 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
         except Exception as error:
             # privacy: neither the log nor the reply gets the error's text.
             LOG.error("An endpoint failed: %s", type(error).__name__)
-            response = JSONResponse({"error": "The service failed; its log has the kind."}, 500)
+            response = JSONResponse(
+                {"error": "The service failed; its log has the kind of error."}, 500
+            )
         for name, value in HEADERS[1:]:
             response.headers[name.decode()] = value.decode()
         return response
@@ -354,7 +359,7 @@ async def _answered(call: Callable[[], Found]) -> Found:
         return await asyncio.to_thread(call)
     except NotAllowed:
         raise Refused(
-            403, "You may not ask at this desk; ask the privacy officer to name you."
+            403, "You are not a user of this desk; ask the privacy officer to add you."
         ) from None
     except BadInput as error:
         raise Refused(400, error.message) from None

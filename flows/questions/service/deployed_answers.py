@@ -18,13 +18,14 @@ POLL_S = 2.0
 
 
 def by_deployment(account: str, number: int, attempt: int) -> Callable[[Path, Path], None]:
-    """Return what makes the release of a question in a run of the deployment.
+    """Return a function that makes the release of a question in a run of the deployment.
 
     Args:
         account: Account of the desk.
         number: Number of the question.
-        attempt: How many attempts have ended without an answer. With the question it is the
-            idempotency key of the run, so a service that starts again waits for the same run.
+        attempt: Number of earlier attempts that ended without an answer. Together with the
+            question it is the idempotency key of the run, so a service that starts again waits for
+            the same run.
     """
 
     def carry_out(_spec: Path, _out: Path) -> None:
@@ -46,7 +47,7 @@ def by_deployment(account: str, number: int, attempt: int) -> Callable[[Path, Pa
                 f"Prefect's deployment {DEPLOYMENT} could not be run ({type(error).__name__})."
             ) from None
         if run.state is None or not run.state.is_completed():
-            raise StageFailed(f"The run of {DEPLOYMENT} did not end well.")
+            raise StageFailed(f"The run of Prefect's deployment {DEPLOYMENT} did not succeed.")
         if run.state.name == AWAITING_APPROVAL:
             raise AwaitsApproval("The plan awaits approval.", row="waits-for-approval")
 

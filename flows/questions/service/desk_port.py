@@ -1,4 +1,4 @@
-"""What the service needs of the desks; `open_desks` gives it those of the home."""
+"""The interface through which the service uses the desks; `open_desks` implements it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATES: tuple[State, ...] = (
     "failed",
 )
 OPEN: tuple[State, ...] = ("waiting", "running", "awaiting approval")
-"""States of questions that are not ended."""
+"""States of questions that are neither answered nor refused nor failed."""
 
 
 class NotAllowed(Exception):
@@ -32,9 +32,9 @@ class AdmittedQuestion:
         account: Account of the desk.
         number: Number of the question at this desk.
         user: Who asked.
-        question: The question as it was asked.
-        epsilon: Its cost, as text.
-        state: What became of it.
+        question: The question as it was understood.
+        epsilon: Epsilon of its release, as text.
+        state: Its state.
         reason: Why it was refused or failed, in one public sentence; empty otherwise.
     """
 
@@ -49,13 +49,13 @@ class AdmittedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an attempt to answer a question came to.
+    """The outcome of an attempt to answer a question.
 
     Attributes:
-        state: `interrupted` if the attempt is to be repeated at once.
+        state: State of the question; `interrupted` if the attempt is to be repeated.
         reason: Why it was refused or failed, in one public sentence; empty otherwise.
         cost: Epsilon that was paid, as text.
-        row: Heading of `docs/runbook.md` that says what to do, for the log; empty for none.
+        row: Heading in `docs/runbook.md` that says what to do, for the log; empty for none.
     """
 
     state: State | Literal["interrupted"]
@@ -68,7 +68,7 @@ class Desks(Protocol):
     """The open desks of a home. Every method may raise `ReleaseError`."""
 
     def plan(self, account: str, user: str, question: str, epsilon: str) -> Mapping[str, Any]:
-        """Return what a question would cost, what is left, and how wide its answer would be.
+        """Return what a question would cost, what is left, and how wide its interval would be.
 
         Raises:
             NotAllowed: if the desk does not know the user.
@@ -77,14 +77,14 @@ class Desks(Protocol):
     def admit(self, account: str, user: str, question: str, epsilon: str) -> int:
         """Admit a question durably, without spending anything; return its number.
 
-        The same question of the same user, for the same epsilon, keeps its number.
+        If the user asks the same question at the same epsilon again, it keeps its number.
 
         Raises:
             NotAllowed: if the desk does not know the user.
         """
 
     def known(self, account: str, user: str, question: str, epsilon: str) -> bool:
-        """Return whether a question waits or is answered already, so that it adds no work."""
+        """Return whether a question is already waiting or answered, so that it adds no work."""
 
     def questions(self) -> Sequence[AdmittedQuestion]:
         """Return the questions of all desks, each desk's in order of admission."""

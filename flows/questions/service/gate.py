@@ -1,4 +1,4 @@
-"""What a request passes before an endpoint sees it: token, rate, and size of its body.
+"""Checks a request before an endpoint sees it: its token, its rate, and the size of its body.
 
 The body of a request without a valid token is never read.
 """
@@ -37,13 +37,13 @@ NO_TOKEN = (
 class Gate:
     """An ASGI application that lets valid requests through to another one.
 
-    The request's scope gets `token` (the token itself, for the admission) and `holder`.
+    It adds to the request's scope `token` (the token itself, for the admission) and `holder`.
 
     Args:
         app: The application with the endpoints.
         tokens: The tokens.
-        rate: Counts requests.
-        limits: Limits of size and time.
+        rate: Counts the requests of each user.
+        limits: Limits of size, time and concurrent requests.
     """
 
     def __init__(
@@ -68,8 +68,7 @@ class Gate:
             user = scope["holder"].account, scope["holder"].user
             with self._one_more(user):
                 body = await self._body(scope, receive)
-                # A client that does not take its reply is given up: the server then closes the
-                # connection.
+                # If a client does not read its reply in time, the server closes the connection.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._limits.exchange):
                         await self._app(scope, _replayed(body, receive), send)
@@ -78,15 +77,16 @@ class Gate:
 
     @contextlib.contextmanager
     def _one_more(self, user: tuple[str, str]) -> Iterator[None]:
-        """Count the requests of a user that are under way.
+        """Count one more concurrent request of a user.
 
         Raises:
-            Refused: if there are as many as allowed.
+            Refused: if the user has as many as allowed.
         """
         if self._under_way[user] >= self._limits.concurrent:
             raise Refused(
                 429,
-                f"{self._limits.concurrent} of your requests are under way; wait for one of them.",
+                f"You already have {self._limits.concurrent} requests in progress; wait for one of"
+                " them.",
                 retry_after=1,
             )
         self._under_way[user] += 1
@@ -106,7 +106,7 @@ class Gate:
         except UnknownToken:
             raise Refused(401, NO_TOKEN) from None
         except ReleaseError:
-            raise Refused(503, "The service cannot read its tokens now; try later.") from None
+            raise Refused(503, "The service cannot read its tokens now; try again later.") from None
         if seconds := self._rate.admit((holder.account, holder.user)):
             raise Refused(
                 429,
@@ -132,7 +132,9 @@ class Gate:
                 while True:
                     message = await receive()
                     if message["type"] != "http.request":
-                        raise Refused(400, "The connection was closed within the body.")
+                        raise Refused(
+                            400, "The connection was closed before the body was complete."
+                        )
                     found += message.get("body", b"")
                     if len(found) > most:
                         raise Refused(413, f"The body has more than {most} bytes.")
@@ -157,7 +159,7 @@ class Refused(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers besides those of every reply."""
+        """Headers that this reply has in addition to those of every reply."""
         found = {}
         if self.status == 401:
             found["www-authenticate"] = "Bearer"
@@ -183,7 +185,7 @@ class Refused(Exception):
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return what gives an application the body that was read already."""
+    """Return a `receive` that gives the application the body that was already read."""
     given = False
 
     async def replay() -> Message:

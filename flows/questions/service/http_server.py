@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn, with a time limit for heads of requests and no log of its own."""
+"""The HTTP server: uvicorn, with a time limit for the headers of requests and without its log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flows.questions.service.gate import Gate
 
 LARGEST_HEAD = 1 << 14
-"""Bytes of the head of a request."""
+"""Largest size of the request line and headers of a request, in bytes."""
 IDLE_S = 15
 """Seconds that a connection stays open between two requests."""
 GRACE_S = 10
@@ -58,7 +58,7 @@ def serve_until_stopped(
     Args:
         app: The application.
         listener: Its socket.
-        where: Where it listens, and the files of TLS.
+        where: Where it listens, and the TLS certificate and key.
         limits: Limits of time and of connections.
         started: Called once before the first request.
     """
@@ -82,7 +82,7 @@ def serve_until_stopped(
         ssl_keyfile=where.key,
     )
     server = uvicorn.Server(config)
-    # The server raises the signal that ended it once more when it has closed its connections.
+    # After closing its connections, the server raises the signal that ended it once more.
     earlier = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         started()
@@ -95,7 +95,7 @@ def serve_until_stopped(
 
 
 def _protocol(limits: Limits) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol of a connection, with a time limit for the head of each request."""
+    """Return uvicorn's protocol with a time limit for the request line and headers of a request."""
 
     class PatientProtocol(H11Protocol):
         _head: asyncio.TimerHandle | None = None
@@ -103,7 +103,7 @@ def _protocol(limits: Limits) -> type[asyncio.Protocol]:
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             if len(self.connections) > 2 * limits.connections:
-                transport.abort()  # even the reply 503 would keep it too long
+                transport.abort()  # even a 503 reply would keep the connection too long
                 return
             self._expect_head()
 

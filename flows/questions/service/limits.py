@@ -18,19 +18,20 @@ class Limits:
 
     Attributes:
         requests: Requests of one user in any minute; 60 by default.
-        concurrent: Requests of one user that may be under way at one time; 4 by default.
-        open_questions: Questions of one user that are not ended; 5 by default.
-        day: New questions of one user in any 24 hours, also those that cost nothing; 200 by
+        concurrent: Simultaneous requests of one user; 4 by default.
+        open_questions: Open questions of one user; 5 by default.
+        day: New questions of one user in any 24 hours, including those that cost nothing; 200 by
             default.
-        queue: Questions of all users that are not ended; 100 by default.
+        queue: Open questions of all users; 100 by default.
         body: Bytes of one request's body; 16 KiB by default.
-        patience: Seconds until a request's head and body must have arrived; 10 by default.
-        exchange: Seconds until the reply must have been taken; 120 by default.
-        connections: Connections at one time; further ones are answered with 503. 200 by default.
+        patience: Seconds within which the headers of a request, and its body, must arrive; 10 by
+            default.
+        exchange: Seconds within which the client must read the reply; 120 by default.
+        connections: Simultaneous connections; further ones are answered with 503; 200 by default.
         answer: Seconds that one answer may take before its process is interrupted; an hour by
             default.
-        tick: Seconds between two moments at which the states that users see are renewed; 10 by
-            default, 0 for always.
+        tick: Seconds between updates of the states that users see; 10 by default; with 0 they are
+            always current.
     """
 
     requests: int = 60
@@ -50,7 +51,7 @@ class RequestRate:
     """Counts the requests of each user in the last minute.
 
     Args:
-        most: Requests of one user in any minute.
+        most: Largest number of requests of one user in any minute.
         clock: Returns seconds; the monotonic clock by default.
     """
 

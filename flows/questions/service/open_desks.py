@@ -1,4 +1,4 @@
-"""The desks of the home, as the service needs them."""
+"""The desks of the home, behind the interface `desk_port.Desks` of the service."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from flows.questions.service.service_records import ServiceRecords
 from tasks.run.home import open_ledger
 
 KEPT_ANSWERS = 200
-"""Answers that are kept in memory, so that reading one again costs no analysis."""
+"""Answers that are kept in memory, so that reading one again needs no new analysis."""
 STATES: Mapping[KeptState, State] = {
     "admitted": "waiting",
     "begun": "waiting",
@@ -34,10 +34,9 @@ STATES: Mapping[KeptState, State] = {
     "answered": "answered",
     "ended": "refused",
 }
-ENDED = "Its release ended without an answer; the privacy officer can say why."
+ENDED = "Its release ended without an answer; ask the privacy officer for the reason."
 ABOVE = (
-    "The ledger does not allow this question now; the privacy officer can say whether and when it"
-    " will."
+    "The ledger does not allow this question now; ask the privacy officer whether and when it will."
 )
 _PLANNED = (
     *("kind", "question", "account", "epsilon", "epsilon_exact", "delta", "delta_exact"),
@@ -89,8 +88,8 @@ class OpenDesks:
         kept = KeptQuestions(desk, open_ledger(desk.home)).find(number)
         if kept.text != read_asked(question, desk.terms.schema).text:
             raise BudgetRefused(
-                f"Your question {number} measures the same table, and is not answered yet. Ask this"
-                " one when it is: it will cost nothing.",
+                f"Your question {number} measures the same table and is not answered yet. When it"
+                " is, ask this question again; it will then cost nothing.",
                 row="question-refused",
             )
         return number
@@ -106,7 +105,7 @@ class OpenDesks:
         return found
 
     def _state(self, desk: Desk, kept: KeptQuestions, question: KeptQuestion) -> KeptState:
-        """Return where a question stands; what is answered stays so."""
+        """Return the state of a question; `answered` is remembered, because it is final."""
         key = desk.account, question.number
         known = self._ended.get(key)
         if known is None:
@@ -116,7 +115,7 @@ class OpenDesks:
         return known
 
     def answer(self, account: str, number: int) -> Mapping[str, Any]:
-        """Return an answer as `query` or `infer` prints it, with its cost and receipt."""
+        """Return an answer as `query --json` or `infer --json` does, with its cost and receipt."""
         key = account, number
         with self._lock:  # one analysis at a time
             if key not in self._answers:
@@ -163,7 +162,7 @@ class OpenDesks:
 
 
 def counts_by_state(desk: Desk, kept: KeptQuestions) -> dict[str, int]:
-    """Return how many questions of a desk are in each state that users see; those without any not.
+    """Return how many questions of a desk are in each state that users see, without empty states.
 
     Args:
         desk: The desk.
@@ -204,11 +203,11 @@ def _desk_of(account: str, user: str) -> Desk:
 
 
 def _refuse(desk: Desk, user: str, error: BudgetRefused) -> NoReturn:
-    """Raise a refusal that says nothing of what others spent.
+    """Raise a refusal that reveals nothing about what others spent.
 
     Raises:
         BudgetRefused: with the ledger's own sentence if it is about the user's own account, or
-            about a limit of the desk; else with a fixed one.
+            about a limit of the desk; otherwise with a fixed sentence.
     """
     own, accounts = desk.terms.users[user], open_ledger(desk.home).accounts()
     about_others = any(repr(each.name) in error.message for each in accounts if each.name != own)
@@ -236,7 +235,7 @@ def _carry_out_nothing(_spec: Path, _out: Path) -> None:
 
 
 def plain_json(value: Any) -> Any:
-    """Return a value as JSON has it: exact numbers as texts, and null for what is no number."""
+    """Return a value as JSON values: fractions as text, and null for a float that is not finite."""
     if isinstance(value, Mapping):
         return {str(name): plain_json(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""The queue: one question after the other, users in turn, each in a process of its own."""
+"""The queue: answers one question at a time, each in its own process; users take turns."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ CHILD = "flows.questions.service.answering_process"
 FIRST_PAUSE_S = 5.0
 """Pause after the first failed attempt at a question; it doubles with each."""
 APPROVAL_PAUSE_S = 60.0
-"""Seconds between two looks whether a plan was approved."""
+"""Seconds after which a question whose plan awaited approval is tried again."""
 POLL_S = 2.0
-"""Seconds between two looks at the desks, which the command line also fills."""
+"""Seconds between two looks at the desks, because `dp-release ask` also admits questions."""
 FAREWELL_S = 60.0
 """Seconds that an interrupted answer gets to stop by itself."""
 
@@ -38,9 +38,9 @@ def next_question(
     """Return the question to answer next: users in turn, each user's questions in order.
 
     Args:
-        waiting: Questions that wait; each desk's in order of admission.
-        served: When each user (account and name) was served last, as a rising number. Users that
-            are not in it come first.
+        waiting: Questions that wait; those of each desk in order of admission.
+        served: Running number of the turn in which each user (account and name) was last served.
+            Users without one come first.
 
     Returns:
         The question; None if none waits.
@@ -59,8 +59,8 @@ class Queue:
 
     Args:
         desks: The desks.
-        tokens: The tokens; a user without a valid one waits.
-        records: Failed attempts.
+        tokens: The tokens; questions of a user without a valid one wait.
+        records: Outcomes of attempts.
         limits: Limits; `answer` bounds the time of one answer.
         answer: Answers one question in another process.
     """
@@ -87,7 +87,7 @@ class Queue:
         return self._running
 
     def wake(self) -> None:
-        """Look at the desks now."""
+        """Make the queue look at the desks now."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -121,7 +121,7 @@ class Queue:
         finally:
             self._running = None
         if outcome.state == "interrupted":
-            return True  # the service ends, or was told to
+            return True  # the service is ending
         failures = 0
         if outcome.state != "answered":
             failures = self._records.keep_outcome(*key, outcome)
@@ -139,7 +139,7 @@ class Queue:
     def _waiting(self) -> list[AdmittedQuestion]:
         """Return the questions that may be answered now.
 
-        One that awaited the approval of its plan is tried again now and then.
+        One that awaited the approval of its plan is tried again after `APPROVAL_PAUSE_S`.
         """
         asked, now = self._desks.questions(), time.monotonic()
         known = {(each.account, each.user) for each in self._tokens.valid()}
@@ -153,11 +153,11 @@ class Queue:
 
 
 class AnsweringProcesses:
-    """Starts the process that answers one question, and ends it with this one.
+    """Starts the process that answers one question, and stops it when the service stops.
 
     Args:
-        records: Tell how many attempts at a question have ended without an answer.
-        seconds: Time that one answer may take.
+        records: Number of attempts at each question that ended without an answer.
+        seconds: Largest time of one answer, in seconds.
         deployment: Whether to hand the question to Prefect's deployment; False by default.
     """
 
@@ -169,7 +169,7 @@ class AnsweringProcesses:
         self._lock, self._ended = threading.Lock(), threading.Event()
 
     def __call__(self, question: AdmittedQuestion) -> Outcome:
-        """Answer a question."""
+        """Answer a question; return the outcome."""
         job = {
             "account": question.account,
             "number": question.number,
@@ -183,7 +183,7 @@ class AnsweringProcesses:
                 [sys.executable, "-P", "-m", CHILD],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                # privacy: what libraries say while they hold rows is not for a service's log.
+                # privacy: messages of libraries that hold rows must not reach a service's log.
                 stderr=subprocess.DEVNULL,
                 env=_environment(),
                 start_new_session=True,
@@ -212,7 +212,7 @@ class AnsweringProcesses:
         return Outcome("failed", "The process that answers ended early.")
 
     def end(self) -> None:
-        """Interrupt the current answer, and start no other; nothing is lost or paid twice."""
+        """Interrupt the current answer and start no other; nothing is lost or paid twice."""
         with self._lock:
             self._ended.set()
             child = self._child
@@ -232,7 +232,7 @@ def _interrupt(child: subprocess.Popen[bytes]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment, in which the process finds this program as this one did."""
+    """Return the environment with a PYTHONPATH on which the process finds this program."""
     root = str(Path(__file__).parents[3])
     known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*known, root]))}

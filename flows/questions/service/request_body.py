@@ -1,4 +1,4 @@
-"""Reading the JSON of a request strictly: no doubled keys, no NaN, exact numbers."""
+"""Reads the JSON of a request strictly: no repeated keys, no NaN, exact numbers."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ SCHEMA: dict[str, Any] = {
             "type": "string",
             "minLength": 1,
             "maxLength": LONGEST_QUESTION,
-            "description": "A query or a regression, such as `mean of income by sex`.",
+            "description": "A table or a regression, such as `mean of income by sex` or"
+            " `income ~ age + sex`.",
         },
         "epsilon": {
             "type": ["string", "number"],
-            "description": 'What the answer may cost, above 0, such as "0.1" or "1/10".',
+            "description": 'Epsilon of the answer, above 0, such as "0.1" or "1/10".',
         },
     },
 }
 
 
 class _Number(str):
-    """A JSON number by its digits, so that 0.1 stays exactly 0.1."""
+    """The digits of a JSON number, so that 0.1 stays exactly 0.1."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question and its cost as they were sent.
+    """A question and its epsilon as they were sent.
 
     Attributes:
-        question: The question, without space around it.
-        epsilon: Its cost, as text.
+        question: The question, without leading and trailing space.
+        epsilon: Epsilon of the answer, as text.
     """
 
     question: str
@@ -71,10 +72,10 @@ def read_asked(body: bytes) -> Asked:
             ' {"question": "mean of income by sex", "epsilon": "0.1"}.',
         ) from None
     if not isinstance(found, dict) or set(found) != set(KEYS):
-        raise Refused(422, "The body must be an object with the keys question and epsilon, only.")
+        raise Refused(422, "The body must be an object with exactly the keys question and epsilon.")
     question, epsilon = found["question"], found["epsilon"]
     if not isinstance(question, str) or isinstance(question, _Number):
-        raise Refused(422, "`question` must be a text.")
+        raise Refused(422, "`question` must be a string.")
     question = question.strip()
     if not 0 < len(question) <= LONGEST_QUESTION or not _is_plain(question):
         raise Refused(
@@ -82,12 +83,12 @@ def read_asked(body: bytes) -> Asked:
             f"`question` must have 1 to {LONGEST_QUESTION} characters, without control characters.",
         )
     if not isinstance(epsilon, str) or not 0 < len(epsilon) <= LONGEST_EPSILON:
-        raise Refused(422, '`epsilon` must be a number, such as 0.1, or a text such as "1/10".')
+        raise Refused(422, '`epsilon` must be a number, such as 0.1, or a string, such as "1/10".')
     return Asked(question, str(epsilon).strip())
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a text has no control characters and no halves of characters."""
+    """Return whether a text has no control characters and no lone surrogates."""
     return not any(unicodedata.category(each) in ("Cc", "Cs") for each in text)
 
 

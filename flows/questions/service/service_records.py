@@ -1,6 +1,6 @@
-"""What the service itself must remember: keys of repeated requests, and what attempts came to.
+"""What the service itself must remember: idempotency keys, counts of questions, and outcomes.
 
-Both survive a crash. Neither decides about the budget: that is the ledger's part alone.
+All of it survives a crash. None of it decides about the budget: only the ledger does.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from flows.questions.service.desk_port import AdmittedQuestion, Outcome
 from flows.questions.service.tokens import FOLDER
 
 MOST_ATTEMPTS = 3
-"""Attempts at one question that fail for outside reasons; then a person has to look."""
+"""Failed attempts at one question (for outside reasons) after which a person has to look."""
 FILE = "service.db"
 DAY_S = 24 * 3600.0
 KEPT_S = 7 * 24 * 3600.0
 MOST_KEYS = 1000
-"""Keys that are kept of one user."""
+"""Largest number of keys that are kept of one user."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS keys (
     account TEXT, user TEXT, key TEXT, request TEXT, used REAL, PRIMARY KEY (account, user, key)
@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS outcomes (
 
 
 class KeyReused(Exception):
-    """An idempotency key came with another request before."""
+    """An idempotency key was sent before with another request."""
 
 
 class ServiceRecords:
@@ -108,15 +108,15 @@ class ServiceRecords:
         return int(number)
 
     def keep_outcome(self, account: str, number: int, outcome: Outcome) -> int:
-        """Store what became of an attempt to answer a question.
+        """Store the outcome of an attempt to answer a question.
 
         Args:
             account: Account of the desk.
             number: Number of the question.
-            outcome: What became of the attempt.
+            outcome: Outcome of the attempt.
 
         Returns:
-            How many attempts failed since the question was asked last.
+            How many attempts failed since the question was last asked.
         """
         failed, ended = int(outcome.state == "failed"), int(outcome.state in ("failed", "refused"))
         with self._connected() as database:
@@ -132,7 +132,7 @@ class ServiceRecords:
         return int(failures)
 
     def ended(self, account: str, number: int) -> int:
-        """Return how many attempts at a question ever failed or were refused."""
+        """Return how many attempts at a question have failed or were refused so far."""
         with self._connected() as database:
             row = database.execute(
                 "SELECT ended FROM outcomes WHERE account = ? AND number = ?", (account, number)
@@ -140,7 +140,7 @@ class ServiceRecords:
         return 0 if row is None else int(row[0])
 
     def forget_outcome(self, account: str, number: int) -> None:
-        """Let a question be tried again from the start."""
+        """Let a question be tried again, as if no attempt had failed."""
         with self._connected() as database:
             database.execute(
                 "UPDATE outcomes SET state = 'waiting', reason = '', failures = 0 WHERE account = ?"
@@ -149,9 +149,9 @@ class ServiceRecords:
             )
 
     def seen(self, questions: Iterable[AdmittedQuestion]) -> list[AdmittedQuestion]:
-        """Return questions with what their attempts say of those that wait.
+        """Return questions, with the states of those that wait changed by their last attempts.
 
-        A question fails after `MOST_ATTEMPTS` failed attempts; before, it waits.
+        A question has failed after `MOST_ATTEMPTS` failed attempts; until then it waits.
         """
         with self._connected() as database:
             rows = database.execute("SELECT account, number, state, reason, failures FROM outcomes")

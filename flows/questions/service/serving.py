@@ -1,4 +1,4 @@
-"""The whole service: the HTTP server, the queue, and how both end."""
+"""The whole service: starts the HTTP server and the queue, and stops both."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def serve_questions(
         desks: Its desks.
         where: Where to listen.
         limits: Limits of users, requests and answers.
-        deployment: Whether Prefect's deployment `questions` answers; by default a process of
-            this service does.
-        said: Called with the URL when it listens.
+        deployment: Whether Prefect's deployment `questions` answers; by default (False) a process
+            of this service does.
+        said: Called with the URL once the service is listening.
 
     Raises:
-        BadInput: if the address or the files of TLS cannot be used.
+        BadInput: if the address, or the TLS certificate or key, cannot be used.
     """
     check_listening(where)
     log_to_stderr()

@@ -1,4 +1,4 @@
-"""Tokens of the users of a desk: printed once, kept only as hashes, with an end."""
+"""Tokens of the users of a desk: printed once, kept only as hashes, and valid until a date."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ FOLDER = "question-service"
 DAYS = 90
 MOST_DAYS = 3650
 BYTES = 32
-"""Random bytes of a token: nobody guesses it, so its hash needs no slow function."""
+"""Random bytes of a token. Nobody can guess it, so a fast hash is safe."""
 MOST_TOKENS = 10
-"""Valid tokens of one user."""
+"""Largest number of valid tokens of one user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class TokenStore:
 
     Args:
         home: The home.
-        today: Returns the day; UTC by default.
+        today: Returns the current day; by default the day in UTC.
     """
 
     def __init__(self, home: Path, *, today: Callable[[], date] = today_utc) -> None:
@@ -78,10 +78,11 @@ class TokenStore:
             days: Days for which it is valid, from 1 to `MOST_DAYS`; 90 by default.
 
         Returns:
-            The token itself, which is kept nowhere, and what is kept of it.
+            The token itself, which is not stored, and what is kept of it.
 
         Raises:
-            BadInput: if the number of days is out of range, or the user has many tokens already.
+            BadInput: if the number of days is out of range, or the user already has `MOST_TOKENS`
+                valid tokens.
         """
         if not 1 <= days <= MOST_DAYS:
             raise BadInput(f"--days must be between 1 and {MOST_DAYS}, not {days}.")
@@ -100,8 +101,8 @@ class TokenStore:
     def revoke(self, account: str, user: str) -> int:
         """Revoke all tokens of a user; return how many were valid.
 
-        It waits for admissions that are under way. After it returned, none succeeds with a token
-        that it revoked.
+        It waits for admissions that are in progress. After it has returned, no admission succeeds
+        with a revoked token.
         """
         with self._locked(fcntl.LOCK_EX):
             valid = self._valid()
@@ -153,8 +154,8 @@ class TokenStore:
             ]
         except (ValueError, KeyError, TypeError):
             raise StageFailed(
-                f"The file of tokens {self._path} is damaged. Restore it, or delete it and make"
-                " the tokens anew: `dp-release questions token ACCOUNT USER`."
+                f"The file of tokens {self._path} is damaged. Restore it from a backup, or delete"
+                " it and issue new tokens: `dp-release questions token ACCOUNT USER`."
             ) from None
 
     def _write(self, tokens: list[Token]) -> None:
@@ -182,7 +183,7 @@ def _hash(secret: str) -> str:
 
 
 def _found(tokens: list[Token], secret: str) -> Token:
-    """Return the token with a secret; the time does not depend on which one it is.
+    """Return the token with a secret; the time taken does not depend on which one it is.
 
     Raises:
         UnknownToken: if there is none.

@@ -1,4 +1,4 @@
-"""Data that a person declares public: the ledger is asked before they are used.
+"""Data that a person declares public: they are looked up in the ledger before they are used.
 
 `public_input` records the declaration and refuses data of an account; comparisons, drafts of
 schemas and priors call it. `priors` finds the public records that a spec names under `prior`.

@@ -1,4 +1,4 @@
-"""Finds the public records that a spec names under `prior`.
+"""Reads the public records that a spec names under `prior`.
 
 A published release is public. A file is public only if a person says so, and the ledger refuses a
 file that belongs to an account. The declaration is recorded before the file is looked up, as for a
@@ -24,7 +24,7 @@ def find_prior(source: PriorSource, schema: Schema) -> PublicPrior:
 
     Raises:
         BadInput: if the bundle does not verify, the file belongs to an account of this home's
-            ledger, or nothing in it agrees with the schema.
+            ledger, or fewer than two columns match the schema.
         BudgetRefused: if refused attempts have stopped an account.
 
     Privacy:

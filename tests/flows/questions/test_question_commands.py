@@ -30,7 +30,7 @@ def test_a_question_is_planned_answered_and_listed(office, typed, tmp_path):
     assert "male" in found.out
     assert "Paid     epsilon 0.5" in found.out
     again = typed("ask", "rand", "count", "by", "sex", "--epsilon", ".5")
-    assert "Paid     nothing: rand-question-0001" in again.out
+    assert "Paid     nothing; answered from rand-question-0001" in again.out
     shown = typed("questions", "show", "rand")
     assert "share by sex" in shown.out
     assert "0 (paid before)" in shown.out
@@ -55,7 +55,7 @@ def test_json_holds_the_plan_the_answer_and_the_list(typed):
     ("words", "code", "says"),
     [
         (("income ~ age", "--epsilon", "1"), 2, "account of the desk comes first"),
-        (("rand", "--epsilon", "1"), 2, "What is the question?"),
+        (("rand", "--epsilon", "1"), 2, "The question is missing"),
         (("rand", "count by sxe", "--epsilon", "1"), 2, "Did you mean 'sex'"),
         (("rand", "count by sex", "--epsilon", "ten"), 2, "--epsilon"),
         (("rand", "count by sex", "--epsilon", "0"), 2, "above 0"),

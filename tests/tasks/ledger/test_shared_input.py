@@ -115,6 +115,6 @@ def test_data_of_an_account_for_approved_plans_only_need_an_approved_plan_in_eve
     if approved:
         use(ledger, tmp_path, "free")
     else:
-        with pytest.raises(DataRefused, match=r"'safe' .* which pays for approved plans only"):
+        with pytest.raises(DataRefused, match=r"'safe' .* plans for that account need approval"):
             use(ledger, tmp_path, "free")
     ledger.verify(KEY)

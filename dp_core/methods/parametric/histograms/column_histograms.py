@@ -39,7 +39,7 @@ class Estimated:
         edges: First position of each bin, and then the number of positions.
         values: Records in each bin, shape (bins,).
         missing: Records whose value is missing; 0 if the column cannot be missing.
-        variance: Variance of the number of all records, as far as these sums tell it.
+        variance: Variance of the number of all records as estimated from these sums.
     """
 
     edges: tuple[int, ...]
@@ -52,8 +52,8 @@ class Estimated:
 class ColumnHistograms(Synthesizer):
     """Release one histogram of every column; columns are independent in the sets.
 
-    A numeric column is cut into many equal public bins, and its histogram is released in the way
-    of the method. A column of levels has no order, so its plain table of counts is measured.
+    A numeric column is cut into many equal public bins, and each method releases its histogram in
+    its own way. Columns of levels are treated as unordered: their plain tables are measured.
 
     Attributes:
         bins: Number of equal bins of each numeric column, 1,024 by default; as many as the column
@@ -98,9 +98,9 @@ class ColumnHistograms(Synthesizer):
 
     @abstractmethod
     def ask_column(self, variable: Variable) -> tuple[Ask, ...]:
-        """Return the sums of a numeric column that are known beforehand; shares sum to 1, or none.
+        """Return the sums to ask of a numeric column, with shares that sum to 1; or none.
 
-        A method returns none if it chooses what to ask; then `measure_column` asks.
+        A method returns none if it chooses privately what to ask; then `measure_column` asks.
         """
 
     def measure_column(
@@ -131,8 +131,8 @@ class ColumnHistograms(Synthesizer):
 
         Args:
             variable: The column.
-            released: What `measure_column` released of it.
-            rows: Number of records whose value is not missing, if it is known; otherwise None.
+            released: What `measure_column` released.
+            rows: Number of records whose value is not missing; None if it is not known.
         """
 
     def in_order(self, variable: Variable, counts: Floats) -> Floats:  # noqa: ARG002
@@ -251,7 +251,7 @@ class ColumnHistograms(Synthesizer):
 
 
 def binned(variable: Variable, edges: Sequence[int]) -> BinnedCounts:
-    """Return the question for a numeric column's counts in bins; missing is a cell of its own.
+    """Return the question for a numeric column's counts in bins; missing has a separate cell.
 
     Args:
         variable: The column.

@@ -67,8 +67,8 @@ class CutColumns(ColumnHistograms):
             replicate: Index of the independent measurement, 0 if shared.
 
         Returns:
-            Numbers of bins, each with a cut before it, from 1 to the number of bins - 1; the cost
-            is at most the part `choosing`, and what is left pays for the counts.
+            Numbers of the bins before which there is a cut, from 1 to the number of bins - 1, and
+            the cost. The cost is at most the part `choosing`; what is left pays for the counts.
         """
 
     def measure_column(

@@ -2,21 +2,21 @@
 
 Zhang, Zhang, Xiao, Yang & Winslett (2012), Functional mechanism: regression analysis under
 differential privacy (PVLDB 5(11)). The loss is a polynomial of degree 2 in the coefficients: a
-squared error is one, a logistic loss is replaced by its Taylor polynomial. The coefficients of the
-polynomial are sums over records, which get noise once; the minimiser is then computed from the
-noisy polynomial, and the file is not read again.
+squared error is one already, and a logistic loss is replaced by its Taylor polynomial. The
+coefficients of the polynomial are sums over records, to which noise is added once. The minimiser is
+then computed from the noisy polynomial, and the file is not read again.
 
-In a chain of regressions no further question is needed for that. The linear terms of a polynomial
-are the gradient at coefficients 0, which `gradient` asks too. The quadratic terms are sums of
-products of predictors, and the product of two columns is a linear term of the later column's own
-regression. So the answers for all columns together hold the noisy polynomial of every regression,
-and their sensitivity is that of `ClassGradient` and `NumberGradient`. `gradient` takes the
-quadratic terms from model records instead.
+In a chain of regressions this needs no further question. The linear terms of a polynomial are the
+gradient at coefficients 0, which `gradient` asks for too. The quadratic terms are sums of products
+of predictors, and the product of two columns is a linear term of the later column's own regression.
+So the answers for all columns together contain the noisy polynomial of every regression, and their
+sensitivity is that of `ClassGradient` and `NumberGradient`. `gradient` takes the quadratic terms
+from model records instead.
 
-On the paper's sensitivity. For linear regression it has 2 (d + 1)^2 with predictors of norm at most
-1, under replace-one. That is a valid bound, but a loose one: |x|_1 <= sqrt(d) gives
-2 (1 + sqrt(d))^2. Its d^2/4 + 3 d for logistic regression counts 1/2 - y as two terms and is loose
-too. Neither is used here.
+The paper's sensitivity for linear regression is 2 (d + 1)^2 with predictors of norm at most 1,
+under replace-one. That is a valid but loose bound: |x|_1 <= sqrt(d) gives 2 (1 + sqrt(d))^2. Its
+d^2/4 + 3 d for logistic regression counts 1/2 - y as two terms and is loose too. Neither is used
+here.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class NoisyProducts:
     def number(self, column: int, *, prior: float) -> tuple[NDArray[np.float64], float]:
         """Return the coefficients and the residual variance of a linear regression.
 
-        With missing values, the products of the predictors over the records that have a value are
-        estimated by those of all records times the part that has one.
+        If values are missing, the products of the predictors over the records that have a value are
+        estimated by those over all records times the part of the records that have one.
 
         Args:
             column: Position of the column in the chain, after its answer is learnt.
@@ -146,8 +146,8 @@ class NoisyProducts:
         Args:
             column: Position of the column in the chain, after its answer is learnt.
             asked: The question.
-            expansion: Where the Taylor polynomial touches the loss: at coefficients 0 as in the
-                paper, or at the intercepts that give the noisy proportions.
+            expansion: Point at which the Taylor polynomial approximates the loss: coefficients 0,
+                as in the paper, or the intercepts that give the noisy proportions.
             prior: Prior standard deviation of the coefficients.
         """
         before = int(self._start[column])
@@ -200,9 +200,9 @@ def _minimum(
     """Return the minimiser of a noisy polynomial, regularised and trimmed.
 
     The polynomial is tr(C B Q B')/2 - tr(L B'), with B the coefficients. Section 6 of the paper:
-    4 standard deviations of the noise are added to the diagonal of Q; directions whose eigenvalues
-    are still not positive are left out, so that their coefficients are 0. Then it is shrunk as
-    in `fitted_regressions`, by the noise of L and the prior.
+    4 standard deviations of the noise are added to the diagonal of Q. Directions whose eigenvalues
+    are still not positive are left out, so their coefficients are 0. Then the minimiser is shrunk
+    as in `fitted_regressions`, by the noise of L and the prior.
 
     Args:
         quadratic: Q, shape (features, features), symmetric.
@@ -213,8 +213,8 @@ def _minimum(
         prior: Prior standard deviation of the coefficients.
 
     Returns:
-        B of the shape of L, and the factor of the noise variance by which the noise in L makes the
-        value at the minimum of a linear regression's squared error too small.
+        B, of the shape of L, and a factor: the noise in L makes the minimum of a linear
+        regression's squared error too small by this factor times the noise variance.
     """
     values, vectors = np.linalg.eigh(quadratic)
     values = values + _RIDGE * ridge_noise

@@ -74,7 +74,7 @@ class LargerDraws:
         return found
 
     def middle(self, smaller: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
-        """Return the median tables of the cliques; they nearly agree with the smaller ones.
+        """Return the median tables of the larger cliques; they nearly agree with the smaller ones.
 
         Args:
             smaller: Median tables of columns and pairs.

@@ -53,9 +53,8 @@ trend and two trends. A noisy dependence does not tell in which coordinates it i
 set on surveys."""
 _USUAL = np.where(SCALES <= 0.3, 1.0, 0.1)  # prior weights of the scales in typical files
 PUBLIC = 0.5
-"""Prior weight of predictions from public records, relative to each other centre. It counts where
-noise hides whether they fit; records of another population then cost less than with a weight of 1.
-"""
+"""Prior weight of predictions from public records, relative to that of each other centre. It
+matters if noise hides whether they fit; a wrong prior then costs less than with a weight of 1."""
 _WORTH = 1.0  # weight of the typical file, as a number of pairs
 _ROUNDS = 100
 _MOST_EXACT = 512  # areas of a larger one whose directions are eigenvectors
@@ -313,8 +312,8 @@ def learn(pairs: Mapping[Clique, Pair], *, public: int = 0) -> Prior:
 
     Args:
         pairs: What is known of each pair.
-        public: Number of the prediction that comes from public records, from 1; 0 (the default)
-            without one.
+        public: Number of the prediction that comes from public records, counted from 1; 0 (the
+            default) if there is none.
     """
     kinds = {
         kind

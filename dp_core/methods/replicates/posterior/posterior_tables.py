@@ -97,8 +97,8 @@ class PosteriorTables:
         larger: Posteriors of the measured tables of three columns and more.
         seed: Seed of the draws, which are the same for every call.
         followed: Mean probability, over all pairs that public records predict, that a pair follows
-            this prediction, relative to that before the noisy tables were seen; 0 without public
-            records.
+            this prediction, divided by its value before the noisy tables were seen; 0 without
+            public records.
     """
 
     domain: Domain
@@ -149,8 +149,8 @@ class PosteriorTables:
                 the domain; None (the default) without any.
             counts: Public one-way tables, by column, each with `rows` records; they are those of
                 every draw. None (the default) without any.
-            public: Public records that predict the dependence of pairs; None (the default) without
-                any.
+            public: Public records that predict the dependence of pairs; None (the default) if there
+                are none.
             rng: Generator; same state, same draws.
         """
         if sets < 2:

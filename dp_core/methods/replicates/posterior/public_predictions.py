@@ -1,8 +1,7 @@
-"""Predictions of each pair's dependence from public records, as a further kind of prediction.
+"""Adds predictions from public records to the other kinds of predictions of each pair's dependence.
 
-How many pairs follow this kind, and how closely, is learned with the other kinds
-(`pair_prior.learn`). So records of another population, whose dependence differs, have little
-effect.
+How many pairs follow this kind, and how closely, is learned together with the other kinds
+(`pair_prior.learn`). So records of a population with another dependence have little effect.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def with_public_predictions(
 
     Args:
         public: The public records.
-        pairs: What is known of each pair, with equally many kinds of predictions.
+        pairs: What is known of each pair, with the same number of kinds of predictions for each.
         columns: Median one-way tables, in records, by column.
         expected: Counts without dependence of each pair, in records.
         possible: Whether each cell of each pair can have records.
@@ -50,9 +49,10 @@ def with_public_predictions(
 
 
 def last_kind_followed(prior: Prior, pairs: Mapping[Clique, Pair]) -> float:
-    """Return how much likelier noisy tables made it that pairs follow the last kind of prediction.
+    """Return the factor by which noisy tables raised the probability of the last prediction.
 
-    It is the mean probability over the pairs, relative to that before the noisy tables were seen.
+    It is the mean probability, over the pairs, that a pair follows this kind, divided by its value
+    before the noisy tables were seen.
 
     Args:
         prior: What was learned of all pairs.
@@ -70,10 +70,10 @@ def last_kind_followed(prior: Prior, pairs: Mapping[Clique, Pair]) -> float:
 def _error(pair: Pair, told: PairPrediction) -> Floats:
     """Return the known error variance of each coordinate of a prediction, in records squared.
 
-    It is the sampling variance of the public records. Where the sets of an earlier release show its
-    noise, the variance of a posterior draw is added: (1 + 1/m) times the variance between the sets.
-    The variance of one coordinate is estimated by few sets, so it is averaged with the mean over
-    the pair's coordinates.
+    It is the sampling variance of the public records. If the sets of an earlier release show its
+    noise, the variance of a posterior draw is added: (1 + 1/m) times the variance between the m
+    sets. Few sets give a poor estimate of the variance of one coordinate, so it is averaged with
+    the mean over the pair's coordinates.
     """
     sampling = pair.shape / told.records
     if told.apart is None:

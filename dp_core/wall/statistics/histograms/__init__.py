@@ -1,5 +1,5 @@
-"""Questions about the histogram of one numeric column: how to compress it, and what is kept.
+"""Questions about the histogram of one numeric column, for methods that compress it.
 
-`cosines` has the coefficients of its cosine transform and the size of those left out, `cuts` the
-distance from a histogram with fewer bins.
+`cosines` has the coefficients of its cosine transform and the norm of those that are left out;
+`cuts` has the distance from a histogram with fewer bins.
 """

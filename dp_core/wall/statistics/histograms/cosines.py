@@ -1,8 +1,8 @@
-"""Cosine transform of a numeric column's histogram: its first coefficients, and what is left out.
+"""Cosine transform of a histogram: its first coefficients, and the norm of those left out.
 
 A histogram x of n bins has the coefficients C_j = sum over bins b of x_b cos(pi j (2 b + 1)/(2 n)),
-j = 0 to n - 1 (DCT-II). They are counted in units of 1/`GRID`: every cosine is rounded to that grid
-first, so that a coefficient is a sum of whole numbers over records.
+j = 0 to n - 1 (DCT-II). They are counted in units of 1/`GRID`: every cosine is first rounded to a
+multiple of that unit, so a coefficient is a sum of integers over records.
 """
 
 from __future__ import annotations
@@ -138,14 +138,14 @@ class CosineSums(Sum):
         return saturated([*values, GRID * int(found[-1])] if self.missing else values)
 
     def l1(self, neighbours: Neighbours) -> int:
-        """`kept` GRID under add-remove; under replace-one twice `kept` - 1 GRID, or a little more.
+        """`kept` GRID under add-remove; under replace-one about 2 (`kept` - 1) GRID (see below).
 
         A record adds to each of the k coefficients a cosine rounded to the grid, which is at most
         GRID in absolute value, or GRID to the entry for missing values alone. Under replace-one
         the two cosines of C_0 are equal, and those of the others differ by at most 2 GRID. If one
-        of the two values is missing, all k coefficients and the entry for missing change by at
-        most GRID each, which is k + 1. C_0 alone, without missing values, does not change at all;
-        the bound is then 1.
+        of the two values is missing, the k coefficients and the entry for missing values change by
+        at most GRID each, together (k + 1) GRID. C_0 alone, without missing values, does not change
+        at all; the bound is then 1.
         """
         if neighbours == "add-remove":
             return self.kept * GRID
@@ -197,10 +197,10 @@ class CosineSums(Sum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CosineTails(TableStatistic):
-    """Minus the root of the squares that are lost if only k coefficients are kept, less a price.
+    """Minus the norm of the coefficients that are lost if only k are kept, minus a price.
 
-    Entry k - 1 is minus the whole part of the Euclidean norm of the orthonormal coefficients
-    sqrt(2/n) C_j, j = k to n - 1, minus `prices` of k, in units of 1/GRID record. The enhanced
+    Entry k - 1 is minus the integer part of the Euclidean norm of the orthonormal coefficients
+    sqrt(2/n) C_j, j = k to n - 1, minus the price of k, in units of 1/GRID record. The enhanced
     Fourier perturbation algorithm chooses k by these scores (Acs, Castelluccia & Chen 2012), with
     the expected size of the noise as the price.
 
@@ -233,7 +233,7 @@ class CosineTails(TableStatistic):
         return ((self.column,),)
 
     def largest_change(self, neighbours: Neighbours) -> int:
-        """GRID + 2 under add-remove, the whole part of sqrt(2) GRID, and 4 more, under replace-one.
+        """GRID + 2 under add-remove; under replace-one the integer part of sqrt(2) GRID, plus 4.
 
         The n orthonormal cosines of one bin are a vector of length 1 (the transform is orthogonal),
         so those from k >= 1 on are no longer. Each is rounded: GRID cos is off by less than 1, with

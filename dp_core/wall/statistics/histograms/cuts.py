@@ -1,4 +1,4 @@
-"""Scores of cuts of a numeric column's bins by the distance from a histogram of fewer bins."""
+"""Scores of cuts of a numeric column's bins, by the distance from a histogram with fewer bins."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from dp_core.wall.statistics.whole_numbers import MOST, saturated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutDeviations(TableStatistic):
-    """Minus the least L1 distance of a histogram from one that is constant between cuts.
+    """Minus the smallest L1 distance of a histogram from one that is constant between cuts.
 
-    The bins `low` to `high` - 1 are cut before bin c. The right part becomes one run, the left part
-    `left` runs with the best cuts. The entry of c is minus the sum, over the runs, of the absolute
-    deviations of the bins' counts from the run's median, minus `price`. Unit: records. If
-    `price` is not None, the last entry is for no cut: minus the deviation of all bins from their
+    The bins `low` to `high` - 1 are cut before bin c. The right part becomes one run; the left part
+    is divided into `left` runs by the best cuts. The entry of c is minus the sum, over the runs, of
+    the absolute deviations of the bins' counts from the run's median, minus `price`. Unit: records.
+    If `price` is not None, the last entry is for no cut: minus the deviation of all bins from their
     median.
 
-    A median attains the smallest sum of absolute deviations, so the entries are whole numbers. They
-    take the place of the published scores: deviations from the mean, at twice the sensitivity (Acs,
-    Castelluccia & Chen 2012), and squared deviations, whose sensitivity 2 F + 1 needs a public
-    bound F on every count (Xu et al. 2013, section 5).
+    A median that is one of the counts attains the smallest sum of absolute deviations, so the
+    entries are integers. They replace the published scores: deviations from the mean, which have
+    twice the sensitivity (Acs, Castelluccia & Chen 2012), and squared deviations, whose sensitivity
+    2 F + 1 needs a public bound F on every count (Xu et al. 2013, section 5).
 
     Attributes:
         column: Name of the numeric column.
@@ -118,7 +118,7 @@ class CutDeviations(TableStatistic):
 def deviations(values: Sequence[int]) -> list[int]:
     """Return the sum of absolute deviations from the median of the first i values, i from 0.
 
-    One value more adds its distance from the nearest median of those before it.
+    A further value adds its distance from the nearest median of the values before it.
 
     >>> deviations([4, 1, 1, 9])
     [0, 0, 3, 3, 11]
@@ -133,7 +133,7 @@ def deviations(values: Sequence[int]) -> list[int]:
 
 
 def _fewest(values: Sequence[int], runs: int) -> NDArray[np.int64]:
-    """Return the smallest deviation of the first i values in so many runs, i from `runs`."""
+    """Return the smallest deviation of the first i values in `runs` runs, for i from `runs`."""
     size = len(values)
     kind: Any = object if sum(values) >= MOST else np.int64
     # The deviation of the values from one cut (row) to another (column).

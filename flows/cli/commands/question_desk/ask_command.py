@@ -1,4 +1,4 @@
-"""`dp-release ask`: a question about the confidential file, answered privately and paid for."""
+"""`dp-release ask`: answers a question about the confidential file, charged to the ledger."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _FORM = 'dp-release ask ACCOUNT "QUESTION" --epsilon E'
 @cli.command("ask")
 @click.argument("account", type=ACCOUNT)
 @click.argument("question", metavar="QUESTION", nargs=-1)
-@click.option("--epsilon", required=True, metavar="E", help="Epsilon that the answer may cost.")
+@click.option("--epsilon", required=True, metavar="E", help="Epsilon of the answer.")
 @click.option("--user", metavar="NAME", help="User whose allowance pays.")
-@click.option("--plan", "only_plan", is_flag=True, help="Show cost and width only; spends nothing.")
+@click.option("--plan", "only_plan", is_flag=True, help="Show only cost and width; spends nothing.")
 @click.option("--anew", is_flag=True, help="Pay again for a question that is already answered.")
 @click.option("--level", default="0.95", metavar="LEVEL", help="Confidence level; 0.95.")
-@click.option("--sampling", is_flag=True, help="Tables: add the error of the file as a sample.")
+@click.option("--sampling", is_flag=True, help="Tables: add the file's sampling error.")
 @click.option("--out", metavar="DIR", type=PATH, help="New folder for a copy of the bundle.")
 @answering("question_views.asked")
 def ask(
@@ -42,7 +42,7 @@ def ask(
     sampling: bool,
     out: Path | None,
 ) -> QuestionPlan | QuestionAnswer:
-    """Answer a question about the file privately.
+    """Answer a question about the file, charged to the ledger.
 
     \b
     dp-release ask rand "income ~ age + sex" --epsilon 0.1 --plan
@@ -57,7 +57,7 @@ def ask(
     if not question:
         if " " in account.strip() or "~" in account:
             raise BadInput(f"The account of the desk comes first: {_FORM}.")
-        raise BadInput(f"What is the question? Type {_FORM}.")
+        raise BadInput(f"The question is missing; type {_FORM}.")
     stated, cost = exact_number("--level", level, positive=True), exact_number("--epsilon", epsilon)
     if stated >= 1:
         raise BadInput(f"--level must be between 0 and 1, such as 0.95, not {level}.")

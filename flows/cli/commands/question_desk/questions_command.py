@@ -24,9 +24,10 @@ def questions() -> None:
 @click.argument("file", type=PATH)
 @answering("question_views.desk")
 def open_(file: Path) -> DeskShown:
-    """Open a question desk, or open it again after a change of its file; spends nothing.
+    """Open a question desk, or apply a change of its file.
 
-    It checks the file, the schema, the accounts and that the data are there; it opens no data.
+    It checks the file, the schema and the accounts, and that the data exist. It opens no data and
+    spends nothing.
     """
     require_pipeline()
     ledger = existing_ledger()
@@ -40,7 +41,10 @@ def open_(file: Path) -> DeskShown:
 @click.argument("account", type=ACCOUNT, required=False)
 @answering("question_views.shown")
 def show(account: str | None) -> DeskShown | AllDesks:
-    """Show a desk with its users' allowances and its questions, or list the desks."""
+    """Show a desk with its questions, or list all desks.
+
+    It also shows what the account of the desk, and that of each user, has left.
+    """
     require_pipeline()
     ledger = existing_ledger()
     from flows.questions.desk import all_desks, find_desk
@@ -55,7 +59,10 @@ def show(account: str | None) -> DeskShown | AllDesks:
 @click.argument("account", type=ACCOUNT)
 @answering("question_views.desk")
 def close(account: str) -> DeskShown:
-    """Close a desk: it takes no new questions. Answers stay, and cost nothing."""
+    """Close a desk: it takes no new questions.
+
+    Answers can still be read at no cost.
+    """
     require_pipeline()
     ledger = existing_ledger()
     from flows.questions.desk import close_desk, find_desk

@@ -18,19 +18,27 @@ from flows.cli.missing_packages import require_pipeline
 @questions.command("serve")
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Address; 127.0.0.1.")
 @click.option(
-    "--port", default=8085, type=click.IntRange(0, 65535), help="Port; 8085, 0: a free one."
+    "--port", default=8085, type=click.IntRange(0, 65535), help="Port, 0 for a free one; 8085."
 )
 @click.option("--tls-cert", type=PATH, metavar="FILE", help="PEM file of the TLS certificate.")
 @click.option("--tls-key", type=PATH, metavar="FILE", help="PEM file of its key.")
-@click.option("--behind-tls-proxy", is_flag=True, help="A proxy with TLS stands in front.")
+@click.option("--behind-tls-proxy", is_flag=True, help="A TLS proxy is in front of the service.")
 @click.option("--deployment", is_flag=True, help="Let Prefect's deployment `questions` answer.")
 @click.option(
-    "--requests", default=60, type=click.IntRange(1), help="Requests of a user a minute; 60."
+    "--requests", default=60, type=click.IntRange(1), help="Requests per user and minute; 60."
 )
-@click.option("--open-questions", default=5, type=click.IntRange(1), help="Open ones of a user; 5.")
-@click.option("--day", default=200, type=click.IntRange(1), help="New ones of a user a day; 200.")
-@click.option("--queue", default=100, type=click.IntRange(1), help="Open questions of all; 100.")
-@click.option("--tick", default=10.0, type=click.FloatRange(0), help="Seconds between states; 10.")
+@click.option(
+    "--open-questions", default=5, type=click.IntRange(1), help="Open questions per user; 5."
+)
+@click.option(
+    "--day", default=200, type=click.IntRange(1), help="New questions per user and day; 200."
+)
+@click.option(
+    "--queue", default=100, type=click.IntRange(1), help="Open questions of all users; 100."
+)
+@click.option(
+    "--tick", default=10.0, type=click.FloatRange(0), help="Seconds between state updates; 10."
+)
 def serve(
     host: str,
     port: int,
@@ -44,7 +52,7 @@ def serve(
     queue: int,
     tick: float,
 ) -> None:
-    """Answer questions over HTTP until stopped, one after the other.
+    """Answer questions over HTTP until stopped, one at a time.
 
     Users need a token (`dp-release questions token`). It serves all desks of the home. If it is
     stopped or killed, start it again: admitted questions continue, and nothing is paid twice.
@@ -77,9 +85,12 @@ def serve(
 @questions.command("token")
 @click.argument("account", type=ACCOUNT)
 @click.argument("user")
-@click.option("--days", default=90, type=int, help="Days until it ends; 90.")
+@click.option("--days", default=90, type=int, help="Days until it expires; 90.")
 def token(account: str, user: str, days: int) -> None:
-    """Print a new token for a user of a desk, once; only its hash is kept."""
+    """Print a new token for a user of a desk, once.
+
+    Only its hash is kept.
+    """
     require_pipeline()
     existing_ledger()
     from dp_core.errors import nearest
@@ -95,7 +106,8 @@ def token(account: str, user: str, days: int) -> None:
     secret, made = TokenStore(this_home()).issue(account, user, days=days)
     click.echo(secret)
     click.echo(
-        f"It is shown only now. Give it to {user} over a safe way; it ends on {made.expires}.",
+        f"The token is shown only once. Send it to {user} by a secure channel; it expires on"
+        f" {made.expires}.",
         err=True,
     )
 
@@ -104,8 +116,11 @@ def token(account: str, user: str, days: int) -> None:
 @click.argument("account", type=ACCOUNT)
 @click.argument("user")
 def revoke(account: str, user: str) -> None:
-    """Revoke all tokens of a user at once; waiting questions then wait for a new token."""
-    require_pipeline()  # not the ledger: a stolen token is revoked even if it cannot be read
+    """Revoke all tokens of a user at once.
+
+    Questions of the user that are waiting then wait for a new token.
+    """
+    require_pipeline()  # no ledger: a stolen token can be revoked even if the ledger is unreadable
     from flows.questions.service.tokens import TokenStore
 
     number = TokenStore(this_home()).revoke(account, user)

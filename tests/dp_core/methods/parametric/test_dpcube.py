@@ -1,4 +1,4 @@
-"""DPCube: noisy cells, boxes of cells that look even, and noisy counts of the boxes."""
+"""DPCube: noisy cells, boxes of cells with about equal counts, and noisy counts of the boxes."""
 
 from __future__ import annotations
 
