@@ -272,3 +272,13 @@ def test_a_forecast_takes_what_a_setting_took_or_else_the_mean_of_its_experiment
         store.add(Cell("e", {"x": x}, 0, 5, 1), {"v": [0.0] * 5}, cpu, "here")
     forecast = running.Forecast(store, [whole])
     assert forecast.seconds(todo([whole], store, Context())) == 5 + 15 + 10 + 10
+
+
+@pytest.mark.parametrize("do", ["list", "run", "show"])
+def test_a_name_that_means_nothing_ends_with_the_nearest_names(do, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([do, "cypher-1"])
+    assert ended.value.code == 2
+    assert "No figure or experiment is named 'cypher-1'. Did you mean cipher-1" in (
+        capsys.readouterr().err
+    )

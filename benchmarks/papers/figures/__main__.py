@@ -20,6 +20,8 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import difflib
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -67,6 +69,21 @@ def experiments_of(names: Sequence[str]) -> list[Experiment]:
     }
     named = {name for name in EXPERIMENTS if meant(name, names)}
     return [each for name, each in EXPERIMENTS.items() if name in (named or drawn)]
+
+
+def check_names(names: Sequence[str]) -> None:
+    """End with a sentence if a name means nothing.
+
+    Raises:
+        SystemExit: with exit code 2, naming the nearest names.
+    """
+    known = (*FIGURES, *EXPERIMENTS)
+    for name in names:
+        if not any(meant(each, [name]) for each in known):
+            near = difflib.get_close_matches(name, known, 3)
+            hint = f" Did you mean {', '.join(near)}?" if near else " `list` prints all names."
+            print(f"No figure or experiment is named {name!r}.{hint}", file=sys.stderr)
+            raise SystemExit(2)
 
 
 def states(figures: Sequence[Figure], store: Store) -> None:
@@ -160,6 +177,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} repeats of everything")
     arguments = parser.parse_args(given)
+    check_names(arguments.names)
     folder = arguments.results or (RESULTS / "quick-figures" if arguments.quick else newest())
     store, context = Store(folder), Context(arguments.seed, arguments.data)
     if arguments.do == "run":

@@ -61,7 +61,10 @@ def _plan(console: Console, plan: QuestionPlan) -> None:
     if plan.kind == "regression":
         width = "unknown without `rows_about` in the schema"
         if plan.expected_width is not None:
-            width = f"about {plan.expected_width:.2g} times as wide as from the file without noise"
+            width = (
+                f"about {plan.expected_width:.2g} times as wide as from the file without noise; at"
+                " small epsilon, or for long tails and outcomes of several levels, often wider"
+            )
         fact(console, "Intervals", f"{width}.")
     elif plan.expected_width is not None and plan.table is not None:
         points = "" if plan.expected_points is None else f" ({plan.expected_points:g} % of all)"

@@ -104,6 +104,7 @@ class Service:
         before = self._all()
         self._require_room(holder, question, epsilon, before)
         number = self.desks.admit(account, user, question, epsilon)
+        self.records.take(account, number)
         if all((each.account, each.number) != (account, number) for each in before):
             self.records.count_admission(account, user)
         LOG.info("user=%s account=%s id=%s admitted epsilon=%s", user, account, number, epsilon)

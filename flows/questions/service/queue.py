@@ -27,7 +27,7 @@ FIRST_PAUSE_S = 5.0
 APPROVAL_PAUSE_S = 60.0
 """Seconds after which a question whose plan awaited approval is tried again."""
 POLL_S = 2.0
-"""Seconds between two looks at the desks, because `dp-release ask` also admits questions."""
+"""Seconds between two looks at the desks, because approvals and new tokens come from elsewhere."""
 FAREWELL_S = 60.0
 """Seconds that an interrupted answer gets to stop by itself."""
 
@@ -137,17 +137,18 @@ class Queue:
         return True
 
     def _waiting(self) -> list[AdmittedQuestion]:
-        """Return the questions that may be answered now.
+        """Return the questions that may be answered now: of those asked here, not by `ask`.
 
         One that awaited the approval of its plan is tried again after `APPROVAL_PAUSE_S`.
         """
         asked, now = self._desks.questions(), time.monotonic()
         known = {(each.account, each.user) for each in self._tokens.valid()}
+        taken = self._records.taken()
         return [
             each
             for each, raw in zip(self._records.seen(asked), asked, strict=True)
             if raw.state == "waiting" and each.state in ("waiting", "awaiting approval")
-            if (each.account, each.user) in known
+            if (each.account, each.user) in known and (each.account, each.number) in taken
             if self._not_before.get((each.account, each.number), now) <= now
         ]
 

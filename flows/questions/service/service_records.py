@@ -28,6 +28,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS keys (
     account TEXT, user TEXT, key TEXT, request TEXT, used REAL, PRIMARY KEY (account, user, key)
 );
+CREATE TABLE IF NOT EXISTS taken (account TEXT, number INTEGER, PRIMARY KEY (account, number));
 CREATE TABLE IF NOT EXISTS admissions (account TEXT, user TEXT, at REAL);
 CREATE TABLE IF NOT EXISTS outcomes (
     account TEXT, number INTEGER, state TEXT, reason TEXT, failures INTEGER, ended INTEGER,
@@ -90,6 +91,21 @@ class ServiceRecords:
             )
         if bound != digest:
             raise KeyReused
+
+    def take(self, account: str, number: int) -> None:
+        """Record that the service answers a question, because it was asked here.
+
+        Args:
+            account: Account of the desk.
+            number: Number of the question.
+        """
+        with self._connected() as database:
+            database.execute("INSERT OR IGNORE INTO taken VALUES (?, ?)", (account, number))
+
+    def taken(self) -> frozenset[tuple[str, int]]:
+        """Return account and number of each question that the service answers."""
+        with self._connected() as database:
+            return frozenset(database.execute("SELECT account, number FROM taken").fetchall())
 
     def count_admission(self, account: str, user: str) -> None:
         """Count one new question of a user."""

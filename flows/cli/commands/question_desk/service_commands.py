@@ -123,7 +123,10 @@ def revoke(account: str, user: str) -> None:
     require_pipeline()  # no ledger: a stolen token can be revoked even if the ledger is unreadable
     from flows.questions.service.tokens import TokenStore
 
-    number = TokenStore(this_home()).revoke(account, user)
+    store = TokenStore(this_home())
+    number = store.revoke(account, user)
     if not number:
-        raise BadInput(f"{user!r:.60} has no valid token for {account!r:.60}.")
+        known = sorted({each.user for each in store.valid() if each.account == account})
+        whose = f" Users with a valid token: {', '.join(known)}." if known else ""
+        raise BadInput(f"{user!r:.60} has no valid token for {account!r:.60}.{whose}")
     click.echo(f"Revoked {number} token{'s' * (number != 1)} of {user} for {account}.")

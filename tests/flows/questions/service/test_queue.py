@@ -64,6 +64,16 @@ def test_the_queue_answers_what_was_admitted(tmp_path):
     assert [each.state for each in site.desks.asked] == ["answered", "answered"]
 
 
+def test_a_question_that_was_asked_elsewhere_is_not_taken_over(tmp_path):
+    site = Site(tmp_path)
+    site.desks.admit(ACCOUNT, "anna", "asked by the command", "0.1")
+    queue = queue_of(site, site.desks.spend)
+    assert emptied(queue) == 0
+    site.ask(user="ben")
+    assert emptied(queue) == 1
+    assert [each.state for each in site.desks.asked] == ["waiting", "answered"]
+
+
 def test_concurrent_questions_never_spend_more_than_is_left(tmp_path):
     site = Site(tmp_path)
     site.desks.left = Fraction(1, 2)
