@@ -26,7 +26,7 @@ def site(
 ) -> Iterator[Site]:
     made = Site(tmp_path_factory.mktemp("site"), postgres_cluster, dask=True)
     with running(made):
-        assert made.deploy().count("successfully created") == 4
+        assert made.deploy().count("successfully created") == 5
         yield made
 
 

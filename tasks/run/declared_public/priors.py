@@ -7,8 +7,6 @@ comparison.
 
 from __future__ import annotations
 
-from dp_core.confidential.data_files import kind_of
-from dp_core.confidential.source import Source
 from dp_core.errors import BadInput
 from dp_core.methods.prior.public_prior import PublicPrior
 from dp_core.schema.definition import Schema
@@ -31,6 +29,9 @@ def find_prior(source: PriorSource, schema: Schema) -> PublicPrior:
         A release is post-processing of its own noisy answers and of public records. Records that
         are not public would be released without noise, so a file is looked up in the ledger first.
     """
+    # Here, because `plan` without a prior reads no file.
+    from dp_core.confidential.data_files import kind_of
+    from dp_core.confidential.source import Source
     from dp_core.priors.prior_records import prior_of_file, prior_of_release
     from tasks.run.declared_public.public_input import require_unknown
 
