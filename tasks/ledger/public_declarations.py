@@ -52,7 +52,8 @@ class PublicDeclarations:
             check_comparison(book)
             owners: dict[str, str] = {}
             for one in hashes:
-                for account in book.accounts_of(one)[-1:]:
+                account = book.account_of(one)
+                if account is not None:
                     owners.setdefault(account, one)
             for account, one in owners.items():
                 body = {"by": by, "reason": reason}

@@ -265,7 +265,8 @@ class MemoryBook:
         self._identity = ""
         self._adoptions: list[Receipt] = []
         self.inputs: dict[int, str] = {}
-        self._accounts: dict[str, dict[str, None]] = {}
+        self._accounts: dict[str, str] = {}
+        self._users: set[tuple[str, str]] = set()
         self._terms: dict[str, list[Receipt]] = {}
         self._charters: dict[str, Charter] = {}
         self._within: dict[str, list[str]] = {}
@@ -317,9 +318,8 @@ class MemoryBook:
             return
         if entry.kind == "input":
             self.inputs[place] = str(entry.about)
-            accounts = self._accounts.setdefault(str(entry.about), {})
-            accounts.pop(entry.receipt.account, None)
-            accounts[entry.receipt.account] = None
+            self._accounts[str(entry.about)] = entry.receipt.account
+            self._users.add((str(entry.about), entry.receipt.account))
         if entry.kind == "charge":
             self._batches.setdefault(place, set()).add(str(entry.about))
         if entry.key is not None:
@@ -370,9 +370,13 @@ class MemoryBook:
         """Return whether a reservation has charges for a batch."""
         return batch in self._batches.get(reservation, ())
 
-    def accounts_of(self, input_hash: str) -> Sequence[str]:
-        """Return the accounts that used an input, each once, the latest use last."""
-        return tuple(self._accounts.get(input_hash, ()))
+    def account_of(self, input_hash: str) -> str | None:
+        """Return the account that used an input last; None if the input is new."""
+        return self._accounts.get(input_hash)
+
+    def used(self, input_hash: str, account: str) -> bool:
+        """Return whether an account used an input."""
+        return (input_hash, account) in self._users
 
     def is_used(self, release: str) -> bool:
         """Return whether the name of a release is used."""

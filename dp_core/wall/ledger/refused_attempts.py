@@ -191,7 +191,7 @@ def broken_by_attempts(entry: Entry, book: Book) -> str | None:
             stopped = attempts.recent and attempts_of_family(book, entry.receipt.account).is_full
             return None if stopped else "allows attempts that nothing had stopped"
         case "refuse-public":
-            if entry.receipt.account not in book.accounts_of(str(entry.about))[-1:]:
+            if book.account_of(str(entry.about)) != entry.receipt.account:
                 return "refuses data that do not belong to its account"
             stopped = attempts_of_family(book, entry.receipt.account).is_full
             return "recognises data of an account that was stopped" if stopped else None

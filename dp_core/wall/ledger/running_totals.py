@@ -99,8 +99,11 @@ class Book(Protocol):
     def is_used(self, release: str) -> bool:
         """Return whether a release name is used; a release that was returned frees its name."""
 
-    def accounts_of(self, input_hash: str) -> Sequence[str]:
-        """Return the accounts that used an input, each once, the latest use last."""
+    def account_of(self, input_hash: str) -> str | None:
+        """Return the account that used an input last; None if the input is new."""
+
+    def used(self, input_hash: str, account: str) -> bool:
+        """Return whether an account used an input."""
 
     def settlement(self, release: str) -> Receipt | None:
         """Return the latest settlement of a release; None if it has none."""
@@ -212,17 +215,24 @@ def barred_by(book: Book, input_hash: str, account: str, plan: str) -> tuple[str
         The topmost account pays for every release of its family, so its total bounds what all
         releases of the input reveal. Accounts of another family would give it a fresh budget.
     """
-    payers = lineage(book, account)
+    owner = book.account_of(input_hash)
+    if owner is None:
+        return None
+    payers, above = lineage(book, account), lineage(book, owner)
+    # All accounts that used an input are of one family, so the last one stands for them.
+    if owner != account and (not payers or not above or above[-1].name != payers[-1].name):
+        return owner, "of another family"
+    if not payers or book.approved(plan):
+        return None
     names = {charter.name for charter in payers}
-    for owner in book.accounts_of(input_hash):
-        if owner in names:
+    # Not the uses of the input: their number grows with every release.
+    for strict in subtree(book, payers[-1].name):
+        charter = book.charter(strict)
+        if strict in names or charter is None or not charter.approved_only:
             continue
-        above = lineage(book, owner)
-        if not payers or not above or above[-1].name != payers[-1].name:
-            return owner, "of another family"
-        strict = any(each.approved_only for each in above if each.name not in names)
-        if strict and not book.approved(plan):
-            return owner, "approved plans only"
+        for user in subtree(book, strict):
+            if book.used(input_hash, user):
+                return user, "approved plans only"
     return None
 
 

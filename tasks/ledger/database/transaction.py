@@ -336,11 +336,14 @@ class Transaction:
         found = self.latest(reservation=reservation, kinds=("charge",), about=batch)
         return found is not None
 
-    def accounts_of(self, input_hash: str) -> Sequence[str]:
-        """Return the accounts that used an input, each once, the latest use last."""
-        found = self.find(kinds=("input",), about=input_hash)
-        latest = dict.fromkeys(entry.receipt.account for entry in reversed(found))
-        return tuple(reversed(latest))
+    def account_of(self, input_hash: str) -> str | None:
+        """Return the account that used an input last; None if the input is new."""
+        found = self.latest(kinds=("input",), about=input_hash)
+        return None if found is None else found.receipt.account
+
+    def used(self, input_hash: str, account: str) -> bool:
+        """Return whether an account used an input."""
+        return self.latest(kinds=("input",), about=input_hash, account=account) is not None
 
     def is_used(self, release: str) -> bool:
         """Return whether a release name is used; a release that was returned frees its name."""

@@ -45,6 +45,8 @@ from dp_core.wall.statistics import (
 from dp_core.wall.statistics.binned_counts import BinnedCounts
 from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.counting_queries import Cells, Parities
+from dp_core.wall.statistics.histograms.cosines import CosineSums, CosineTails
+from dp_core.wall.statistics.histograms.cuts import CutDeviations
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.kernel_counts import KernelCounts
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
@@ -197,6 +199,9 @@ def refused():
         MutualInformation(CANDIDATES, rows=100, grid=1000),
         FScore(CANDIDATES),
         ClassMinimiser(column="h", classes=2, features=LEVELS, ridge=1),
+        CosineSums(column="members", size=4, edges=(0, 2, 4), kept=2),
+        CosineTails(column="members", edges=(0, 2, 4), prices=(0, 0)),
+        CutDeviations(column="members", edges=(0, 1, 2, 4), low=0, high=3),
     ]
 
 
