@@ -7,10 +7,7 @@ last line on standard output is the result; progress is on standard error.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +16,7 @@ import click
 
 from dp_core.errors import BadInput, ReleaseError
 from flows.cli.missing_packages import what_to_install
+from flows.processes.child_process import read_job
 
 if TYPE_CHECKING:
     from flows.answers.release_answers import PublishedRelease
@@ -65,34 +63,9 @@ def _made(job: Mapping[str, Any]) -> PublishedRelease:
     return make(spec, out, verbose=False, as_json=False, release=name, **job["options"])
 
 
-def _read_line() -> bytes:
-    # By the file descriptor: a thread that waits in Python's buffer would keep its lock.
-    text = b""
-    while not text.endswith(b"\n"):
-        piece = os.read(0, 1 << 16)
-        if not piece:
-            sys.exit("A job is one line of JSON on standard input.")
-        text += piece
-    return text
-
-
-def _stop_with_caller() -> None:
-    """Interrupt the release when the caller ends, as a terminal does that is closed."""
-
-    def watch() -> None:
-        os.read(0, 1)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def main() -> None:
     """Read a job, do it, and print its result."""
-    job = json.loads(_read_line())
-    # A service may have been started with interruptions ignored, which its processes inherit.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    _stop_with_caller()
-    result = json.dumps(perform(job), ensure_ascii=False, default=str)
+    result = json.dumps(perform(read_job()), ensure_ascii=False, default=str)
     sys.stdout.write(f"\n{result}\n")
     sys.stdout.flush()
 

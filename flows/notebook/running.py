@@ -10,18 +10,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from dp_core import errors
 from dp_core.display.python_words import in_python
 from dp_core.errors import ReleaseError, StageFailed
 from flows.notebook.made_release import MadeRelease
+from flows.processes.child_process import environment, stop
 
 CHILD = "flows.notebook.child"
 INTERRUPTED = "The release was interrupted; nothing is lost. Call `run` again, or `resume(NAME)`."
-PATIENCE = 60.0
-"""Seconds that an interrupted release gets to stop by itself."""
 
 
 def run(
@@ -125,7 +123,7 @@ def _made(job: Mapping[str, Any], *, quiet: bool) -> MadeRelease:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=_environment(),
+        env=environment(),
         start_new_session=True,  # an interruption reaches it once, through this process
     ) as child:
         assert child.stdin is not None
@@ -140,10 +138,10 @@ def _made(job: Mapping[str, Any], *, quiet: bool) -> MadeRelease:
                 child.stdin.flush()
             child.wait()
         except KeyboardInterrupt:
-            _stop(child)
+            stop(child)
             raise KeyboardInterrupt(INTERRUPTED) from None
         except BaseException:
-            _stop(child)
+            stop(child)
             raise
         finally:
             # A server of the release may keep the pipes open a little longer.
@@ -173,25 +171,8 @@ def _result(lines: list[bytes], code: int) -> MadeRelease:
     )
 
 
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    """Interrupt the release, and wait until it has stopped."""
-    with contextlib.suppress(ProcessLookupError):
-        child.send_signal(signal.SIGINT)
-    try:
-        child.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        child.kill()
-
-
 def _tell(lines: Iterable[bytes] | None, quiet: bool) -> None:
     for line in lines or ():
         if not quiet:
             sys.stdout.write(line.decode("utf-8", "replace"))
             sys.stdout.flush()
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment, in which the process finds this program as this one did."""
-    root = str(Path(__file__).parents[2])
-    known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*known, root]))}

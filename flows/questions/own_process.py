@@ -7,8 +7,6 @@ message and the heading in the runbook that the command prints.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,9 +15,8 @@ from typing import Any
 
 from dp_core import errors
 from dp_core.errors import ReleaseError, StageFailed
+from flows.processes.child_process import environment, stop
 
-PATIENCE = 60.0
-"""Seconds that an interrupted release gets to stop by itself."""
 _KINDS: tuple[type[ReleaseError], ...] = (
     errors.BadInput,
     errors.BudgetRefused,
@@ -53,17 +50,13 @@ def in_own_process(spec: Path, out: Path) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=_environment(),
+        env=environment(),
         start_new_session=True,  # so that it is interrupted only once, by this process
     ) as child:
         try:
             printed, _ = child.communicate()
         except BaseException as error:
-            child.send_signal(signal.SIGINT)
-            try:
-                child.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                child.kill()
+            stop(child)
             if isinstance(error, KeyboardInterrupt):
                 raise Interrupted from None
             raise
@@ -87,10 +80,3 @@ def _failure(printed: bytes, code: int) -> BaseException:
         f"The process that answers the question {how}. Nothing is lost: ask it again.",
         row="interrupted",
     )
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment with a PYTHONPATH on which the process finds this program."""
-    root = str(Path(__file__).parents[2])
-    known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*known, root]))}

@@ -9,9 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import signal
 import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -25,6 +23,7 @@ from dp_core.errors import (
     ReleaseError,
     Unpublished,
 )
+from flows.processes.child_process import read_job
 from flows.questions.service.desk_port import Outcome
 from flows.questions.service.tokens import FOLDER
 from tasks.run.home_folder import home
@@ -91,32 +90,9 @@ def _one_at_a_time() -> int:
     return handle
 
 
-def _read_line() -> bytes:
-    # Read the file descriptor: a thread that waits in Python's buffer would keep the buffer's lock.
-    text = b""
-    while not text.endswith(b"\n"):
-        piece = os.read(0, 1 << 16)
-        if not piece:
-            sys.exit("A job is one line of JSON on standard input.")
-        text += piece
-    return text
-
-
-def _stop_with_service() -> None:
-    """Interrupt the answer when the service ends, however it ends."""
-
-    def watch() -> None:
-        os.read(0, 1)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def main() -> None:
     """Read a job, do it, and print its outcome."""
-    job = json.loads(_read_line())
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    _stop_with_service()
+    job = read_job()
     try:
         handle = _one_at_a_time()
         outcome = perform(job)

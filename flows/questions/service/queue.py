@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from dp_core.errors import ReleaseError
+from flows.processes.child_process import environment, interrupt, stop
 from flows.questions.service.desk_port import AdmittedQuestion, Desks, Outcome
 from flows.questions.service.limits import Limits
 from flows.questions.service.service_records import ServiceRecords
@@ -28,8 +26,6 @@ APPROVAL_PAUSE_S = 60.0
 """Seconds after which a question whose plan awaited approval is tried again."""
 POLL_S = 2.0
 """Seconds between two looks at the desks, because approvals and new tokens come from elsewhere."""
-FAREWELL_S = 60.0
-"""Seconds that an interrupted answer gets to stop by itself."""
 
 
 def next_question(
@@ -186,12 +182,12 @@ class AnsweringProcesses:
                 stdout=subprocess.PIPE,
                 # privacy: messages of libraries that hold rows must not reach a service's log.
                 stderr=subprocess.DEVNULL,
-                env=_environment(),
+                env=environment(),
                 start_new_session=True,
             )
         assert child.stdin is not None
         assert child.stdout is not None
-        late = threading.Timer(self._seconds, _interrupt, (child,))
+        late = threading.Timer(self._seconds, interrupt, (child,))
         late.start()
         try:
             with contextlib.suppress(BrokenPipeError):
@@ -219,21 +215,4 @@ class AnsweringProcesses:
             child = self._child
         if child is None or child.poll() is not None:
             return
-        _interrupt(child)
-        try:
-            child.wait(FAREWELL_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-
-
-def _interrupt(child: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        child.send_signal(signal.SIGINT)
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment with a PYTHONPATH on which the process finds this program."""
-    root = str(Path(__file__).parents[3])
-    known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*known, root]))}
+        stop(child)
