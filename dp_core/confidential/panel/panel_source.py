@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from dp_core.confidential.panel.person_records import PersonRecords, stored_types
 from dp_core.confidential.source import Batch, Source
-from dp_core.errors import BadInput
+from dp_core.errors import BadInput, DataRefused
 from dp_core.schema.definition import Schema
 
 NAME = "panel-"
@@ -53,6 +53,7 @@ class PanelSource(Source):
 
         Raises:
             BadInput: if a file is damaged, or has changed since it was opened.
+            DataRefused: if there is no row of the panel's waves.
             SchemaViolation: if rows do not fit the panel.
         """
         self.assert_unchanged()
@@ -91,16 +92,29 @@ class PanelSource(Source):
         folder.mkdir(mode=0o700)
         try:
             with PersonRecords(self._schema, folder) as records:
-                for wave, rows in zip(self.waves, self.rows, strict=True):
-                    records.begin(_types(rows, self._schema))
-                    for batch in rows.batches():
-                        records.add(batch.records, wave)
+                self.add_to(records)
                 path = records.finish()
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         pa.default_memory_pool().release_unused()
+        if not records.persons:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise DataRefused(
+                "The data have no row of a wave of the schema; name a file with rows.",
+                row="data-empty",
+            )
         return path
+
+    def add_to(self, records: PersonRecords) -> int:
+        """Add all rows to records, and return their number."""
+        rows = 0
+        for wave, source in zip(self.waves, self.rows, strict=True):
+            records.begin(_types(source, self._schema))
+            for batch in source.batches():
+                rows += batch.records.num_rows
+                records.add(batch.records, wave)
+        return rows
 
 
 def _types(rows: Source, schema: Schema) -> dict[str, pa.DataType]:

@@ -122,9 +122,15 @@ class PersonRecords:
     Args:
         schema: The schema of records.
         folder: Existing, empty folder for the parts and the records.
+        keep_going: Whether the records that can be made are made although rows do not fit, for a
+            check of the file; False by default.
+
+    Attributes:
+        misfits: What does not fit.
+        persons: Number of records made.
     """
 
-    def __init__(self, schema: Schema, folder: Path) -> None:
+    def __init__(self, schema: Schema, folder: Path, *, keep_going: bool = False) -> None:
         assert schema.panel is not None
         self._schema, self._panel, self._folder = schema, schema.panel, folder
         self._wave_numbers = {wave: number for number, wave in enumerate(self._panel.waves)}
@@ -133,7 +139,9 @@ class PersonRecords:
         self._writers: dict[tuple[int, int], pa.ipc.RecordBatchStreamWriter] = {}
         self._files: list[tuple[pa.Schema, tuple[str, ...]]] = []
         self._ends = ExitStack()
+        self._keep_going = keep_going
         self.misfits = Misfits()
+        self.persons = 0
 
     def __enter__(self) -> PersonRecords:
         return self
@@ -175,12 +183,13 @@ class PersonRecords:
         if wave is None:
             assert panel.wave is not None
             waves = self._waves(records.column(panel.wave))
-            rows = np.flatnonzero(waves >= 0)
-            if rows.size < len(waves):
-                records, persons, waves = records.take(rows), persons[rows], waves[rows]
+            rows = np.flatnonzero((waves >= 0) & persons.any(axis=1))
         else:
+            rows = np.flatnonzero(persons.any(axis=1))
             waves = np.full(records.num_rows, self._wave_numbers[wave], np.int16)
-        if not records.num_rows or self.misfits.without or self.misfits.unknown:
+        if rows.size < len(waves):
+            records, persons, waves = records.take(rows), persons[rows], waves[rows]
+        if not records.num_rows or (self._stopped and not self._keep_going):
             return
         number = len(self._files) - 1
         kind, columns = self._files[number]
@@ -218,13 +227,18 @@ class PersonRecords:
                 if waiting and (
                     part == BUCKETS - 1 or sum(each.num_rows for each in waiting) >= GROUP_ROWS
                 ):
-                    if self.misfits.violation(self._panel) is None:
+                    if self._keep_going or not self._stopped:
                         writer.write_table(pa.concat_tables(waiting))
                     waiting = []
         violation = self.misfits.violation(self._panel)
-        if violation is not None:
+        if violation is not None and not self._keep_going:
             raise violation
         return path
+
+    @property
+    def _stopped(self) -> bool:
+        """Whether rows do not fit, so that records are no longer needed."""
+        return self.misfits.violation(self._panel) is not None
 
     def _levelled(self, source: str) -> bool:
         names = self._panel.columns.get(source, {}).values()
@@ -357,7 +371,11 @@ class PersonRecords:
             if any(level.text == ABSENT for level in self._schema.column(name).levels):
                 taken = pc.if_else(pa.array(where < 0), pa.scalar(ABSENT), taken)
             made[name] = taken
-        return pa.table([made[name] for name in target.names], schema=target)
+        found = pa.table([made[name] for name in target.names], schema=target)
+        if panel.balanced and (places < 0).any():
+            found = found.filter(pa.array((places >= 0).all(axis=0)))
+        self.persons += found.num_rows
+        return found
 
     def _column(
         self, tables: Sequence[pa.Table | None], source: str, kind: pa.DataType
