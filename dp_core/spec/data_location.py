@@ -101,6 +101,7 @@ class WavePlaces:
             for wave, place in zip(self.waves, self.each, strict=True)
         }
 
+
 DataPlace: TypeAlias = OnePlace | TablePlaces | WavePlaces
 """The place of a single table, those of two linked ones, or those of the waves of a panel."""
 

@@ -101,5 +101,5 @@ def privacy_words(privacy: Privacy) -> str:
     """Return epsilon, delta and what they protect."""
     return (
         f"epsilon {float(privacy.epsilon):.6g}, delta {float(privacy.delta):.6g}, for"
-        f" {unit_words(privacy.unit, privacy.most)} ({privacy.neighbours})"
+        f" {privacy.unit_in_words.rstrip(',')} ({privacy.neighbours})"
     )

@@ -248,9 +248,7 @@ class PersonRecords:
     def _waves(self, values: pa.Array) -> NDArray[np.int16]:
         """Return the number of each row's wave, -1 for one that is left out, and note others."""
         encoded = as_texts(values).dictionary_encode()
-        texts = [
-            "" if text is None else text.strip() for text in encoded.dictionary.to_pylist()
-        ]
+        texts = ["" if text is None else text.strip() for text in encoded.dictionary.to_pylist()]
         ignored = {*self._panel.ignore_waves}
         known = [
             self._wave_numbers.get(text, -1 if text in ignored else -2) for text in (*texts, "")
@@ -303,8 +301,7 @@ class PersonRecords:
             place = self._panel.place(name)
             source = name if place is None else place[0]
             found = {
-                kind.field(str(columns.index(source)))
-                .type
+                kind.field(str(columns.index(source))).type
                 for number, (kind, columns) in enumerate(self._files)
                 if source in columns and self._holds(number, None if place is None else place[1])
             }
@@ -417,9 +414,7 @@ class PersonRecords:
         several = np.unique(group[again])
         sizes = np.diff([*starts, len(order)])
         columns = [
-            each
-            for each in self._sources
-            if any(each in columns for _, columns in self._files)
+            each for each in self._sources if any(each in columns for _, columns in self._files)
         ]
         chosen = order[starts].copy()
         among = np.concatenate(

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dp_core.schema.definition import Schema
 
 
-def row_columns(
-    schema: Schema, wave: str | None = None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def row_columns(schema: Schema, wave: str | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the columns to read from a file of a panel, and those to ignore.
 
     Args:

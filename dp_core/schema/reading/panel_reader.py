@@ -284,9 +284,7 @@ class _Records:
             if key in flat and isinstance(flat[key].content, tuple):
                 items = flat[key].content
                 assert isinstance(items, tuple)
-                made = tuple(
-                    one for item in items for one in self._in_waves(item, panel, constant)
-                )
+                made = tuple(one for item in items for one in self._in_waves(item, panel, constant))
                 flat[key] = replace(flat[key], content=made)
         if self._zeros:
             stated = flat.get("impossible")
@@ -295,9 +293,7 @@ class _Records:
             elif isinstance(stated.content, tuple):
                 flat["impossible"] = replace(stated, content=(*stated.content, *self._zeros))
         every = bad | {one for name in bad if name in names for one in names[name].values()}
-        return StatedPanel(
-            flat=replace(root, content=flat), faulty=frozenset(every), panel=panel
-        )
+        return StatedPanel(flat=replace(root, content=flat), faulty=frozenset(every), panel=panel)
 
     def _add(self, columns: dict[str, Node], name: str, node: Node, place: Node) -> None:
         if name in self._definitions or name in columns:
@@ -419,27 +415,23 @@ class _Records:
             )
         mapped = keys["map"]
         assert isinstance(mapped.content, Mapping)
-        keys["map"] = replace(
-            mapped, content={**mapped.content, ABSENT: _node(ABSENT, mapped)}
-        )
+        keys["map"] = replace(mapped, content={**mapped.content, ABSENT: _node(ABSENT, mapped)})
         if _listed(keys.get("levels")):
             keys["levels"] = _with_absent(keys["levels"])
         return replace(node, content=keys)
 
-    def _in_waves(
-        self, item: Node, panel: Panel, constant: Collection[str]
-    ) -> tuple[Node, ...]:
+    def _in_waves(self, item: Node, panel: Panel, constant: Collection[str]) -> tuple[Node, ...]:
         """Return a rule in every wave if it names columns of the file that vary between waves."""
         levels = self._levels
         names = {
-            name
-            for name in panel.columns
-            if name not in constant and _names(item, name, levels)
+            name for name in panel.columns if name not in constant and _names(item, name, levels)
         }
         if not names:
             return (item,)
         waves = [w for w in panel.waves if all(w in panel.columns[name] for name in names)]
-        return tuple(_renamed(item, {n: panel.name(n, wave) for n in names}, levels) for wave in waves)
+        return tuple(
+            _renamed(item, {n: panel.name(n, wave) for n in names}, levels) for wave in waves
+        )
 
 
 def _is_constant(node: Node) -> bool:
