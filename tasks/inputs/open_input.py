@@ -14,7 +14,6 @@ from dp_core.confidential.source import Source, open_source
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
-from dp_core.schema.panel.panel_waves import Panel
 from dp_core.spec.data_location import (
     DatabaseTable,
     OnePlace,

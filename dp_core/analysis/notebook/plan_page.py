@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dp_core.display.page import Bars, Fact, Listing, Page, Sentence
 from dp_core.display.printed import Printed
-from dp_core.schema.privacy import PAYING_STAGES, Privacy, unit_words
+from dp_core.schema.privacy import PAYING_STAGES, Privacy
 from dp_core.spec.plan import Plan
 
 if TYPE_CHECKING:

@@ -239,7 +239,7 @@ class _Records:
         varying: dict[str, tuple[Node, tuple[str, ...]]] = {}
         bad: set[str] = set()
         for name, node in self._definitions.items():
-            found = self._faults.of(None, self._read, name, node)
+            found = self._faults.of(None, self._read, node)
             if found is None:
                 bad.add(name)
             elif found[1]:
@@ -307,7 +307,7 @@ class _Records:
             return
         columns[name] = node
 
-    def _read(self, name: str, node: Node) -> tuple[Node, tuple[str, ...]]:
+    def _read(self, node: Node) -> tuple[Node, tuple[str, ...]]:
         """Return the definition without a panel's keys, and the waves that have the column.
 
         A constant column, and one that is not read, has no waves of its own.
@@ -408,10 +408,10 @@ class _Records:
             if not panel.balanced and missing is not None and missing.content == "reject":
                 keys["missing"] = replace(missing, content="level")
             return replace(node, content=keys)
-        if not isinstance(keys["map"].content, Mapping) if "map" in keys else True:
+        if "map" not in keys or not isinstance(keys["map"].content, Mapping):
             raise node.error(
-                f"follows {shown(source)}, which has the level {shown(ABSENT)} in a panel; write the"
-                " `map` in the schema, as in `map: {a: x, b: y}`."
+                f"follows {shown(source)}, which has the level {shown(ABSENT)} in a panel; write"
+                " the `map` in the schema, as in `map: {a: x, b: y}`."
             )
         mapped = keys["map"]
         assert isinstance(mapped.content, Mapping)
