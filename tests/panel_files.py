@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def panel_document(
         "title": "Panel of a town",
         "rows_about": "400",
         "panel": panel,
-        "columns": COLUMNS if columns is None else columns,
+        "columns": copy.deepcopy(COLUMNS if columns is None else columns),
     }
 
 
