@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.person_records import Misfits, PersonRecords
-from dp_core.confidential.panel.row_columns import row_columns
+from dp_core.confidential.panel.row_columns import row_columns, rows_schema
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput
 from dp_core.inspection.file_check import check_files, data_files, with_findings
@@ -52,8 +52,8 @@ def check_panel(patterns: Sequence[str], schema: Schema, more: More | None = Non
     names: list[str] = []
     for wave, part in zip(waves, parts, strict=True):
         files, kind = data_files(part, Path())
-        reads, ignore = row_columns(schema, wave)
-        of_rows = _of_rows(schema, reads, ignore)
+        reads, _ = row_columns(schema, wave)
+        of_rows = rows_schema(schema, wave)
         for path in files:
             names.append(path.name)
             header = check_header(path, kind, of_rows)
@@ -85,29 +85,6 @@ def check_panel(patterns: Sequence[str], schema: Schema, more: More | None = Non
         persons = records.persons
     checked = replace(checked, files=tuple(names), rows=rows, persons=persons)
     return with_findings(checked, found)
-
-
-def _of_rows(schema: Schema, reads: Sequence[str], ignore: Sequence[str]) -> Schema:
-    """Return a schema with the columns of the files, for checking their headers."""
-    panel = schema.panel
-    assert panel is not None
-    columns = []
-    for name in reads:
-        of = [one for one in panel.columns.get(name, {}).values() if one in schema.reads]
-        known = of[0] if of else name
-        if known in schema.names:
-            columns.append(replace(schema.column(known), name=name))
-        elif name == panel.wave:
-            columns.append(replace(schema.columns[0], name=name))
-    return replace(
-        schema,
-        columns=tuple(columns),
-        dependents=(),
-        order=(),
-        ignore=tuple(ignore),
-        nested=None,
-        panel=None,
-    )
 
 
 def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ and the records once, in the run's confidential folder; in memory a 64th of the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,15 +93,16 @@ class Misfits:
             )
             detail += [f"{rows} rows of wave {wave!r}" for wave, rows in self.unknown.items()]
         if self.repeated:
+            waves = _listed(_in_order(self.repeated, panel))
             said.append(
-                f"persons with several rows in wave {_listed(self.repeated)}; correct the rows, or"
-                " state `repeated: keep_one` under `panel`"
+                f"persons with several rows in wave {waves}; correct the rows, or state"
+                " `repeated: keep_one` under `panel`"
             )
             detail += [f"{n} persons with several rows: {w}" for w, n in self.repeated.items()]
         if self.absent:
+            waves = _listed(_in_order(self.absent, panel))
             said.append(
-                f"persons without a row in wave {_listed(self.absent)}; add the rows, or remove"
-                " `everyone: true`"
+                f"persons without a row in wave {waves}; add the rows, or remove `everyone: true`"
             )
             detail += [f"{n} persons without a row: {w}" for w, n in self.absent.items()]
         if self.disagreeing:
@@ -501,7 +502,11 @@ def _changes(*keys: NDArray[np.generic]) -> NDArray[np.bool_]:
     return found
 
 
-def _listed(names: Mapping[str, int]) -> str:
+def _in_order(counts: Mapping[str, int], panel: Panel) -> list[str]:
+    return [wave for wave in panel.waves if wave in counts]
+
+
+def _listed(names: Collection[str]) -> str:
     shown = list(names)[:_SHOWN]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{', '.join(shown)}{more}"
