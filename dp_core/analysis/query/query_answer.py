@@ -163,7 +163,7 @@ class QueryAnswer(Printed, Answer):
         left = len(self.cells) - len(shown)
         more = (Sentence(f"... and {left:,} more; {whole} has all."),) if left else ()
         notes = (Fact("Note", text, warns=True) for text in self.notes)
-        margin = Fact("Interval" if self.in_bins else "Margin", self._margin_words())
+        margin = Fact(self._width_word.capitalize(), self._margin_words())
         return asked, listing, *more, *self._plot(), margin, *notes
 
     def _texts(
@@ -207,8 +207,12 @@ class QueryAnswer(Printed, Answer):
         own = f"{self.measure}, in {'days' if self.unit == 'days' else 'its own unit'}"
         return words.get(self.unit, own)
 
+    @property
+    def _width_word(self) -> str:
+        return "interval" if self.in_bins or self.unit == "level" else "margin"
+
     def _margin_words(self) -> str:
-        percent, what = f"{100 * self.level:.4g} %", "interval" if self.in_bins else "margin"
+        percent, what = f"{100 * self.level:.4g} %", self._width_word
         bins = "any position of the values within their bins"
         if "sampling" not in self.covers:
             also = f"the privacy noise and {bins}" if self.in_bins else "the privacy noise only"
