@@ -130,18 +130,8 @@ def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = Fa
 
 def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
     """Return the answer to a question; arguments as for `query`."""
-    if not 0 < level < 1:
-        raise BadInput(f"The level must be between 0 and 1, such as 0.95, not {level}.")
-    question = read_question(text, sources.schema)
-    asked = Asked(question, sources.schema)
-    asked.check_groups()
-    if sampling and asked.counts_persons:
-        raise BadInput(
-            "--sampling is not available for a question about persons, because the file is a sample"
-            " of households; leave it out."
-        )
-    work = Intervals(sources, level, sampling)
-    parts = _all_parts(asked)
+    question, asked, work = prepared(sources, text, level, sampling)
+    parts = terms_of(asked)
     absent = work.absent(parts, asked.counted)
     if absent is not None:
         if (drawn := _from_draws(sources, question, level, sampling)) is not None:
@@ -157,9 +147,11 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
             counted=asked.counted,
         )
     if question.measure == "quantile":
-        values, lows, highs, margins = quantile_answers(work, asked)
-        if not asked.in_bins:
-            margins = np.full(values.shape, np.nan)
+        found = quantile_answers(work, asked)
+        values, lows, highs = found.values, found.lows, found.highs
+        margins = np.full(values.shape, np.nan)
+        if asked.in_bins:
+            margins = np.maximum(found.plain_highs - found.plain_lows, 0.0) / 2
     else:
         values, lows, highs = work.answer(parts[0])
         margins = np.full(values.shape, np.nan)
@@ -200,6 +192,27 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     )
 
 
+def prepared(
+    sources: Sources, text: str, level: float, sampling: bool
+) -> tuple[Question, Asked, Intervals]:
+    """Return a question, its sums of counts, and what is known of them; arguments as for `query`.
+
+    Raises:
+        BadInput: if the text is not a question about this release.
+    """
+    if not 0 < level < 1:
+        raise BadInput(f"The level must be between 0 and 1, such as 0.95, not {level}.")
+    question = read_question(text, sources.schema)
+    asked = Asked(question, sources.schema)
+    asked.check_groups()
+    if sampling and asked.counts_persons:
+        raise BadInput(
+            "--sampling is not available for a question about persons, because the file is a sample"
+            " of households; leave it out."
+        )
+    return question, asked, Intervals(sources, level, sampling)
+
+
 def _from_draws(
     sources: Sources, question: Question, level: float, sampling: bool
 ) -> QueryResult | None:
@@ -219,7 +232,7 @@ def _from_draws(
     return QueryResult(question, question.groups, tuple(cells), level, sampling, notes=(NOTE,))
 
 
-def _all_parts(asked: Asked) -> list[list[Pair]]:
+def terms_of(asked: Asked) -> list[list[Pair]]:
     """Return the terms of the answer and, if bins matter, those of the smallest and largest."""
     if asked.question.measure == "quantile":
         return [[(asked.cuts(), None)]]

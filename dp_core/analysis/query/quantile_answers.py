@@ -6,6 +6,7 @@ The intervals invert the noisy counts below each edge (`dp_core.inference.quanti
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,18 +24,31 @@ _AT_ONCE = 16
 """Edges whose noise is computed at once: few enough that the distribution of each is exact."""
 
 
-def quantile_answers(work: Intervals, asked: Asked) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return quantiles, both ends of their intervals, and their margins without bins.
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantileAnswers:
+    """Quantiles with their intervals; arrays with one entry for each group.
+
+    Attributes:
+        values: Values of the column, or codes of the levels of an ordinal.
+        lows, highs: Ends of the intervals; infinite where the number of records cannot be
+            distinguished from 0.
+        plain_lows, plain_highs: The ends if values within each bin follow the column's density; the
+            same ones for levels.
+    """
+
+    values: Floats
+    lows: Floats
+    highs: Floats
+    plain_lows: Floats
+    plain_highs: Floats
+
+
+def quantile_answers(work: Intervals, asked: Asked) -> QuantileAnswers:
+    """Return quantiles with their intervals, in the order of `asked.labels()`.
 
     Args:
         work: What is known of sums of counts.
         asked: A question about a quantile.
-
-    Returns:
-        Arrays with an entry for each group, in the order of `asked.labels()`: values of the column,
-        or codes of the levels of an ordinal. The ends are infinite where the number of records
-        cannot be distinguished from 0. The margin without bins is half of the width of the interval
-        if values within each bin follow the column's density; NaN of a column without bins.
 
     Raises:
         BadInput: if there are too many edges in all groups together.
@@ -43,22 +57,28 @@ def quantile_answers(work: Intervals, asked: Asked) -> tuple[Floats, Floats, Flo
     column = asked.schema.column(str(asked.question.number))
     if column.levels:
         values, lows, highs = (
-            each.astype(float) for each in (found.place, found.first, found.last)
+            each.astype(np.float64) for each in (found.place, found.first, found.last)
         )
-        margins = np.full(values.shape, math.nan)
+        least, most = lows, highs
     else:
         density, (low, high) = BinValues.of(column), asked.bounds
         lows, highs = low[found.first], high[found.last]
 
         def within(codes: NDArray[np.intp], part: Floats) -> Floats:
-            return np.asarray(density.quantile(codes, part) / density.steps, dtype=np.float64)
+            value = np.asarray(density.quantile(codes, part) / density.steps, dtype=np.float64)
+            return np.clip(value, low[codes], high[codes])
 
-        values = np.clip(within(found.place, found.part), low[found.place], high[found.place])
-        least, most = within(found.first, found.low_part), within(found.last, found.high_part)
-        margins = np.maximum(np.maximum(most, values) - np.minimum(least, values), 0.0) / 2
+        values = within(found.place, found.part)
+        least = np.minimum(within(found.first, found.low_part), values)
+        most = np.maximum(within(found.last, found.high_part), values)
     unknown = ~found.determined
-    lows, highs = np.where(unknown, -math.inf, lows), np.where(unknown, math.inf, highs)
-    return values, lows, highs, margins
+    return QuantileAnswers(
+        values,
+        np.where(unknown, -math.inf, lows),
+        np.where(unknown, math.inf, highs),
+        np.where(unknown, -math.inf, least),
+        np.where(unknown, math.inf, most),
+    )
 
 
 def _bins(work: Intervals, asked: Asked) -> QuantileBins:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dp_core.analysis.query.answering import QueryResult, ask
+from dp_core.analysis.query.asked_counts import Counted
+from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources
 from dp_core.bundle.reading import Bundle
 from dp_core.display.answer import OMITTED, Answer
@@ -271,13 +273,13 @@ def answer_query(
     """
     schema = sources.schema
     result = ask(sources, text, level=level, sampling=sampling)
-    why, unit = result.undetermined, _unit(result, schema)
+    why, unit = result.undetermined, unit_of(result.question, schema, result.counted)
     columns = [schema.column(name) for name in result.columns]
 
     def stated(value: float | None) -> float | str | None:
         if unit != "level" or value is None:
-            return _value(value, unit)
-        return _text(schema.column(str(result.question.number)), round(value))
+            return stated_value(value, unit)
+        return text_of(schema.column(str(result.question.number)), round(value))
 
     return QueryAnswer(
         folder=bundle.place,
@@ -294,7 +296,7 @@ def answer_query(
         cells=tuple(
             {
                 **{
-                    cell_key(column.name): _text(column, code)
+                    cell_key(column.name): text_of(column, code)
                     for column, code in zip(columns, cell.codes, strict=True)
                 },
                 "estimate": stated(cell.estimate),
@@ -367,7 +369,7 @@ def _labels(
     for place, column in enumerate(columns):
         codes = dict.fromkeys(cell.codes[place] for cell in result.cells)
         found[column.name] = _labelled(column, codes)
-    if _unit(result, schema) == "level":
+    if unit_of(result.question, schema, result.counted) == "level":
         own = schema.column(str(result.question.number))
         ends = ((cell.estimate, cell.low, cell.high) for cell in result.cells)
         met = {round(code) for each in ends for code in each if code is not None}
@@ -377,20 +379,20 @@ def _labels(
 
 def _labelled(column: Column, codes: Iterable[int]) -> dict[str, str]:
     labels = column.code_labels()
-    return {_text(column, code): labels[code] for code in codes}
+    return {text_of(column, code): labels[code] for code in codes}
 
 
-def _text(column: Column, code: int) -> str:
+def text_of(column: Column, code: int) -> str:
     """Return the text of the file of a level, or the label of a bin or of missing."""
     return column.levels[code].text if code < len(column.levels) else column.code_labels()[code]
 
 
-def _unit(result: QueryResult, schema: Schema) -> str:
-    question = result.question
+def unit_of(question: Question, schema: Schema, counted: Counted) -> str:
+    """Return the unit of an answer (`QueryAnswer.unit`)."""
     if question.measure in ("share", "ratio"):
         return question.measure
     if question.number is None:
-        return result.counted
+        return counted
     if schema.column(question.number).levels:
         return "level"
     if schema.column(question.number).kind == "date":
@@ -398,8 +400,8 @@ def _unit(result: QueryResult, schema: Schema) -> str:
     return question.number
 
 
-def _value(value: float | None, unit: str) -> float | str | None:
-    """Return a number; of the mean of a date, the nearest day."""
+def stated_value(value: float | None, unit: str) -> float | str | None:
+    """Return a number; of a date, the text of the nearest day."""
     if value is None or unit != "date":
         return value
     first, last = datetime.date.min.toordinal(), datetime.date.max.toordinal()
