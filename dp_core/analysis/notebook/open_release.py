@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 from numbers import Real
+from typing import overload
 
 from dp_core.analysis.notebook.noisy_tables import NoisyTables
 from dp_core.analysis.notebook.synthetic_sets import SyntheticSets
+from dp_core.analysis.query.changes.change_answer import ChangeAnswer, Release, answer_change
 from dp_core.analysis.query.query_answer import QueryAnswer, answer_query
 from dp_core.analysis.query.sources import Sources, sources_of
 from dp_core.analysis.regression.regression_answer import RegressionAnswer
@@ -38,8 +40,25 @@ class OpenRelease(Printed):
     def _sources(self) -> Sources:
         return sources_of(self._bundle)
 
+    @overload
+    def query(
+        self, question: str, *, level: float = 0.95, sampling: bool = False, since: None = None
+    ) -> QueryAnswer: ...
+
+    @overload
+    def query(
+        self, question: str, *, level: float = 0.95, sampling: bool = False, since: OpenRelease
+    ) -> ChangeAnswer: ...
+
     @speaks_python
-    def query(self, question: str, *, level: float = 0.95, sampling: bool = False) -> QueryAnswer:
+    def query(
+        self,
+        question: str,
+        *,
+        level: float = 0.95,
+        sampling: bool = False,
+        since: OpenRelease | None = None,
+    ) -> QueryAnswer | ChangeAnswer:
         """Return an answer from the noisy tables, as `dp-release query` gives it.
 
         If the tables do not determine the answer, `determined` is False, and `reason` says why.
@@ -49,9 +68,13 @@ class OpenRelease(Printed):
             level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
             sampling: Whether the intervals also contain the error of the file as a random sample;
                 False by default.
+            since: An earlier release; then the answer is the change since that release, and whether
+                the noise explains it. None by default.
 
         Raises:
-            BadInput: if the text is not a question about this release.
+            BadInput: if the text is not a question about this release, or the two releases cannot
+                be compared.
+            TypeError: if `since` is not a release that was opened.
 
         >>> import dp_core as dp
         >>> answer = dp.read_bundle("first").query("count by sex")
@@ -62,7 +85,17 @@ class OpenRelease(Printed):
         """
         _check_text("question", question)
         _check_level(level)
-        return answer_query(self._bundle, self._sources, question, level=level, sampling=sampling)
+        if since is None:
+            return answer_query(
+                self._bundle, self._sources, question, level=level, sampling=sampling
+            )
+        if not isinstance(since, OpenRelease):
+            raise TypeError(
+                "The earlier release must be one that was opened, such as read_bundle(FOLDER), not"
+                f" {since!r:.40}."
+            )
+        later, earlier = (Release(each._bundle, each._sources) for each in (self, since))
+        return answer_change(later, earlier, question, level=level, sampling=sampling)
 
     @speaks_python
     def infer(

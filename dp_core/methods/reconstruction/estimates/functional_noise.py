@@ -126,7 +126,7 @@ def half_widths(pooled: Pooled, asked: Functionals, level: float = 0.95) -> Floa
     found = np.asarray(central_quantile(level, draws) * np.sqrt(variance))
     if not all(((each == 0) | (each == 1)).all() for each in asked.weights):
         return found
-    if _is_one_table(pooled):
+    if errors_are_whole(pooled):
         return np.maximum(np.ceil(found * shares - 0.5), 0.0) / shares
     whole = np.maximum(np.ceil(found * shares - 1e-9), 0.0) / shares
     return np.where(variance * shares**2 < 1, whole, found)
@@ -137,7 +137,7 @@ def single_laplace_scale(pooled: Pooled, asked: Functionals) -> float | None:
 
     That is so if one table was measured, once, and the functionals are its cells. None otherwise.
     """
-    if not _is_one_table(pooled):
+    if not errors_are_whole(pooled):
         return None
     (table,) = pooled.tables
     if not math.isclose(pooled.fourth.get(table.clique, 0.0), 3 * table.variance**2):
@@ -262,8 +262,11 @@ def _of_tables(
     return found
 
 
-def _is_one_table(pooled: Pooled) -> bool:
-    """Return whether one table is the only measurement, and no exact number is known."""
+def errors_are_whole(pooled: Pooled) -> bool:
+    """Return whether errors of counts are whole numbers.
+
+    That is so if one table is the only measurement, and no exact number is known.
+    """
     exact = pooled.rows is not None or bool(pooled.known)
     return len(pooled.tables) == 1 and not pooled.interactions and not exact
 

@@ -1,4 +1,4 @@
-"""The release `first` of the library's examples: a town of public values, with fixed noise."""
+"""The releases `first` and `before` of the examples: a town of public values, with fixed noise."""
 
 from __future__ import annotations
 
@@ -23,14 +23,22 @@ RECORDS = 5000
 
 
 def make_town(folder: Path) -> Path:
-    """Write `town.schema.yaml` and the bundle `first` into a folder; return the bundle's."""
+    """Write `town.schema.yaml` and two bundles into a folder; return the folder of `first`.
+
+    `before` is an earlier wave of the town, with lower incomes and fewer people in the south.
+    """
     path = folder / "town.schema.yaml"
     path.write_text(SCHEMA)
-    schema, rng = load_schema(path), np.random.default_rng(11)
+    _wave(folder, "before", seed=12, south=0.34, more=0)
+    return _wave(folder, "first", seed=11, south=0.38, more=1)
+
+
+def _wave(folder: Path, name: str, *, seed: int, south: float, more: int) -> Path:
+    schema, rng = load_schema(folder / "town.schema.yaml"), np.random.default_rng(seed)
     sex = rng.integers(0, 2, RECORDS)
     age = np.minimum(rng.integers(0, 6, RECORDS), 4)
-    region = rng.choice(3, RECORDS, p=[0.6, 0.38, 0.02])
-    income = np.clip(rng.binomial(5, 0.5, RECORDS) + age - sex + (age > 1), 0, 9)
+    region = rng.choice(3, RECORDS, p=[0.98 - south, south, 0.02])
+    income = np.clip(rng.binomial(5, 0.5, RECORDS) + age - sex + (age > 1) * more, 0, 9)
     codes = np.stack([sex, age, region, income]).astype(np.uint16)
     pairs = (("sex", "age"), ("sex", "income"), ("age", "income"), ("sex", "region"))
     published, sets = make_published(
@@ -41,4 +49,4 @@ def make_town(folder: Path) -> Path:
         planned_rows=RECORDS,
         records=float(RECORDS),
     )
-    return write(folder / "first", published, sets, folder / "scratch")
+    return write(folder / name, published, sets, folder / f"scratch-{name}")

@@ -1,0 +1,5 @@
+"""Changes between two releases: the same question of both, and what noise alone explains.
+
+Read `comparable` (which releases and levels can be compared), then `change_intervals` (the change
+of each group with its interval) and `change_answer` (the answer of `query --since`).
+"""
