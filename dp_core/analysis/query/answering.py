@@ -20,12 +20,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.analysis.query.answer_notes import notes_of, unused_sentence
 from dp_core.analysis.query.asked_counts import Asked, Counted
+from dp_core.analysis.query.declared.declared_sums import answer_declared
 from dp_core.analysis.query.drawn_shares import NOTE, asked_groups
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.question_grammar import read_question
@@ -44,6 +46,9 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import (
     unobserved,
 )
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
+
+AnsweredFrom = Literal["tables", "declared"]
+"""What an answer is computed from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,7 @@ class QueryResult:
         undetermined: Why there is no answer; None if there is one.
         counted: What is counted: `records` (the default) or, of linked tables, `households` or
             `persons`.
+        answered_from: `tables` (the default), or `declared` for the sums of a declared statistic.
     """
 
     question: Question
@@ -113,6 +119,7 @@ class QueryResult:
     notes: tuple[str, ...] = ()
     undetermined: Undetermined | None = None
     counted: Counted = "records"
+    answered_from: AnsweredFrom = "tables"
 
 
 def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
@@ -148,6 +155,8 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
             "--sampling is not available for a question about persons, because the file is a sample"
             " of households; leave it out."
         )
+    if (declared := _from_declared(sources, question, level, sampling)) is not None:
+        return declared
     work = _Intervals(sources, level, sampling)
     parts = _all_parts(asked)
     absent = work.absent(parts, asked.counted)
@@ -195,6 +204,32 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         asked.in_bins,
         notes,
         counted=asked.counted,
+    )
+
+
+def _from_declared(
+    sources: Sources, question: Question, level: float, sampling: bool
+) -> QueryResult | None:
+    """Return an answer from the sums of a declared statistic; None if there is none."""
+    if sampling or not sources.declared:
+        return None
+    found = answer_declared(sources.declared, question, sources.schema, sources.pooled, level=level)
+    if found is None:
+        return None
+    nothing = np.full(found.values.shape, np.nan)
+    ends = (found.values, found.lows, found.highs, nothing)
+    cells = tuple(
+        QueryCell(codes, *_plain(*numbers))
+        for codes, *numbers in zip(found.labels, *ends, strict=True)
+    )
+    return QueryResult(
+        question,
+        question.groups,
+        cells,
+        level,
+        sampling,
+        notes=found.notes,
+        answered_from="declared",
     )
 
 

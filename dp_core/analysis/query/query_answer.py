@@ -60,6 +60,8 @@ class QueryAnswer(Printed, Answer):
         reason: Why there is no answer.
         missing: Groups of columns that no published table has together.
         counted: What was counted, `households` or `persons`, of linked tables; otherwise None.
+        answered_from: `declared` if the answer is from the sums of a declared statistic; otherwise
+            None.
         needed: Table that would give the answer, with its cells and, for a share of the budget, the
             95 % margin of one of its counts, in records.
     """
@@ -80,6 +82,7 @@ class QueryAnswer(Printed, Answer):
     missing: tuple[tuple[str, ...], ...] | None = field(default=None, metadata=OMITTED)
     needed: object = field(default=None, metadata=OMITTED)
     counted: str | None = field(default=None, metadata=OMITTED)
+    answered_from: str | None = field(default=None, metadata=OMITTED)
 
     @property
     def exit_code(self) -> int:
@@ -176,6 +179,11 @@ class QueryAnswer(Printed, Answer):
     def _margin_words(self) -> str:
         percent, what = f"{100 * self.level:.4g} %", "interval" if self.in_bins else "margin"
         bins = "any position of the values within their bins"
+        if self.answered_from == "declared":
+            return (
+                f"{percent} for the value in the confidential file: the margin covers the privacy"
+                " noise and an allowance for values beyond the limits."
+            )
         if "sampling" not in self.covers:
             also = f"the privacy noise and {bins}" if self.in_bins else "the privacy noise only"
             told = f"{percent} for the value in the confidential file: the {what} covers {also}."
@@ -266,6 +274,7 @@ def answer_query(
         missing=why.missing if why else None,
         needed=why.needed if why else None,
         counted=None if schema.linked is None else result.counted,
+        answered_from="declared" if result.answered_from == "declared" else None,
     )
 
 
