@@ -25,7 +25,7 @@ _LATER = re.compile(r"\s*(?:the\s+)?(?:count|share|ratio|difference)\b", re.IGNO
 
 def is_statistic(text: str) -> bool:
     """Return whether a text is not a formula, which has a `~`."""
-    return "~" not in text
+    return "~" not in text and bool(text.strip())
 
 
 def declared_statistic(text: str, schema: Schema) -> DeclaredStatistic:

@@ -17,8 +17,8 @@ from dp_core.wall.statistics.limited.limited_sums import MOST_REACH, LimitedSums
 
 Floats = NDArray[np.float64]
 
-MISJUDGED = 1.5
-"""Relative error of the estimate of what the limits cut, as for declared regressions."""
+MISJUDGED = 1.0
+"""Largest relative error that is expected of the estimate of what the limits cut."""
 RARE = 0.01
 """Expected number of records beyond which values are not allowed for: the probability that a group
 has such a giant, which no interval covers."""

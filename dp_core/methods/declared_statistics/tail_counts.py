@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 
 _LEAST_SLOPE = 0.25  # the counts of layers fall at least by this much in the logarithm, outwards
 _SPREAD = 2.0  # largest standard deviation of counts between groups, relative to their mean
+_MOVE = 1.5  # standard deviation of the differences between groups, in layers
+_FARTHEST = 4.0  # largest difference, in layers
 _CURVES = -np.concatenate([[0.0], np.geomspace(0.005, 1.0, 14)])
 _SLOPES = np.linspace(-2.0, 1.0, 61)
 
@@ -67,7 +69,7 @@ def tail_counts(
             shape[outwards] = _falling(mixed[outwards], noise)
     whole = float(shape.sum())
     part = shape / whole if whole > 0 else np.full(len(shape), 1 / len(shape))
-    expected = np.maximum(totals, 0.0)[:, None] * part
+    expected = np.maximum(totals, 0.0)[:, None] * _moved(part, noisy, variance, totals, layers)
     spread = np.maximum(((noisy - expected) ** 2).mean(axis=0) - variance, 0.0)
     # The spread of a few groups is itself uncertain. Counts differ by several times their mean at
     # most, so that noise does not put records into the outermost layers.
@@ -76,6 +78,55 @@ def tail_counts(
     kept = spread / np.maximum(spread + variance, 1e-300) if variance > 0 else np.ones(len(shape))
     counts = np.maximum(expected + kept * (noisy - expected), 0.0)
     return TailCounts(counts, np.broadcast_to(kept * variance, counts.shape).copy())
+
+
+def _moved(part: Floats, noisy: Floats, variance: float, totals: Floats, layers: Layers) -> Floats:
+    """Return the distribution of each group: that of all groups, moved along the layers.
+
+    The move has the largest posterior density given the noisy counts, with a normal prior of
+    standard deviation `_MOVE` layers. So a group of larger firms has a longer tail than the others,
+    although its own counts of the outer layers are noise.
+
+    Args:
+        part: Distribution of all groups together, shape (layers,).
+        noisy: Noisy counts, shape (groups, layers).
+        variance: Variance of their noise.
+        totals: Estimated number of records of each group.
+        layers: The layers.
+
+    Returns:
+        Shape (groups, layers).
+    """
+    moves = np.arange(-_FARTHEST, _FARTHEST + 0.25, 0.5)
+    forms = []
+    for move in moves:
+        form = np.zeros(len(part))
+        for above in (True, False):
+            own = np.flatnonzero(layers.above == above)
+            outwards = own if above else own[::-1]
+            if len(outwards):
+                form[outwards] = _shifted(part[outwards], float(move))
+        forms.append(form)
+    number = np.maximum(totals, 1.0)[:, None]
+    score = np.empty((len(noisy), len(moves)))
+    for place, (move, form) in enumerate(zip(moves, forms, strict=True)):
+        wanted = number * form
+        weight = 1 / (variance + np.maximum(wanted, 0.5))
+        score[:, place] = ((noisy - wanted) ** 2 * weight - np.log(weight)).sum(axis=1)
+        score[:, place] += (move / _MOVE) ** 2
+    return np.array(forms)[np.argmin(score, axis=1)]
+
+
+def _shifted(part: Floats, move: float) -> Floats:
+    """Return a distribution over layers moved outwards; what leaves at an end stays there."""
+    place = np.arange(len(part), dtype=np.float64) + move
+    low = np.floor(place).astype(np.int64)
+    upper = place - low
+    found = np.zeros(len(part))
+    last = len(part) - 1
+    np.add.at(found, np.clip(low, 0, last), part * (1 - upper))
+    np.add.at(found, np.clip(low + 1, 0, last), part * upper)
+    return found
 
 
 def _falling(counts: Floats, noise: float) -> Floats:
