@@ -11,6 +11,7 @@ from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.sources import Sources
 from dp_core.methods.reconstruction.estimates.pooled_functionals import estimate
 from dp_core.schema.bin_edges import value_text
+from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column
 from dp_core.schema.dependencies import scale_of
 from dp_core.tables.linked_columns import MEMBERS
@@ -31,6 +32,7 @@ def notes_of(
     exact: bool,
     sampling: bool,
     from_bins: Sequence[float] = (),
+    ends: Sequence[tuple[float, float]] = (),
 ) -> tuple[str, ...]:
     """Return the notes on an answer.
 
@@ -43,10 +45,13 @@ def notes_of(
         sampling: Whether the intervals include the error of the file as a simple random sample.
         from_bins: Part of each interval's width that comes from bins; empty (the default) if bins
             do not matter.
+        ends: Both ends of each interval, in the column's unit or in codes of levels; only needed
+            for quantiles.
     """
     found = (
         *_of_totals(sources, exact),
         *_of_bins(sources, asked, from_bins),
+        *_of_quantile(asked, ends),
         *(() if exact else _of_areas(sources, asked)),
         *_notes(sources, asked, unbounded, negative),
     )
@@ -188,6 +193,39 @@ def _stands(column: Column) -> str:
     return "its midpoint" if column.within is None else "the mean of a density fitted to the counts"
 
 
+def _spread(column: Column) -> str:
+    """Return a phrase for the distribution of values within each bin."""
+    if column.choice is not None:
+        return "distributed like the noisy counts of its parts"
+    return "uniform" if column.within is None else "following a density fitted to the counts"
+
+
+def _of_quantile(asked: Asked, ends: Sequence[tuple[float, float]]) -> Iterator[str]:
+    """Yield that some interval of a quantile reaches the first or last possible value."""
+    if asked.question.measure != "quantile":
+        return
+    column = asked.schema.column(str(asked.question.number))
+    if column.levels:
+        low, high = 0.0, column.bins - 1.0
+        names = [column.code_labels()[code] for code in (0, column.bins - 1)]
+    else:
+        low, high = asked.bounds[0][0], asked.bounds[1][column.bins - 1]
+        names = [value_text(each, scale_of(column)) for each in legal_range(column)]
+    reached = [
+        f"{name}, the {word} possible one,"
+        for name, word, met in (
+            (names[0], "first", any(low >= each for each, _ in ends)),
+            (names[1], "last", any(high <= each for _, each in ends)),
+        )
+        if met
+    ]
+    if reached:
+        yield (
+            f"An interval that reaches {' or '.join(reached)} is not bounded by the tables on that"
+            " side."
+        )
+
+
 def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iterator[str]:
     """Yield how much of the intervals comes from bins, and what would reduce it.
 
@@ -199,14 +237,27 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
     if not from_bins:
         return
     column = asked.schema.column(str(asked.question.number))
+    several = len(from_bins) > 1
+    if asked.question.measure == "quantile":
+        yield (
+            f"{'These intervals end' if several else 'The interval ends'} at the first or last"
+            f" value of a bin of {column.name}, because the tables do not show where in its bin a"
+            f" value is. {'Narrower' if column.choice is None else 'More'} bins near the quantile"
+            f" in a later release make {'them' if several else 'it'} narrower."
+        )
+        yield (
+            f"The estimate takes values within each bin as {_spread(column)}. If they are, the"
+            " margin without bins is valid."
+        )
+        return
     least, most = (math.floor(100 * find(from_bins)) for find in (min, max))
     part = f"{most}" if least == most else f"{least} to {most}"
-    whose = "this interval's width comes" if len(from_bins) == 1 else "these intervals' width comes"
+    whose = "these intervals' width comes" if several else "this interval's width comes"
     yield (
         f"{part} % of {whose} from the bins of {column.name}: the tables do not show where in its"
         f" bin a value is.{_widest(sources, asked, column)}"
         f" {'Narrower' if column.choice is None else 'More'} bins in the schema of a later release"
-        f" make the {'interval' if len(from_bins) == 1 else 'intervals'} narrower."
+        f" make the {'intervals' if several else 'interval'} narrower."
     )
     yield (
         f"The estimate represents each bin by {_stands(column)}. If this is the true mean of every"

@@ -18,34 +18,24 @@ distance of the bounds is known almost without error. Here this distance follows
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dp_core.analysis.query.answer_notes import notes_of, unused_sentence
+from dp_core.analysis.query.answer_notes import notes_of
 from dp_core.analysis.query.asked_counts import Asked, Counted
 from dp_core.analysis.query.declared.declared_sums import answer_declared
 from dp_core.analysis.query.drawn_shares import NOTE, asked_groups
+from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.question_grammar import read_question
 from dp_core.analysis.query.sources import Sources, sources_of
-from dp_core.analysis.query.undetermined import Undetermined, undetermined
+from dp_core.analysis.query.term_intervals import Intervals, Pair
+from dp_core.analysis.query.undetermined import Undetermined
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
-from dp_core.inference.ratio_intervals import difference_of, fieller
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
-from dp_core.methods.reconstruction.estimates.functional_noise import fourth_cumulant, half_widths
-from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
-from dp_core.methods.reconstruction.estimates.pooled_functionals import (
-    covariance,
-    estimate,
-    impossible,
-    unobserved,
-)
-from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
 
 AnsweredFrom = Literal["tables", "declared"]
 """What an answer is computed from."""
@@ -58,10 +48,12 @@ class QueryCell:
     Attributes:
         codes: Codes of its group, one for each of `QueryResult.columns`.
         estimate: Estimate: records (count), a share or ratio, or the unit of the column (mean,
-            total; day ordinals of a date). None if it is not determined at this noise.
+            total, quantile; day ordinals of a date, codes of an ordinal). None if it is not
+            determined at this noise.
         low, high: Ends of its interval; None if it is not determined at this noise.
         margin_without_bins: Half of the width that the interval would have if the mean value of
-            each bin were known. None if bins do not matter, or if it is not determined.
+            each bin were known; of a quantile, if the distribution of values within each bin were.
+            None if bins do not matter, or if it is not determined.
     """
 
     codes: tuple[int, ...]
@@ -157,7 +149,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         )
     if (declared := _from_declared(sources, question, level, sampling)) is not None:
         return declared
-    work = _Intervals(sources, level, sampling)
+    work = Intervals(sources, level, sampling)
     parts = _all_parts(asked)
     absent = work.absent(parts, asked.counted)
     if absent is not None:
@@ -173,13 +165,18 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
             undetermined=absent,
             counted=asked.counted,
         )
-    values, lows, highs = work.answer(parts[0])
-    margins = np.full(values.shape, np.nan)
-    if asked.in_bins:
-        margins = (highs - lows) / 2
-        # Because of noise, an estimate may lie outside these ends.
-        lows = np.minimum(work.answer(parts[1])[1], values)
-        highs = np.maximum(work.answer(parts[2])[2], values)
+    if question.measure == "quantile":
+        values, lows, highs, margins = quantile_answers(work, asked)
+        if not asked.in_bins:
+            margins = np.full(values.shape, np.nan)
+    else:
+        values, lows, highs = work.answer(parts[0])
+        margins = np.full(values.shape, np.nan)
+        if asked.in_bins:
+            margins = (highs - lows) / 2
+            # Because of noise, an estimate may lie outside these ends.
+            lows = np.minimum(work.answer(parts[1])[1], values)
+            highs = np.maximum(work.answer(parts[2])[2], values)
     ends = (values.ravel(), lows.ravel(), highs.ravel(), margins.ravel())
     cells = tuple(
         QueryCell(codes, *_plain(*numbers))
@@ -194,6 +191,11 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         exact=all(cell.margin == 0 for cell in cells) and not asked.in_bins,
         sampling=sampling,
         from_bins=[cell.from_bins for cell in cells if cell.determined] if asked.in_bins else [],
+        ends=[
+            (cell.low, cell.high)
+            for cell in cells
+            if cell.low is not None and cell.high is not None
+        ],
     )
     return QueryResult(
         question,
@@ -254,15 +256,13 @@ def _from_draws(
 
 def _all_parts(asked: Asked) -> list[list[Pair]]:
     """Return the terms of the answer and, if bins matter, those of the smallest and largest."""
+    if asked.question.measure == "quantile":
+        return [[(asked.cuts(), None)]]
     found = [_parts(asked)]
     if asked.in_bins:
         low, high = asked.bounds
         found += [_parts(asked, (low, high)), _parts(asked, (high, low))]
     return found
-
-
-Pair = tuple[Functionals, Functionals | None]
-"""Numerator and denominator of a term; None for a sum of counts by itself."""
 
 
 def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Pair]:
@@ -306,160 +306,9 @@ def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Pa
     return found
 
 
-def _absent(
-    sources: Sources, needed: Sequence[Functionals], counted: Counted
-) -> Undetermined | None:
-    """Return why some sums are not determined; None if all are."""
-    parts = list(dict.fromkeys(p for each in needed for p in unobserved(sources.pooled, each)))
-    if not parts:
-        return None
-    columns = {name for each in needed for name in _varying(each)}
-    domain = sources.schema.domain
-    return undetermined(
-        domain,
-        parts,
-        tuple(name for name in domain.columns if name in columns),
-        relation=sources.relation,
-        currency=sources.currency,
-        has_sets=sources.has_sets,
-        more=unused_sentence(sources),
-        counted=counted,
-    )
-
-
-def _varying(asked: Functionals) -> list[str]:
-    return [
-        name
-        for name, each in zip(asked.columns, asked.weights, strict=True)
-        if bool((each != each[:, :1]).any())
-    ]
-
-
 def _plain(
     value: float, low: float, high: float, margin: float
 ) -> tuple[float | None, float | None, float | None, float | None]:
     if not (math.isfinite(low) and math.isfinite(high)):
         return None, None, None, None
     return float(value), float(low), float(high), None if math.isnan(margin) else float(margin)
-
-
-@dataclass(frozen=True)
-class _Intervals:
-    """Intervals of sums, of ratios and of their differences."""
-
-    sources: Sources
-    level: float
-    sampling: bool
-
-    def absent(self, parts: Sequence[Sequence[Pair]], counted: Counted) -> Undetermined | None:
-        """Return why the terms of some answers are not determined; None if all are."""
-        needed = [[each for pair in pairs for each in pair if each is not None] for pairs in parts]
-        found = _absent(self.sources, [each for own in needed for each in own], counted)
-        if found is not None or not self.sampling:
-            return found
-        products = [one.times(other) for own in needed for one in own for other in own]
-        found = _absent(self.sources, products, counted)
-        if found is None:
-            return None
-        sentence = f"--sampling needs more tables than the answer itself. {found.sentence}"
-        return Undetermined(found.missing, found.needed, sentence)
-
-    def answer(self, parts: Sequence[Pair]) -> tuple[Floats, Floats, Floats]:
-        """Return estimates of a term, or of a difference of two, and the ends of intervals."""
-        found = [self.one(*pair) for pair in parts]
-        return self.difference(parts, found) if len(found) == 2 else found[0]
-
-    def one(self, top: Functionals, bottom: Functionals | None) -> tuple[Floats, Floats, Floats]:
-        """Return estimates and the ends of their intervals, shape `top.shape`."""
-        value, variance, quantile = self._sum(top)
-        empty = impossible(self.sources.schema.zeros, top)
-        if bottom is None:
-            margin = self._margin(top, variance, quantile)
-            value, margin = np.where(empty, 0.0, value), np.where(empty, 0.0, margin)
-            if all((each == np.rint(each)).all() for each in top.weights):
-                value = np.where(margin == 0, np.rint(value), value)  # exact, but for rounding
-            return value, value - margin, value + margin
-        whole, whole_variance, whole_quantile = self._sum(bottom)
-        value, whole = np.broadcast_arrays(value, whole)
-        low, high = fieller(
-            value,
-            whole,
-            variance,
-            whole_variance,
-            self._covariance(top, bottom),
-            np.maximum(quantile, whole_quantile),
-        )
-        ratio = np.full(value.shape, np.nan)
-        np.divide(value, whole, out=ratio, where=whole > 0)
-        bounded = np.isfinite(low)
-        zero = empty & bounded
-        return (
-            np.where(zero, 0.0, ratio),
-            np.where(zero, 0.0, low),
-            np.where(zero, 0.0, high),
-        )
-
-    def difference(
-        self, parts: Sequence[Pair], found: Sequence[tuple[Floats, Floats, Floats]]
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return the difference of two terms, first minus second, and its interval."""
-        (top, bottom), (other_top, other_bottom) = parts
-        (one, low, high), (two, other_low, other_high) = found
-        if bottom is None or other_bottom is None:
-            _, first, quantile = self._sum(top)
-            _, second, other_quantile = self._sum(other_top)
-            variance = first + second - 2 * self._covariance(top, other_top)
-            margin = np.maximum(quantile, other_quantile) * np.sqrt(np.maximum(variance, 0.0))
-            return one - two, one - two - margin, one - two + margin
-        # Errors of ratios, to first order: (error of top - ratio * error of bottom) / bottom.
-        terms = [(top, bottom, one), (other_top, other_bottom, two)]
-        cross = self._ratio_covariance(terms[0], terms[1])
-        spread = [self._ratio_covariance(term, term) for term in terms]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            correlation = np.nan_to_num(cross / np.sqrt(spread[0] * spread[1]))
-        low, high = difference_of((one, two), (low, other_low), (high, other_high), correlation)
-        return one - two, low, high
-
-    def _ratio_covariance(
-        self,
-        first: tuple[Functionals, Functionals, Floats],
-        second: tuple[Functionals, Functionals, Floats],
-    ) -> Floats:
-        """Return the covariance of two ratios times the product of their denominators."""
-        (top, bottom, ratio), (other_top, other_bottom, other) = first, second
-        return np.asarray(
-            self._covariance(top, other_top)
-            - ratio * self._covariance(bottom, other_top)
-            - other * self._covariance(top, other_bottom)
-            + ratio * other * self._covariance(bottom, other_bottom)
-        )
-
-    def _sum(self, asked: Functionals) -> tuple[Floats, Floats, NDArray[np.float64]]:
-        """Return estimates of sums, their variance, and the quantile of their error."""
-        pooled = self.sources.pooled
-        variance = self._covariance(asked, asked)
-        draws = effective_draws(variance, fourth_cumulant(pooled, asked))
-        return estimate(pooled, asked), variance, central_quantile(self.level, draws)
-
-    def _margin(self, asked: Functionals, variance: Floats, quantile: Floats) -> Floats:
-        """Return margins of sums."""
-        if not self.sampling:
-            return half_widths(self.sources.pooled, asked, self.level)
-        return np.asarray(quantile * np.sqrt(np.maximum(variance, 0.0)))
-
-    def _covariance(self, one: Functionals, other: Functionals) -> Floats:
-        """Return the covariance of two sums: of the noise, and of sampling if asked for.
-
-        A simple random sample of n records from a large population: sums of x and y over the
-        records have the covariance sum of x y - (sum of x) (sum of y) / n.
-        """
-        pooled = self.sources.pooled
-        found = covariance(pooled, one, other)
-        if self.sampling:
-            nothing = Functionals((), ())
-            records = max(float(estimate(pooled, nothing)), 1.0)
-            product = estimate(pooled, one.times(other))
-            drawn = product - estimate(pooled, one) * estimate(pooled, other) / records
-            same = one is other
-            found = found + (np.maximum(drawn, 0.0) if same else drawn)
-        return found

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from dp_core.analysis.query.question import Condition, Question
 from dp_core.errors import BadInput
+from dp_core.inference.quantile_intervals import cut_weights
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from dp_core.methods.replicates.kept_moments import points_of
@@ -219,10 +220,43 @@ class Asked:
             low[: column.bins], high[: column.bins] = whole_bounds(column)
         return low, high
 
+    def cuts(self, first: int = 0, stop: int | None = None) -> Functionals:
+        """Return C - q N for edges of `question.number`, whose q quantile is asked.
+
+        C is the number of records below the edge, and N the number of records that are not missing.
+        The edges of an ordinal are between its levels.
+
+        Args:
+            first: First edge; 0, below all values, by default.
+            stop: The edge after the last one; by default the last is above all values.
+
+        Returns:
+            Functionals. On the axis of the column, each row of `groups` becomes one row an edge.
+        """
+        name = str(self.question.number)
+        column, (axis, codes) = self.schema.column(name), self._origins[name]
+        weights = np.zeros((column.bins + 1, column.size))
+        assert self.question.quantile is not None
+        weights[:, : column.bins] = cut_weights(column.bins, float(self.question.quantile))
+        by_edge = weights[first:stop, codes]
+        counts = self.counts()
+        return Functionals(
+            counts.columns,
+            tuple(
+                (each[:, None] * by_edge).reshape(-1, each.shape[1]) if own == axis else each
+                for own, each in zip(counts.columns, counts.weights, strict=True)
+            ),
+        )
+
+    @property
+    def number_axis(self) -> int:
+        """Place in `columns` of the measured column of `question.number`."""
+        return self.columns.index(self._origins[str(self.question.number)][0])
+
     @cached_property
     def in_bins(self) -> bool:
         """Whether a bin of `question.number` that meets `where` has several values."""
-        if self.question.number is None:
+        if self.question.number is None or self.schema.column(self.question.number).levels:
             return False
         low, high = self.bounds
         return bool((high > low)[self._where[self.question.number]].any())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +45,11 @@ class QueryAnswer(Printed, Answer):
 
     Attributes:
         question: The question as it was understood.
-        measure: `count`, `share`, `mean`, `total` or `ratio`; of a difference, that of its groups.
+        measure: `count`, `share`, `mean`, `total`, `ratio` or `quantile`; of a difference, that of
+            its groups.
         unit: Unit of the numbers: `records` (of linked tables `households` or `persons`), `share`
-            (1 is all), `ratio`, `date` (with margins in days), `days` or the name of a column,
-            whose unit it is.
+            (1 is all), `ratio`, `date` (with margins in days), `days`, `level` (a level of an
+            ordinal, which has no margin) or the name of a column, whose unit it is.
         covers: What the intervals cover: `noise` or `noise and sampling`; for a mean or total over
             bins of several values, `noise and bins` or `noise, sampling and bins`.
         determined: Whether the published tables determine the answer.
@@ -62,6 +63,7 @@ class QueryAnswer(Printed, Answer):
         counted: What was counted, `households` or `persons`, of linked tables; otherwise None.
         answered_from: `declared` if the answer is from the sums of a declared statistic; otherwise
             None.
+        levels_of: The ordinal whose levels are the estimates; None if they are numbers or dates.
         needed: Table that would give the answer, with its cells and, for a share of the budget, the
             95 % margin of one of its counts, in records.
     """
@@ -83,6 +85,7 @@ class QueryAnswer(Printed, Answer):
     needed: object = field(default=None, metadata=OMITTED)
     counted: str | None = field(default=None, metadata=OMITTED)
     answered_from: str | None = field(default=None, metadata=OMITTED)
+    levels_of: str | None = field(default=None, metadata=OMITTED)
 
     @property
     def exit_code(self) -> int:
@@ -96,7 +99,9 @@ class QueryAnswer(Printed, Answer):
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Keys of the numbers of a cell."""
+        """Keys of the numbers of a cell; a level has no margin."""
+        if self.unit == "level":
+            return "estimate", "low", "high"
         return (*NUMBERS, WITHOUT_BINS) if self.in_bins else NUMBERS
 
     @property
@@ -107,7 +112,8 @@ class QueryAnswer(Printed, Answer):
         `estimate`, `margin`, `low` and `high` are numbers, NaN where they are not determined. If
         the intervals cover bins, so is `margin_without_bins`. The mean of a date and its interval
         are dates, with margins in days. A column of the file with one of these names is called
-        `column NAME`. The frame is empty if the tables do not determine the answer.
+        `column NAME`. Quantiles of an ordinal are labels of its levels. The frame is empty if the
+        tables do not determine the answer.
         """
         import pandas as pd
 
@@ -119,7 +125,9 @@ class QueryAnswer(Printed, Answer):
         dates = ("estimate", "low", "high") if self.unit == "date" else ()
         for name in self.numbers:
             values = [cell[name] for cell in self.cells]
-            if name in dates:
+            if self.unit == "level":
+                found[name] = [value and self._level(value) for value in values]
+            elif name in dates:
                 found[name] = [value and datetime.date.fromisoformat(value) for value in values]
             else:
                 found[name] = pd.array(values, dtype="float64")
@@ -137,27 +145,53 @@ class QueryAnswer(Printed, Answer):
             return asked, Sentence(self.reason or "", warns=True)
         shown = self.cells[:most]
         least = min((cell["margin"] for cell in shown if cell["margin"]), default=0.0)
+        integers = self.measure == "quantile" and all(
+            float(cell[name]).is_integer()
+            for cell in shown
+            for name in ("estimate", "low", "high")
+            if cell["determined"] and self.unit not in ("date", "level")
+        )
         percent = f"{100 * self.level:.4g} % from"
         # An interval that covers bins comes first: the estimate is one of many possible values.
-        order = ("low", "high", "estimate", WITHOUT_BINS) if self.in_bins else NUMBERS
+        order = ("low", "high", "estimate", WITHOUT_BINS) if self.in_bins else self.numbers
         heads = {"low": percent, "high": "to", WITHOUT_BINS: "margin without bins"}
         listing = Listing(
             (*self.columns, *(heads.get(name, name) for name in order)),
             tuple(
-                (*labels_of(self, cell), *_texts(cell, self.unit, least, order)) for cell in shown
+                (*labels_of(self, cell), *self._texts(cell, least, order, integers))
+                for cell in shown
             ),
             texts=len(self.columns),
         )
         left = len(self.cells) - len(shown)
         more = (Sentence(f"... and {left:,} more; {whole} has all."),) if left else ()
         notes = (Fact("Note", text, warns=True) for text in self.notes)
-        margin = Fact("Interval" if self.in_bins else "Margin", self._margin_words())
+        margin = Fact(self._width_word.capitalize(), self._margin_words())
         return asked, listing, *more, *self._plot(), margin, *notes
+
+    def _texts(
+        self, cell: Mapping[str, Any], least: float, order: Sequence[str], integers: bool
+    ) -> tuple[str, ...]:
+        """Return the numbers of a cell as texts; see the function of this name."""
+        if self.unit == "level" and cell["determined"]:
+            return tuple(self._level(cell[name]) for name in order)
+        return _texts(cell, self.unit, least, order, integers=integers)
+
+    def number_text(self, cell: Mapping[str, Any], name: str) -> Any:
+        """Return a number of a cell, or the label of a level, safe in a spreadsheet."""
+        value = cell[name]
+        if self.unit != "level" or value is None:
+            return value
+        return spreadsheet_text(self._level(value))
+
+    def _level(self, text: str) -> str:
+        """Return the label of a level of `levels_of`."""
+        return self.labels[str(self.levels_of)].get(text, text)
 
     def _plot(self) -> tuple[Bars, ...]:
         """Return the estimates as bars with their intervals; of a few groups only."""
         known = [cell for cell in self.cells if cell["determined"]]
-        if not 1 < len(known) <= MOST_BARS or self.unit == "date":
+        if not 1 < len(known) <= MOST_BARS or self.unit in ("date", "level"):
             return ()
         return (
             Bars(
@@ -172,12 +206,16 @@ class QueryAnswer(Printed, Answer):
 
     def _unit_words(self) -> str:
         words = {"share": "percent", "ratio": "ratio", "date": "date"}
-        words |= {unit: unit for unit in ("records", "households", "persons")}
+        words |= {unit: unit for unit in ("records", "households", "persons", "level")}
         own = f"{self.measure}, in {'days' if self.unit == 'days' else 'its own unit'}"
         return words.get(self.unit, own)
 
+    @property
+    def _width_word(self) -> str:
+        return "interval" if self.in_bins or self.unit == "level" else "margin"
+
     def _margin_words(self) -> str:
-        percent, what = f"{100 * self.level:.4g} %", "interval" if self.in_bins else "margin"
+        percent, what = f"{100 * self.level:.4g} %", self._width_word
         bins = "any position of the values within their bins"
         if self.answered_from == "declared":
             return (
@@ -219,7 +257,7 @@ class QueryFile(Answer):
         writer.writerow([*map(spreadsheet_text, self.answer.columns), *names])
         for cell in self.answer.cells:
             labels = map(spreadsheet_text, labels_of(self.answer, cell))
-            numbers = [cell[name] for name in names]
+            numbers = [self.answer.number_text(cell, name) for name in names]
             writer.writerow([*labels, *("" if n is None else n for n in numbers)])
         return out.getvalue()
 
@@ -243,6 +281,12 @@ def answer_query(
     result = ask(sources, text, level=level, sampling=sampling)
     why, unit = result.undetermined, _unit(result, schema)
     columns = [schema.column(name) for name in result.columns]
+
+    def stated(value: float | None) -> float | str | None:
+        if unit != "level" or value is None:
+            return _value(value, unit)
+        return _text(schema.column(str(result.question.number)), round(value))
+
     return QueryAnswer(
         folder=bundle.place,
         release=bundle.claims.name,
@@ -253,17 +297,18 @@ def answer_query(
         covers=_COVERS[sampling, result.in_bins],
         determined=why is None,
         columns=result.columns,
-        labels=_labels(result, columns),
+        labels=_labels(result, columns, schema),
+        levels_of=result.question.number if unit == "level" else None,
         cells=tuple(
             {
                 **{
                     cell_key(column.name): _text(column, code)
                     for column, code in zip(columns, cell.codes, strict=True)
                 },
-                "estimate": _value(cell.estimate, unit),
-                "margin": cell.margin,
-                "low": _value(cell.low, unit),
-                "high": _value(cell.high, unit),
+                "estimate": stated(cell.estimate),
+                "margin": cell.margin if unit != "level" else None,
+                "low": stated(cell.low),
+                "high": stated(cell.high),
                 **({WITHOUT_BINS: cell.margin_without_bins} if result.in_bins else {}),
                 "determined": cell.determined,
             }
@@ -290,7 +335,12 @@ def labels_of(answer: QueryAnswer, cell: Mapping[str, Any]) -> list[str]:
 
 
 def _texts(
-    cell: Mapping[str, Any], unit: str, least: float, order: Sequence[str]
+    cell: Mapping[str, Any],
+    unit: str,
+    least: float,
+    order: Sequence[str],
+    *,
+    integers: bool = False,
 ) -> tuple[str, ...]:
     """Return the numbers of a cell as texts.
 
@@ -300,6 +350,7 @@ def _texts(
         least: Smallest margin of all cells, which decides the number of decimals. A margin
             without bins decides its own.
         order: Keys of the numbers, in the order of the output.
+        integers: Whether estimates and ends of intervals are whole numbers, False by default.
     """
     if not cell["determined"]:
         return "not determined", *["–"] * (len(order) - 1)
@@ -309,7 +360,8 @@ def _texts(
             for name in order
         )
     scale, sign = (100.0, " %") if unit == "share" else (1.0, "")
-    whole = least <= 0 and unit != "share" and all(float(cell[name]).is_integer() for name in order)
+    exact = least <= 0 and unit != "share"
+    whole = integers or (exact and all(float(cell[name]).is_integer() for name in order))
     digits = dict.fromkeys(order, 0 if whole else decimals(scale * least))
     if WITHOUT_BINS in digits:
         # A margin of 0, or of a rounding error only, does not add decimals.
@@ -317,13 +369,24 @@ def _texts(
     return tuple(f"{float(cell[name]) * scale:,.{digits[name]}f}{sign}" for name in order)
 
 
-def _labels(result: QueryResult, columns: list[Column]) -> dict[str, dict[str, str]]:
+def _labels(
+    result: QueryResult, columns: list[Column], schema: Schema
+) -> dict[str, dict[str, str]]:
     found = {}
     for place, column in enumerate(columns):
-        labels = column.code_labels()
         codes = dict.fromkeys(cell.codes[place] for cell in result.cells)
-        found[column.name] = {_text(column, code): labels[code] for code in codes}
+        found[column.name] = _labelled(column, codes)
+    if _unit(result, schema) == "level":
+        own = schema.column(str(result.question.number))
+        ends = ((cell.estimate, cell.low, cell.high) for cell in result.cells)
+        met = {round(code) for each in ends for code in each if code is not None}
+        found[own.name] = {**found.get(own.name, {}), **_labelled(own, sorted(met))}
     return found
+
+
+def _labelled(column: Column, codes: Iterable[int]) -> dict[str, str]:
+    labels = column.code_labels()
+    return {_text(column, code): labels[code] for code in codes}
 
 
 def _text(column: Column, code: int) -> str:
@@ -337,6 +400,8 @@ def _unit(result: QueryResult, schema: Schema) -> str:
         return question.measure
     if question.number is None:
         return result.counted
+    if schema.column(question.number).levels:
+        return "level"
     if schema.column(question.number).kind == "date":
         return "days" if question.between else "date"
     return question.number

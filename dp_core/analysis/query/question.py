@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
-Measure = Literal["count", "share", "mean", "total", "ratio"]
+Measure = Literal["count", "share", "mean", "total", "ratio", "quantile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class Question:
 
     Attributes:
         measure: What is computed in each group.
-        number: Column whose mean or total is asked; None for the other measures.
+        number: Column whose mean, total or quantile is asked; None for the other measures.
+        quantile: Which quantile is asked, above 0 and below 1; None for the other measures.
         of: Share: conditions of the part. Count: further conditions. Ratio: conditions of the
             numerator.
         to: Ratio: conditions of the denominator.
@@ -46,6 +48,7 @@ class Question:
 
     measure: Measure
     number: str | None = None
+    quantile: Fraction | None = None
     of: Conditions = ()
     to: Conditions = ()
     levels_of: str | None = None
@@ -74,6 +77,7 @@ class Question:
             else "share",
             "mean": f"mean of {self.number}",
             "total": f"total of {self.number}",
+            "quantile": f"{self._quantile_words} of {self.number}",
             "ratio": f"ratio of {_all(self.of)} to {_all(self.to)}",
         }[self.measure]
         if self.between:
@@ -82,6 +86,13 @@ class Question:
         if self.by:
             found += f" by {', '.join(self.by)}"
         return found + (f" where {_all(self.where)}" if self.where else "")
+
+    @property
+    def _quantile_words(self) -> str:
+        if self.quantile == Fraction(1, 2):
+            return "median"
+        text = f"{float(self.quantile or 0):.12f}".rstrip("0")
+        return f"quantile {text if Fraction(text) == self.quantile else self.quantile}"
 
 
 def _all(conditions: Conditions, between: str = " and ") -> str:

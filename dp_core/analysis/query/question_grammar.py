@@ -2,7 +2,8 @@
 
     question    = measure { "by" columns | "where" conditions }
     measure     = "count" ["of" conditions] | "share" ["of" (conditions | column)]
-                | ("mean" | "total") ["of"] column | "ratio of" conditions "to" conditions
+                | ("mean" | "total" | "median" | "quantile" number) ["of"] column
+                | "ratio of" conditions "to" conditions
                 | "difference in" measure "between" conditions "and" conditions
     conditions  = condition { "and" condition }
     condition   = column ("=" | "!=" | "<" | "<=" | ">" | ">=") value | column "in" "(" values ")"
@@ -11,7 +12,7 @@
 
 Names and levels need no quotes: the longest text that is a name or level is taken, so they may
 contain spaces, commas or `and`. Capitals do not matter. There are synonyms for most words
-(`average`, `percent`, `for`, `among`, `per`).
+(`average`, `percent`, `for`, `among`, `per`; `90th percentile` and `upper quartile` are quantiles).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 from dp_core.analysis.query.level_conditions import (
     MIRRORED,
@@ -30,6 +32,7 @@ from dp_core.analysis.query.level_conditions import (
 )
 from dp_core.analysis.query.question import Condition, Conditions, Question
 from dp_core.analysis.query.question_tokens import BY, WHERE, TokenReader
+from dp_core.documents.typed_text import parse_fraction
 from dp_core.errors import BadInput, nearest, similar
 from dp_core.schema.definition import Column, Schema
 
@@ -38,6 +41,7 @@ EXAMPLES = (
     "share by sex, region",
     "share of sex = female by region",
     "mean of income by region where age >= 30",
+    "median of income by sex",
     "difference in mean of income between sex = male and sex = female",
 )
 _MEASURES: Mapping[str, str] = {
@@ -50,7 +54,14 @@ _MEASURES: Mapping[str, str] = {
     "ratio": "ratio",
     **dict.fromkeys(("difference", "diff"), "difference"),
 }
-_QUANTILES = ("median", "medians", "quantile", "quantiles", "percentile", "percentiles", "quartile")
+_PARTS = {"quantile": 1, "percentile": 100, "quartile": 4, "quintile": 5, "decile": 10}
+"""Kinds of quantiles: how many parts they divide the records into."""
+_ORDINALS = {
+    **dict.fromkeys(("lower", "first"), "1"),
+    "second": "2",
+    **dict.fromkeys(("upper", "third"), "3"),
+}
+_MEDIANS = ("median", "medians")
 MOST_CHARACTERS = 10_000
 
 
@@ -121,6 +132,14 @@ class _Reader(TokenReader):
                 raise self.unexpected("`how many`")
             self.word("records", "rows", "people", "persons")
             return self._count(of=not self.at_end())
+        quantile = self._quantile()
+        if quantile is not None:
+            if within:
+                raise BadInput(
+                    "The difference of medians or quantiles is not available: ask for"
+                    " `median of COLUMN by GROUP`, and compare the intervals."
+                )
+            return Question(measure="quantile", number=self._number("quantile"), quantile=quantile)
         token = self.next_token()
         word = _MEASURES.get(token.text.casefold(), "") if token and token.kind == "word" else ""
         if not word or token is None or (within and word in ("difference", "ratio")):
@@ -139,18 +158,83 @@ class _Reader(TokenReader):
                 if not self.word("to"):
                     raise self.unexpected("`to` and the condition of the denominator")
                 return Question(measure="ratio", of=first, to=self._counted())
+        return Question(measure="mean" if word == "mean" else "total", number=self._number(word))
+
+    def _number(self, measure: str) -> str:
+        """Return the column whose mean, total or quantile is asked.
+
+        Raises:
+            BadInput: if it has none.
+        """
         self.word("of", "in")
         self.word("the")
-        name = self._column(f"the column whose {word} is asked")
+        name = self._column(f"the column whose {measure} is asked")
         column = self.columns[name]
-        if column.levels:
+        if column.levels and measure != "quantile":
+            median = f", or `median of {name}`" if column.kind == "ordinal" else ""
             raise BadInput(
-                f"{name!r} has levels, not numbers, and so no {word}: ask for"
+                f"{name!r} has levels, not numbers, and so no {measure}: ask for"
+                f" `share of {name}`{median or f' or `count by {name}`'}."
+            )
+        if column.kind == "category":
+            raise BadInput(
+                f"The levels of {name!r} have no order, and so no median or quantile: ask for"
                 f" `share of {name}` or `count by {name}`."
             )
-        if word == "total" and column.kind == "date":
+        if measure == "total" and column.kind == "date":
             raise BadInput(f"{name!r} has dates, which have no total: ask for `mean of {name}`.")
-        return Question(measure="mean" if word == "mean" else "total", number=name)
+        return name
+
+    def _quantile(self) -> Fraction | None:
+        """Pass a quantile such as `median`, `90th percentile` or `quantile 0.9`, and return it.
+
+        Returns:
+            The quantile, above 0 and below 1. None if no quantile comes next.
+
+        Raises:
+            BadInput: if it is not stated which one, or if it is not between 0 and 1.
+        """
+        if self.word(*_MEDIANS):
+            return Fraction(1, 2)
+        start, before = self.place, self._part()
+        token = self.next_token()
+        kind = token.text.casefold().removesuffix("s") if token and token.kind == "word" else ""
+        if kind not in _PARTS:
+            self.place = start
+            return None
+        self.place += 1
+        stated = before or self._part()
+        if stated is None:
+            raise BadInput(
+                f"It is not stated which {kind}: ask for `quantile 0.9 of COLUMN`,"
+                " `90th percentile of COLUMN` or `median of COLUMN`."
+            )
+        text, percent = stated
+        if re.fullmatch(r"\d+/0+", text):
+            raise BadInput(f"{text} divides by 0; write a number between 0 and 1, such as 0.9.")
+        found = parse_fraction(text) / (100 if percent else _PARTS[kind])
+        if not 0 < found < 1:
+            most = {100: "0 and 100", 1: "0 and 1"}.get(100 if percent else _PARTS[kind])
+            raise BadInput(
+                f"{text} is not between {most or f'0 and {_PARTS[kind]}'}, as a {kind} must be:"
+                " ask for `quantile 0.9 of COLUMN`, or for `90th percentile of COLUMN`."
+            )
+        return found
+
+    def _part(self) -> tuple[str, bool] | None:
+        """Pass a number such as `0.9`, `90th` or `90 %`, and return it, and if it is in percent."""
+        token = self.next_token()
+        if token is None or token.kind != "word":
+            return None
+        text = _ORDINALS.get(token.text.casefold(), token.text)
+        match = re.fullmatch(
+            r"(\d{1,12}/\d{1,12}|\d{0,12}(?:\.\d{1,12})?)(%?)(?:st|nd|rd|th)?", text
+        )
+        if match is None or not match[1]:
+            return None
+        self.place += 1
+        number = f"0{match[1]}" if match[1][0] == "." else match[1]
+        return number, bool(match[2]) or self.word("%")
 
     def _count(self, *, of: bool = False) -> Question:
         if self.word("of") or of:
@@ -374,7 +458,10 @@ class _Reader(TokenReader):
     def _no_measure(self, *, within: bool) -> BadInput:
         words = "count, share, mean of COLUMN or total of COLUMN"
         if not within:
-            words += ", ratio of CONDITION to CONDITION, or difference in a measure"
+            words += (
+                ", median of COLUMN, quantile 0.9 of COLUMN, ratio of CONDITION to CONDITION, or"
+                " difference in a measure"
+            )
             name = self.longest(self.names)
             if name is not None:
                 number = self.at_end() and not self.columns[self._one_name(name)].levels
@@ -384,14 +471,8 @@ class _Reader(TokenReader):
                     f"A question begins with what is asked: {one}, or {other}. Known are {words}."
                 )
         token = self.next_token()
-        if token and token.text.casefold() in _QUANTILES:
-            raise BadInput(
-                f"A question cannot ask for a {token.text}, but shares bound it:"
-                " `share of COLUMN < EDGE where COLUMN is not missing`. The median is above every"
-                " edge with a share below 50 %, and below every edge with a share above 50 %."
-            )
         shown = f"{token.text!r}" if token else "the end"
-        near = similar(token.text, _MEASURES) if token else ""
+        near = similar(token.text, (*_MEASURES, *_MEDIANS, *_PARTS)) if token else ""
         return BadInput(
             f"{shown} is not known as a measure.{near} A question begins with {words}. Example:"
             f" share by {next(iter(self.columns))}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import json
 import re
 import shutil
@@ -86,6 +87,34 @@ def test_a_mean_over_bins_leads_with_the_interval_that_covers_them(bundle, comma
     assert sampled["cells"][0]["margin_without_bins"] > cell["margin_without_bins"]
     counted = command("query", folder, "count by sex", "--json").json["cells"]
     assert not any("margin_without_bins" in each for each in counted)
+
+
+def test_a_median_has_an_interval_that_ends_at_bins(bundle, command):
+    folder, published = bundle
+    answer = command("query", folder, "median of height", "--json").json
+    (cell,) = answer["cells"]
+    height = published.schema.column("height")
+
+    assert (answer["measure"], answer["unit"], answer["covers"]) == (
+        *("quantile", "height", "noise and bins"),
+    )
+    assert cell["low"] <= cell["estimate"] <= cell["high"]
+    assert {cell["low"], cell["high"]} <= {float(edge) for edge in height.edges}
+    wide = command("query", folder, "median of height", "--json", "--level", ".999").json
+    assert wide["cells"][0]["low"] <= cell["low"] < cell["high"] <= wide["cells"][0]["high"]
+    out = command("query", folder, "90th percentile of height").out
+    assert "quantile 0.9 of height" in out
+    assert "margin without bins" in out
+    assert command("query", folder, "median of sex").code == 2
+
+
+def test_the_median_of_a_date_is_a_date(bundle, command):
+    folder, _ = bundle
+    (cell,) = command("query", folder, "median of born", "--json").json["cells"]
+    ends = [datetime.date.fromisoformat(cell[name]) for name in ("low", "estimate", "high")]
+    assert ends == sorted(ends)
+    text = command("query", folder, "median of born by sex", "--csv").out
+    assert all(row["low"] <= row["estimate"] for row in csv.DictReader(text.splitlines()))
 
 
 def test_the_question_needs_no_quotes(bundle, command):

@@ -65,6 +65,23 @@ SAME = {
     "count where marital status is not missing": ["count where marital status is not NA"],
     "count of sex = male by health": ["count of male by health", "how many male by health"],
     "share of sex = male": ["share male", "share of the male"],
+    "median of age by sex": ["the median age per sex", "0.5 quantile of age by sex"],
+    "quantile 0.9 of age": [
+        "90th percentile of age",
+        "the 90 percentile of age",
+        "90 % quantile of age",
+        "quantile .9 of age",
+        "quantile 90% of age",
+        "9th decile of age",
+        "percentile 90 of age",
+    ],
+    "quantile 0.25 of born": [
+        "lower quartile of born",
+        "1st quartile born",
+        "quantile 1/4 of born",
+    ],
+    "quantile 1/3 of height where sex = male": ["quantile 1/3 height for male"],
+    "median of health": ["second quartile of health"],
     "count where height < 1.75": ["count where 1.75 > height"],
 }
 TYPED = [(typed, wanted) for wanted, all_ in SAME.items() for typed in (wanted, *all_)]
@@ -82,7 +99,7 @@ def meant(text):
 
     between = tuple(map(codes, found.between or ()))
     sides = codes(found.of), codes(found.to), codes(found.where)
-    return found.measure, found.number, found.levels_of, found.by, between, sides
+    return found.measure, found.number, found.quantile, found.levels_of, found.by, between, sides
 
 
 @pytest.mark.parametrize(("typed", "wanted"), TYPED)
@@ -111,7 +128,19 @@ WRONG = {
     "health by sex": ["share of health by sex"],
     "how many teenagers": ["'teenagers'"],
     "count where sex = “male": ["quote"],
-    "median of age": ["median", "share of COLUMN < EDGE"],
+    "median of sex": ["no order", "share of sex"],
+    "median of agee": ["'agee'", "'age'"],
+    "median": ["the column whose quantile is asked"],
+    "meidan of age": ["'median'"],
+    "quantile of age": ["not stated which quantile", "quantile 0.9 of COLUMN"],
+    "quartile of age": ["not stated which quartile"],
+    "quantile 90 of age": ["90 is not between 0 and 1", "90th percentile"],
+    "quantile 1/0 of age": ["divides by 0"],
+    "quantile 0 of age": ["not between 0 and 1"],
+    "100th percentile of age": ["100 is not between 0 and 100"],
+    "4th quartile of age": ["4 is not between 0 and 4"],
+    "difference in median of age between sex = 1 and sex = 2": ["not available", "median of"],
+    "mean of health": ["median of health"],
     "count by sexx": ["'sexx'", "'sex'"],
     "count by sex, ": ["column"],
     "count by sex, sex": ["twice"],

@@ -1,0 +1,179 @@
+"""Estimates of sums of counts, of ratios and of their differences, with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.analysis.query.answer_notes import unused_sentence
+from dp_core.analysis.query.asked_counts import Counted
+from dp_core.analysis.query.sources import Sources
+from dp_core.analysis.query.undetermined import Undetermined, undetermined
+from dp_core.inference.ratio_intervals import difference_of, fieller
+from dp_core.methods.reconstruction.estimates.area_parts import Floats
+from dp_core.methods.reconstruction.estimates.functional_noise import fourth_cumulant, half_widths
+from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
+from dp_core.methods.reconstruction.estimates.pooled_functionals import (
+    covariance,
+    estimate,
+    impossible,
+    unobserved,
+)
+from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
+
+Pair = tuple[Functionals, Functionals | None]
+"""Numerator and denominator of a term; None for a sum of counts by itself."""
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Intervals of sums, of ratios and of their differences."""
+
+    sources: Sources
+    level: float
+    sampling: bool
+
+    def absent(self, parts: Sequence[Sequence[Pair]], counted: Counted) -> Undetermined | None:
+        """Return why the terms of some answers are not determined; None if all are."""
+        needed = [[each for pair in pairs for each in pair if each is not None] for pairs in parts]
+        found = _absent(self.sources, [each for own in needed for each in own], counted)
+        if found is not None or not self.sampling:
+            return found
+        products = [one.times(other) for own in needed for one in own for other in own]
+        found = _absent(self.sources, products, counted)
+        if found is None:
+            return None
+        sentence = f"--sampling needs more tables than the answer itself. {found.sentence}"
+        return Undetermined(found.missing, found.needed, sentence)
+
+    def answer(self, parts: Sequence[Pair]) -> tuple[Floats, Floats, Floats]:
+        """Return estimates of a term, or of a difference of two, and the ends of intervals."""
+        found = [self.one(*pair) for pair in parts]
+        return self.difference(parts, found) if len(found) == 2 else found[0]
+
+    def one(self, top: Functionals, bottom: Functionals | None) -> tuple[Floats, Floats, Floats]:
+        """Return estimates and the ends of their intervals, shape `top.shape`."""
+        value, variance, quantile = self.sums(top)
+        empty = impossible(self.sources.schema.zeros, top)
+        if bottom is None:
+            margin = self.margins(top, variance, quantile)
+            value, margin = np.where(empty, 0.0, value), np.where(empty, 0.0, margin)
+            if all((each == np.rint(each)).all() for each in top.weights):
+                value = np.where(margin == 0, np.rint(value), value)  # exact, but for rounding
+            return value, value - margin, value + margin
+        whole, whole_variance, whole_quantile = self.sums(bottom)
+        value, whole = np.broadcast_arrays(value, whole)
+        low, high = fieller(
+            value,
+            whole,
+            variance,
+            whole_variance,
+            self.covariance(top, bottom),
+            np.maximum(quantile, whole_quantile),
+        )
+        ratio = np.full(value.shape, np.nan)
+        np.divide(value, whole, out=ratio, where=whole > 0)
+        bounded = np.isfinite(low)
+        zero = empty & bounded
+        return (
+            np.where(zero, 0.0, ratio),
+            np.where(zero, 0.0, low),
+            np.where(zero, 0.0, high),
+        )
+
+    def difference(
+        self, parts: Sequence[Pair], found: Sequence[tuple[Floats, Floats, Floats]]
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return the difference of two terms, first minus second, and its interval."""
+        (top, bottom), (other_top, other_bottom) = parts
+        (one, low, high), (two, other_low, other_high) = found
+        if bottom is None or other_bottom is None:
+            _, first, quantile = self.sums(top)
+            _, second, other_quantile = self.sums(other_top)
+            variance = first + second - 2 * self.covariance(top, other_top)
+            margin = np.maximum(quantile, other_quantile) * np.sqrt(np.maximum(variance, 0.0))
+            return one - two, one - two - margin, one - two + margin
+        # Errors of ratios, to first order: (error of top - ratio * error of bottom) / bottom.
+        terms = [(top, bottom, one), (other_top, other_bottom, two)]
+        cross = self._ratio_covariance(terms[0], terms[1])
+        spread = [self._ratio_covariance(term, term) for term in terms]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            correlation = np.nan_to_num(cross / np.sqrt(spread[0] * spread[1]))
+        low, high = difference_of((one, two), (low, other_low), (high, other_high), correlation)
+        return one - two, low, high
+
+    def _ratio_covariance(
+        self,
+        first: tuple[Functionals, Functionals, Floats],
+        second: tuple[Functionals, Functionals, Floats],
+    ) -> Floats:
+        """Return the covariance of two ratios times the product of their denominators."""
+        (top, bottom, ratio), (other_top, other_bottom, other) = first, second
+        return np.asarray(
+            self.covariance(top, other_top)
+            - ratio * self.covariance(bottom, other_top)
+            - other * self.covariance(top, other_bottom)
+            + ratio * other * self.covariance(bottom, other_bottom)
+        )
+
+    def sums(self, asked: Functionals) -> tuple[Floats, Floats, NDArray[np.float64]]:
+        """Return estimates of sums, their variance, and the quantile of their error."""
+        pooled = self.sources.pooled
+        variance = self.covariance(asked, asked)
+        draws = effective_draws(variance, fourth_cumulant(pooled, asked))
+        return estimate(pooled, asked), variance, central_quantile(self.level, draws)
+
+    def margins(self, asked: Functionals, variance: Floats, quantile: Floats) -> Floats:
+        """Return margins of sums."""
+        if not self.sampling:
+            return half_widths(self.sources.pooled, asked, self.level)
+        return np.asarray(quantile * np.sqrt(np.maximum(variance, 0.0)))
+
+    def covariance(self, one: Functionals, other: Functionals) -> Floats:
+        """Return the covariance of two sums: of the noise, and of sampling if asked for.
+
+        A simple random sample of n records from a large population: sums of x and y over the
+        records have the covariance sum of x y - (sum of x) (sum of y) / n.
+        """
+        pooled = self.sources.pooled
+        found = covariance(pooled, one, other)
+        if self.sampling:
+            nothing = Functionals((), ())
+            records = max(float(estimate(pooled, nothing)), 1.0)
+            product = estimate(pooled, one.times(other))
+            drawn = product - estimate(pooled, one) * estimate(pooled, other) / records
+            same = one is other
+            found = found + (np.maximum(drawn, 0.0) if same else drawn)
+        return found
+
+
+def _absent(
+    sources: Sources, needed: Sequence[Functionals], counted: Counted
+) -> Undetermined | None:
+    """Return why some sums are not determined; None if all are."""
+    parts = list(dict.fromkeys(p for each in needed for p in unobserved(sources.pooled, each)))
+    if not parts:
+        return None
+    columns = {name for each in needed for name in _varying(each)}
+    domain = sources.schema.domain
+    return undetermined(
+        domain,
+        parts,
+        tuple(name for name in domain.columns if name in columns),
+        relation=sources.relation,
+        currency=sources.currency,
+        has_sets=sources.has_sets,
+        more=unused_sentence(sources),
+        counted=counted,
+    )
+
+
+def _varying(asked: Functionals) -> list[str]:
+    return [
+        name
+        for name, each in zip(asked.columns, asked.weights, strict=True)
+        if bool((each != each[:, :1]).any())
+    ]

@@ -1,0 +1,227 @@
+"""Confidence intervals of quantiles from noisy counts of bins, as pure functions of arrays.
+
+Of K bins in order, let N be the number of records and C_k the number in the bins below edge k. If a
+value x with F(x-) <= q <= F(x) lies in bin b, where F is the share of records up to x, then
+
+    D_b <= 0 <= D_(b+1),    D_k = C_k - q N.
+
+D_k is a linear functional of the counts, so its estimate has the distribution of the noise (as the
+numerator of Fieller's interval of the share C_k / N). Bin b is kept unless D_b is significantly
+above 0 or D_(b+1) significantly below 0. Each of these two tests errs with a probability of at most
+(1 - level)/2, and only those at the edges of the bin that contains x can exclude x. So the kept
+bins contain x with at least the stated probability, although the tests at all edges do not hold
+together with that probability. This is true of every x between the two middle values of a median,
+too: if x is an edge, D is 0 there, and each of the two tests at that edge excludes one of its
+sides.
+
+Nothing is assumed about the values within bins. So an interval begins at the smallest possible
+value of the first kept bin, and ends at the largest of the last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dp_core.metrics.noise_quantiles import central_quantile
+
+Floats: TypeAlias = NDArray[np.float64]
+OfWeights: TypeAlias = Callable[[Floats], Floats]
+"""From weights of the counts, shape (rows, bins), to a number for each row, shape (rows,)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantileBins:
+    """The bins that may contain a quantile, and its estimate; every array has one entry a group.
+
+    Attributes:
+        determined: Whether the number of records can be distinguished from 0.
+        first, last: First and last bin of the interval.
+        place: Bin of the estimate.
+        part: Part of that bin's records below the estimate, from 0 to 1.
+        low_part, high_part: The same for the ends of the interval in the first and last bin, if the
+            records of every bin were uniform in it, or had a known distribution.
+    """
+
+    determined: NDArray[np.bool_]
+    first: NDArray[np.intp]
+    last: NDArray[np.intp]
+    place: NDArray[np.intp]
+    part: Floats
+    low_part: Floats
+    high_part: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileInterval:
+    """A quantile with its interval.
+
+    Attributes:
+        estimate: Estimate; None if it is not determined at this noise.
+        low, high: Ends of the interval; None if it is not determined at this noise.
+    """
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def determined(self) -> bool:
+        """Whether the number of records can be distinguished from 0."""
+        return self.estimate is not None
+
+
+def cut_weights(bins: int, q: float) -> Floats:
+    """Return the weights of the counts in D_k = C_k - q N, shape (bins + 1, bins).
+
+    >>> cut_weights(2, 0.5)
+    array([[-0.5, -0.5],
+           [ 0.5, -0.5],
+           [ 0.5,  0.5]])
+    """
+    if not 0 < q < 1:
+        raise ValueError(f"A quantile is between 0 and 1, not {q}.")
+    return np.tri(bins + 1, bins, -1) - q
+
+
+def quantile_bins(deviations: Floats, half_widths: Floats) -> QuantileBins:
+    """Return which bins may contain a quantile, and where its estimate is.
+
+    Args:
+        deviations: Estimates of D_k, shape (groups, bins + 1).
+        half_widths: Half of the width of the two-sided interval of each, same shape.
+
+    Returns:
+        Arrays of shape (groups,). A group is determined if its number of records, the last
+        deviation minus the first, is above the sum of their half-widths, which is the half-width of
+        that number. An estimate is always inside its interval.
+    """
+    d = np.asarray(deviations, dtype=np.float64)
+    bins = d.shape[1] - 1
+    # Rounding errors of sums exclude no edge.
+    h = np.asarray(half_widths, dtype=np.float64) + 1e-9 * np.abs(d).max(axis=1, keepdims=True)
+    determined = d[:, -1] - d[:, 0] > h[:, -1] + h[:, 0]
+
+    # Noisy deviations need not ascend. The mean of their running maximum from below and minimum
+    # from above does, and equals them where they ascend.
+    rising = np.maximum.accumulate(d, axis=1)
+    rising = (rising + np.minimum.accumulate(d[:, ::-1], axis=1)[:, ::-1]) / 2
+    above = rising[:, 1:] >= 0
+    place = np.where(above.any(axis=1), above.argmax(axis=1), bins - 1)
+    part = _crossing(rising, place)
+
+    kept = (d[:, :-1] <= h[:, :-1]) & (d[:, 1:] >= -h[:, 1:])
+    kept[np.arange(len(d)), place] = True
+    first, last = kept.argmax(axis=1), bins - 1 - kept[:, ::-1].argmax(axis=1)
+    low_part = _crossing(d + h, first, below=0.0)
+    high_part = _crossing(d - h, last, below=1.0)
+    return QuantileBins(determined, first, last, place, part, low_part, high_part)
+
+
+def quantile_interval(
+    edges: ArrayLike,
+    counts: ArrayLike,
+    variance: ArrayLike | OfWeights,
+    *,
+    q: float = 0.5,
+    level: float = 0.95,
+    draws: float | OfWeights = math.inf,
+    whole: bool = False,
+) -> QuantileInterval:
+    """Return a quantile with an interval that holds wherever in their bins the values are.
+
+    Args:
+        edges: Edges of the bins, ascending, shape (bins + 1,). A bin has the values from its lower
+            edge to below its upper edge; the last bin includes its upper edge unless `whole`.
+        counts: Noisy numbers of records, shape (bins,).
+        variance: Variance of the noise: of each count if they are independent, shape (bins,); the
+            covariance of the counts, shape (bins, bins); or a function that returns the variances
+            of weighted sums of the counts, shape (rows,), from weights of shape (rows, bins).
+        q: Which quantile, above 0 and below 1; the median by default.
+        level: Confidence level; 0.95 by default.
+        draws: Number of equal Laplace draws that have the distribution of a sum's noise
+            (`dp_core.metrics.noise_quantiles.effective_draws`): infinite for normal noise, the
+            default; 1 for Laplace noise is always safe. Or a function of the weights, as for
+            `variance`.
+        whole: Whether the values are whole numbers, False by default. Edges must be whole, then.
+
+    Returns:
+        The estimate, interpolated within its bin, and the interval. Both are None if the number of
+        records cannot be distinguished from 0.
+
+    Raises:
+        ValueError: if shapes do not agree, edges do not ascend, or q or the level is not between 0
+            and 1.
+
+    >>> found = quantile_interval([0, 10, 20, 30], [100, 300, 100], [4.0, 4.0, 4.0])
+    >>> found
+    QuantileInterval(estimate=15.0, low=10.0, high=20.0)
+    """
+    ends, values = np.asarray(edges, dtype=np.float64), np.asarray(counts, dtype=np.float64)
+    if values.ndim != 1 or not values.size or ends.shape != (values.size + 1,):
+        raise ValueError(f"{values.shape} counts need one edge more, not {ends.shape} edges.")
+    if not (np.diff(ends) > 0).all():
+        raise ValueError("The edges of bins must ascend.")
+    weights = cut_weights(values.size, q)
+    variances = _variances(variance, weights)
+    kurtosis = draws(weights) if callable(draws) else draws
+    half = central_quantile(level, kurtosis) * np.sqrt(np.maximum(variances, 0.0))
+    found = quantile_bins((weights @ values)[None], rounded_up(half, variances)[None])
+    if not found.determined[0]:
+        return QuantileInterval(None, None, None)
+    place, part = int(found.place[0]), float(found.part[0])
+    low, high = float(ends[found.first[0]]), float(ends[found.last[0] + 1]) - whole
+    estimate = ends[place] + part * (ends[place + 1] - ends[place])
+    if whole:
+        estimate = max(math.ceil(estimate - 1e-9) - 1, ends[place])
+    return QuantileInterval(float(estimate), low, high)
+
+
+def rounded_up(half_widths: Floats, variances: Floats) -> Floats:
+    """Return half-widths, those of noise below one record rounded up to whole records.
+
+    Noise of counts is a whole number, and so small that its distribution is not close to a
+    continuous one.
+
+    Args:
+        half_widths: Half-widths of intervals, in records, shape (...).
+        variances: Variances of the noise, same shape.
+    """
+    whole = np.ceil(half_widths - 1e-9)
+    return np.asarray(np.where(variances < 1, np.maximum(whole, half_widths), half_widths))
+
+
+def _crossing(values: Floats, places: NDArray[np.intp], below: float = 0.5) -> Floats:
+    """Return where values cross 0 within a bin if they are linear in it, from 0 to 1.
+
+    Args:
+        values: Values at the edges, shape (groups, bins + 1).
+        places: The bin of each group, shape (groups,).
+        below: Result where the values do not ascend in the bin; 0.5 by default.
+    """
+    row = np.arange(len(values))
+    left, right = values[row, places], values[row, places + 1]
+    found = np.full(len(values), below)
+    np.divide(-left, right - left, out=found, where=right > left)
+    return np.asarray(np.clip(found, 0.0, 1.0))
+
+
+def _variances(variance: ArrayLike | OfWeights, weights: Floats) -> Floats:
+    """Return the variances of sums with some weights, shape (rows,)."""
+    bins = weights.shape[1]
+    if callable(variance):
+        found = np.asarray(variance(weights), dtype=np.float64)
+        if found.shape != (len(weights),):
+            raise ValueError(f"{len(weights)} variances are needed, not {found.shape}.")
+        return found
+    known = np.asarray(variance, dtype=np.float64)
+    if known.shape == (bins,):
+        return np.asarray(weights**2 @ known)
+    if known.shape == (bins, bins):
+        return np.asarray(np.einsum("rb,bc,rc->r", weights, known, weights))
+    raise ValueError(f"The variance of {bins} counts has {bins} or {bins} x {bins} entries.")

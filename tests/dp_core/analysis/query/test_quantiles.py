@@ -1,0 +1,212 @@
+"""Medians and other quantiles are answered from the noisy tables, with valid intervals."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dp_core.analysis.query.answering import ask
+from dp_core.analysis.query.sources import pooled_sources
+from dp_core.errors import BadInput
+from dp_core.schema.privacy import Relation
+from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.wall.released import Measurement
+from tests.dp_core.analysis.query.survey import FILE, PAIRS, SCHEMA, measured, sources
+
+FALSE_ALARM = 1e-6
+"""Probability that a test of coverage fails although the coverage is the level."""
+
+EXACT = sources(measured(PAIRS, scale=1e-7))
+
+
+def code_at(name, q, mask=slice(None)):
+    """Smallest code of a column whose share of the records up to it is at least q."""
+    codes = np.sort(FILE[name][mask])
+    codes = codes[codes < SCHEMA.column(name).bins]
+    return codes[math.ceil(q * len(codes)) - 1]
+
+
+@pytest.mark.parametrize(("text", "q"), [("median", 0.5), ("quantile 0.9", 0.9)])
+def test_without_noise_the_interval_is_the_bin_of_the_quantile(text, q):
+    column = SCHEMA.column("age")
+    result = ask(EXACT, f"{text} of age by sex")
+    assert result.in_bins
+    for (sex,), cell in ((each.codes, each) for each in result.cells):
+        code = code_at("age", q, FILE["sex"] == sex)
+        assert (cell.low, cell.high) == (column.edges[code], column.edges[code + 1] - 1)
+        assert cell.low <= cell.estimate <= cell.high
+        assert cell.margin_without_bins <= 0.5
+
+
+def test_a_bin_of_one_value_gives_the_value_itself():
+    result = ask(EXACT, "median of rooms")
+    assert not result.in_bins
+    (cell,) = result.cells
+    assert (cell.estimate, cell.low, cell.high) == (*[code_at("rooms", 0.5) + 1] * 3,)
+
+
+def test_an_ordinal_has_a_median_level_and_missing_values_are_left_out():
+    (cell,) = ask(EXACT, "median of health").cells
+    assert (cell.estimate, cell.low, cell.high) == (*[code_at("health", 0.5)] * 3,)
+    # Of `stage`, which is computed from age and may be missing.
+    stage = np.searchsorted([15, 65], [0, 15, 30, 65], side="right")
+    known = FILE["age"][FILE["age"] < 4]
+    wanted = np.sort(stage[known])[math.ceil(len(known) / 2) - 1]
+    result = ask(EXACT, "median of stage")
+    assert result.cells[0].estimate == wanted
+    assert any("missing stage are left out" in note for note in result.notes)
+
+
+def test_a_date_and_a_number_have_quantiles():
+    (cell,) = ask(EXACT, "median of born").cells
+    born = SCHEMA.column("born")
+    code = code_at("born", 0.5)
+    assert (cell.low, cell.high) == (born.edges[code], born.edges[code + 1] - 1)
+    (cell,) = ask(EXACT, "lower quartile of height").cells
+    height = SCHEMA.column("height")
+    code = code_at("height", 0.25)
+    assert (cell.low, cell.high) == (float(height.edges[code]), float(height.edges[code + 1]))
+
+
+def test_conditions_on_the_column_itself_restrict_the_bins():
+    (cell,) = ask(EXACT, "median of age where age >= 30").cells
+    codes = np.sort(FILE["age"][(FILE["age"] >= 2) & (FILE["age"] < 4)])
+    code = codes[math.ceil(len(codes) / 2) - 1]
+    edges = SCHEMA.column("age").edges
+    assert (cell.low, cell.high) == (edges[code], edges[code + 1] - 1)
+    cells = ask(EXACT, "median of age by stage where age is not missing").cells
+    assert [(cell.low, cell.high) for cell in cells] == [(0, 14), (30, 64), (65, 99)]
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("q", [0.5, 0.8])
+def test_an_interval_covers_the_file_s_quantile_at_its_level(noise, q):
+    rng = np.random.default_rng(19)
+    small = {name: codes[:60] for name, codes in FILE.items()}
+    repeats, level = 250, 0.9
+    missed, narrow = np.zeros(2), np.zeros(2)
+    exact_tables = [("sex", "rooms"), ("rooms", "health")]
+    for _ in range(repeats):
+        released = [noisy_table(each, small, noise, 3.0, rng) for each in exact_tables]
+        cells = ask(sources(released), f"quantile {q} of rooms by sex", level=level).cells
+        for sex, cell in enumerate(cells):
+            own = np.sort(small["rooms"][small["sex"] == sex]) + 1
+            # Every value with F(x-) <= q <= F(x) is a quantile; the lowest and the highest.
+            low, high = own[math.ceil(q * len(own)) - 1], own[math.floor(q * len(own))]
+            missed[sex] += cell.determined and not cell.low <= low <= cell.high
+            narrow[sex] += cell.determined and not cell.low <= high <= cell.high
+    for each in (*missed, *narrow):
+        assert stats.binom.sf(each - 1, repeats, 1 - level) > FALSE_ALARM
+
+
+def noisy_table(clique, file, noise, scale, rng):
+    (wanted,) = measured([clique], scale=scale, noise=noise)
+    sizes = wanted.values.shape
+    cells = np.ravel_multi_index([file[name] for name in clique], sizes)
+    counts = np.bincount(cells, minlength=math.prod(sizes)).reshape(sizes)
+    if noise == "laplace":
+        p = -math.expm1(-1 / scale)
+        counts = counts + rng.geometric(p, sizes) - rng.geometric(p, sizes)
+    else:
+        counts = counts + np.rint(rng.normal(0, scale, sizes)).astype(np.int64)
+    return dataclasses.replace(wanted, values=counts)
+
+
+HEAPED = parse_schema(
+    {
+        "version": "1",
+        "title": "Rents",
+        "columns": {
+            "group": {"type": "category", "levels": ["a", "b"]},
+            "rent": {
+                "type": "integer",
+                "min": "0",
+                "max": "999",
+                "edges": ["0", "100", "200", "300", "500", "1000"],
+            },
+        },
+    }
+)
+
+
+def test_heaps_within_a_bin_are_covered():
+    """All values of the bin are its largest, which is the median: only the interval knows."""
+    rng, repeats, missed, uniform = np.random.default_rng(2), 400, 0, 0
+    counts = np.array([[30, 25, 20, 10, 5], [0, 0, 0, 0, 0]])
+    values = np.repeat([99, 199, 299, 499, 999], counts[0])
+    median = np.sort(values)[math.ceil(len(values) / 2) - 1]
+    for _ in range(repeats):
+        noisy = counts + np.rint(rng.normal(0, 2, counts.shape)).astype(np.int64)
+        table = Measurement(
+            domain=HEAPED.domain, values=noisy, noise="gaussian", scale=2, stage="m", grant=1
+        )
+        found = pooled_sources(HEAPED, [table], rows=None, relation=Relation("add-remove"))
+        cell = ask(found, "median of rent where group = a").cells[0]
+        missed += not cell.low <= median <= cell.high
+        uniform += abs(cell.estimate - median) <= cell.margin_without_bins
+    assert stats.binom.sf(missed - 1, repeats, 0.05) > FALSE_ALARM
+    assert uniform < repeats / 2
+
+
+def test_an_empty_group_is_not_determined_at_this_noise():
+    domain = HEAPED.domain
+    noisy = np.array([[300, 250, 200, 100, 50], [3, -4, 2, 0, -1]])
+    table = Measurement(domain=domain, values=noisy, noise="gaussian", scale=4, stage="m", grant=1)
+    found = pooled_sources(HEAPED, [table], rows=None, relation=Relation("add-remove"))
+    result = ask(found, "median of rent by group")
+    assert [cell.determined for cell in result.cells] == [True, False]
+    assert any("not determined at this noise" in note for note in result.notes)
+
+
+def test_a_higher_level_and_the_sampling_error_widen_the_interval():
+    noisy = sources(measured(PAIRS, scale=30, noise="gaussian", rng=np.random.default_rng(8)))
+    widths = []
+    for options in ({"level": 0.5}, {}, {"sampling": True}):
+        cells = ask(noisy, "median of rooms by marital status", **options).cells
+        widths.append(sum(cell.high - cell.low for cell in cells if cell.determined))
+    assert widths[0] < widths[1] <= widths[2]
+
+
+def test_with_sampling_the_interval_covers_the_quantile_of_the_population():
+    rng, repeats, missed = np.random.default_rng(31), 300, 0
+    chances = np.array([0.2, 0.28, 0.22, 0.2, 0.1])  # below 200: .48, below 300: .7
+    narrow = 0
+    for _ in range(repeats):
+        counts = np.stack([rng.multinomial(300, chances), np.zeros(5, dtype=np.int64)])
+        noisy = counts + np.rint(rng.normal(0, 2, counts.shape)).astype(np.int64)
+        table = Measurement(
+            domain=HEAPED.domain, values=noisy, noise="gaussian", scale=2, stage="m", grant=1
+        )
+        found = pooled_sources(HEAPED, [table], rows=None, relation=Relation("add-remove"))
+        # Its .48 quantile is any value from 199 to 200; the ends of both bins count.
+        text = "quantile 0.48 of rent where group = a"
+        whole = [ask(found, text, sampling=each, level=0.9).cells[0] for each in (True, False)]
+        missed += not whole[0].low <= 199 < 200 <= whole[0].high
+        narrow += not whole[1].low <= 199 < 200 <= whole[1].high
+    assert stats.binom.sf(missed - 1, repeats, 0.1) > FALSE_ALARM
+    assert stats.binom.sf(narrow - 1, repeats, 0.1) < FALSE_ALARM
+
+
+def test_many_edges_have_the_same_noise_whether_they_are_taken_together_or_not(monkeypatch):
+    noisy = sources(measured(PAIRS, scale=9, rng=np.random.default_rng(8)))
+    before = ask(noisy, "median of rooms by sex").cells
+    monkeypatch.setattr("dp_core.analysis.query.quantile_answers._AT_ONCE", 2)
+    assert ask(noisy, "median of rooms by sex").cells == before
+
+
+def test_too_many_edges_are_refused(monkeypatch):
+    monkeypatch.setattr("dp_core.analysis.query.quantile_answers.MOST_EDGES", 10)
+    with pytest.raises(BadInput, match="2 groups with 7 edges each, more than 10"):
+        ask(EXACT, "median of rooms by sex")
+
+
+def test_notes_say_what_limits_the_interval():
+    notes = " ".join(ask(EXACT, "median of age").notes)
+    assert "first or last value of a bin of age" in notes
+    assert "the margin without bins is valid" in notes
+    low = ask(EXACT, "quantile 0.01 of age").notes
+    assert any("0, the first possible one, is not bounded" in note for note in low)
