@@ -19,13 +19,14 @@ from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared_statistics.limits import probe
+from dp_core.methods.declared_statistics.quantile_tree import tree_parts, tree_questions
 from dp_core.methods.declared_statistics.sum_answers import PARTS as SUM_PARTS
 from dp_core.methods.declared_statistics.sum_answers import (
     counts_question,
     layers_question,
     shape_question,
 )
-from dp_core.methods.declared_statistics.value_table import ValueTable, tables_of
+from dp_core.methods.declared_statistics.value_table import ValueTable, tables_of, trees_of
 from dp_core.methods.private_domain.questions import questions
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.dependence import usual
@@ -92,11 +93,16 @@ def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms
         share = shares["select"] * spec.selector.scores_share(domain)
         planned.append((share, *bounds, float(statistic.length)))
     tables = tables_of(spec.statistics, spec.schema)
-    pieces = len(spec.analyses) + len(tables)
+    trees = trees_of(spec.statistics, spec.schema)
+    pieces = len(spec.analyses) + len(tables) + len(trees)
     for analysis in spec.analyses:
         planned += _planned_sums(spec, analysis, shares["analyses"] / pieces)
     for table in tables:
         planned += _planned_statistics(spec, table, shares["analyses"] / pieces)
+    for table in trees:
+        for part, question in zip(tree_parts(table).values(), tree_questions(table), strict=True):
+            share = shares["analyses"] / pieces * part
+            planned.append((share, l1, l2_squared, float(question.length)))
     if shares["checks"] and spec.checks:
         planned.append((shares["checks"], *check_bounds(spec), float(len(spec.checks))))
     choices = None

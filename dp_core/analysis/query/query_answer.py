@@ -218,9 +218,12 @@ class QueryAnswer(Printed, Answer):
         percent, what = f"{100 * self.level:.4g} %", self._width_word
         bins = "any position of the values within their bins"
         if self.answered_from == "declared":
+            more = (
+                "" if self.measure == "quantile" else " and an allowance for values beyond limits"
+            )
             return (
                 f"{percent} for the value in the confidential file: the margin covers the privacy"
-                " noise and an allowance for values beyond the limits."
+                f" noise{more}. It does not cover the error of the file as a sample."
             )
         if "sampling" not in self.covers:
             also = f"the privacy noise and {bins}" if self.in_bins else "the privacy noise only"

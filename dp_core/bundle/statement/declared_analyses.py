@@ -38,9 +38,9 @@ def analyses_statement(plan: Mapping[str, Any]) -> dict[str, object] | None:
 def _of_statistics(sentences: Sequence[str]) -> str:
     each = "it" if len(sentences) == 1 else "each of them"
     return (
-        "The sums of the following statistics were measured directly, from the numbers' own values"
-        f" within limits that were chosen from noisy counts: {'; '.join(sentences)}. dp-release"
-        f" query answers {each} from these noisy sums."
+        "The following statistics were measured directly, from the numbers' own values instead of"
+        f" bins: {'; '.join(sentences)}. Values in sums were cut to limits that were chosen from"
+        f" noisy counts. dp-release query answers {each} from these noisy sums and counts."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from math import prod
 
 from dp_core.errors import BadInput, nearest
@@ -18,6 +19,11 @@ MOST_BY = 3
 
 _MEASURES = re.compile(
     r"\s*(?:the\s+)?(?P<word>means?|averages?|avg|total|sum)\s+(?:(?:of|in)\s+)?(?:the\s+)?(?P<rest>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_QUANTILES = re.compile(
+    r"\s*(?:the\s+)?(?:(?P<median>medians?)|quantiles?\s+(?P<q>\S+))\s+(?:(?:of|in)\s+)?"
+    r"(?:the\s+)?(?P<rest>.+)",
     re.IGNORECASE | re.DOTALL,
 )
 _LATER = re.compile(r"\s*(?:the\s+)?(?:count|share|ratio|difference)\b", re.IGNORECASE)
@@ -39,16 +45,39 @@ def declared_statistic(text: str, schema: Schema) -> DeclaredStatistic:
         BadInput: if it is not a statistic that can be measured.
     """
     found = _MEASURES.fullmatch(text.strip().rstrip("?."))
+    asked = _QUANTILES.fullmatch(text.strip().rstrip("?."))
+    if asked is not None:
+        quantile = Fraction(1, 2) if asked["median"] else _quantile(text, asked["q"])
+        return _read(text, "quantile", asked["rest"], schema, quantile)
     if found is None:
         what = "is neither a formula nor a statistic"
         if _LATER.match(text):
             what = "is answered from the tables, and need not be declared"
         raise BadInput(
             f"{text!r:.120} {what}; a declared analysis is a formula such as 'income ~ age + sex',"
-            f" or a mean or total such as {FORM}."
+            f" or a mean, total, median or quantile such as {FORM}."
         )
     word: StatisticWord = "total" if found["word"].casefold() in ("total", "sum") else "mean"
-    name, by = _columns(text, found["rest"], schema)
+    return _read(text, word, found["rest"], schema)
+
+
+def _quantile(text: str, stated: str) -> Fraction:
+    try:
+        found = Fraction(stated)
+    except (ValueError, ZeroDivisionError):
+        found = Fraction(0)
+    if not 0 < found < 1:
+        raise BadInput(
+            f"{text!r:.120} states the quantile {stated!r:.30}; write a number between 0 and 1,"
+            " such as quantile 0.9 of income by sex."
+        )
+    return found
+
+
+def _read(
+    text: str, word: StatisticWord, rest: str, schema: Schema, quantile: Fraction | None = None
+) -> DeclaredStatistic:
+    name, by = _columns(text, rest, schema)
     for each in (name, *by):
         _check_measured(text, each, schema)
     _check_number(text, schema.column(name))
@@ -67,7 +96,7 @@ def declared_statistic(text: str, schema: Schema) -> DeclaredStatistic:
             f"{text!r:.120} has {groups:,} groups; a declared statistic has at most"
             f" {MOST_GROUPS:,}. Name fewer columns after by."
         )
-    return DeclaredStatistic(text, word, name, by)
+    return DeclaredStatistic(text, word, name, by, quantile)
 
 
 def _columns(text: str, rest: str, schema: Schema) -> tuple[str, tuple[str, ...]]:

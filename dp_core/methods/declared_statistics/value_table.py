@@ -119,11 +119,16 @@ def tables_of(statistics: Sequence[DeclaredStatistic], schema: Schema) -> tuple[
         statistics: The declared statistics.
         schema: Schema of the release.
     """
-    found = [
-        ValueTable.of(each.column, each.by, schema)
-        for each in statistics
-        if each.measure != "quantile"
-    ]
+    return _tables([each for each in statistics if each.measure != "quantile"], schema)
+
+
+def trees_of(statistics: Sequence[DeclaredStatistic], schema: Schema) -> tuple[ValueTable, ...]:
+    """Return the tables of declared quantiles, each once, in the order of declaration."""
+    return _tables([each for each in statistics if each.measure == "quantile"], schema)
+
+
+def _tables(statistics: Sequence[DeclaredStatistic], schema: Schema) -> tuple[ValueTable, ...]:
+    found = [ValueTable.of(each.column, each.by, schema) for each in statistics]
     return tuple(dict.fromkeys(found))
 
 

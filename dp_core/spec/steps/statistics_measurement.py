@@ -1,4 +1,4 @@
-"""The questions of declared means and totals, as part of the stage `analyses`."""
+"""The questions of declared means, totals and quantiles, as part of the stage `analyses`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.methods.declared_statistics.limits import probe
+from dp_core.methods.declared_statistics.quantile_tree import tree_parts, tree_questions
 from dp_core.methods.declared_statistics.sum_answers import (
     PARTS,
     counts_question,
@@ -14,7 +15,7 @@ from dp_core.methods.declared_statistics.sum_answers import (
     limited_question,
     shape_question,
 )
-from dp_core.methods.declared_statistics.value_table import ValueTable, tables_of
+from dp_core.methods.declared_statistics.value_table import ValueTable, tables_of, trees_of
 from dp_core.spec.plan import Plan
 from dp_core.spec.release_spec import ReleaseSpec
 from dp_core.wall.released import Totals
@@ -27,9 +28,19 @@ Ask = Callable[[str, Sum, Fraction], Totals]
 def declared_pieces(spec: ReleaseSpec) -> int:
     """Return how many declared analyses divide the budget of the stage.
 
-    A mean and a total of the same number by the same groups are measured once, so they are one.
+    A mean and a total of the same number by the same groups are measured once, so they are one;
+    several quantiles, too.
     """
-    return len(spec.analyses) + len(tables_of(spec.statistics, spec.schema))
+    sums = tables_of(spec.statistics, spec.schema)
+    return len(spec.analyses) + len(sums) + len(trees_of(spec.statistics, spec.schema))
+
+
+def statistic_answers(spec: ReleaseSpec) -> int:
+    """Return the number of noisy answers of all declared statistics."""
+    trees = trees_of(spec.statistics, spec.schema)
+    return len(PARTS) * len(tables_of(spec.statistics, spec.schema)) + sum(
+        len(tree_parts(table)) for table in trees
+    )
 
 
 def statistic_costs(plan: Plan) -> dict[str, Fraction]:
@@ -41,7 +52,10 @@ def statistic_costs(plan: Plan) -> dict[str, Fraction]:
 def measure_statistics(
     plan: Plan, ask: Ask, noise: Callable[[Sum, Fraction], float]
 ) -> tuple[Totals, ...]:
-    """Return the noisy answers for the declared means and totals, four for each table.
+    """Return the noisy answers for the declared statistics.
+
+    They are four for each number and groups with a mean or total. The levels of the trees of
+    quantiles follow.
 
     Args:
         plan: Plan of the release.
@@ -51,6 +65,11 @@ def measure_statistics(
     found: list[Totals] = []
     for number, table in enumerate(tables_of(plan.spec.statistics, plan.spec.schema), start=1):
         found += _measured(table, number, ask, noise, statistic_costs(plan))
+    share = plan.costs["analyses"] / declared_pieces(plan.spec)
+    for number, table in enumerate(trees_of(plan.spec.statistics, plan.spec.schema), start=1):
+        parts = tree_parts(table)
+        for (part, own), question in zip(parts.items(), tree_questions(table), strict=True):
+            found.append(ask(f"quantiles-{number}-{part}", question, share * own))
     return tuple(found)
 
 
@@ -79,9 +98,9 @@ def _measured(
 def margin_in_limits(plan: Plan, statistic: DeclaredStatistic) -> float | None:
     """Return the 95 % margin of a total from its noise, in multiples of the limit of its group.
 
-    It is None if the stage has no budget.
+    It is None for a quantile, or if the stage has no budget.
     """
-    if not plan.costs.get("analyses"):
+    if not plan.costs.get("analyses") or statistic.measure == "quantile":
         return None
     trial = probe(ValueTable.of(statistic.column, statistic.by, plan.spec.schema))
     l1, l2_squared = sensitivities(trial, plan.spec.privacy.relation)

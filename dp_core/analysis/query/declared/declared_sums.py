@@ -1,4 +1,4 @@
-"""Means and totals from the sums that a release measured for a declared statistic."""
+"""Means, totals and quantiles from what a release measured for declared statistics."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from dp_core.bundle.reading import Bundle
 from dp_core.inference.formulas.declared_formula import declared_analysis
 from dp_core.inference.formulas.statistic_text import declared_statistic, is_statistic
 from dp_core.inference.ratio_intervals import fieller
+from dp_core.methods.declared_statistics.quantile_tree import tree_answers, tree_quantiles
 from dp_core.methods.declared_statistics.sum_answers import GroupSums, answers_of, group_sums
-from dp_core.methods.declared_statistics.value_table import ValueTable, tables_of
+from dp_core.methods.declared_statistics.value_table import ValueTable, tables_of, trees_of
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.pooled_functionals import (
     covariance,
@@ -25,7 +26,7 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import (
 )
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
-from dp_core.schema.definition import Schema
+from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import with_values
 from dp_core.schema.values.skewed_grid import with_skewed_values
 from dp_core.wall.released import Totals
@@ -33,15 +34,19 @@ from dp_core.wall.released import Totals
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeclaredSums:
-    """The measured sums of one number by groups.
+    """What was measured of one number by groups.
 
     Attributes:
         table: The number and its groups.
+        column: The number, stored on its grid.
         answers: Noisy answers to its questions.
+        quantiles: Whether they are counts from which quantiles are answered, not sums.
     """
 
     table: ValueTable
+    column: Column
     answers: tuple[Totals, ...]
+    quantiles: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +68,7 @@ class DeclaredAnswer:
 
 
 def declared_sums(bundle: Bundle) -> tuple[DeclaredSums, ...]:
-    """Return the sums that a release measured for its declared means and totals."""
+    """Return what a release measured for its declared statistics."""
     schema = bundle.claims.schema.coarse or bundle.claims.schema
     sentences = [text for text in bundle.declared_texts if is_statistic(text)]
     if not sentences:
@@ -77,7 +82,12 @@ def declared_sums(bundle: Bundle) -> tuple[DeclaredSums, ...]:
     for table in tables_of(statistics, stored):
         answers = answers_of(table, bundle.measured)
         if answers is not None:
-            found.append(DeclaredSums(table, answers))
+            found.append(DeclaredSums(table, stored.column(table.column), answers))
+    for table in trees_of(statistics, stored):
+        answers = tree_answers(table, bundle.measured)
+        if answers is not None:
+            own = DeclaredSums(table, stored.column(table.column), answers, quantiles=True)
+            found.append(own)
     return tuple(found)
 
 
@@ -89,7 +99,7 @@ def answer_declared(
     *,
     level: float,
 ) -> DeclaredAnswer | None:
-    """Return the answer to a question from declared sums; None if none has it.
+    """Return the answer to a question from what was declared; None if nothing declared has it.
 
     A question may have fewer groups than the declared statistic, and conditions on its groups.
 
@@ -100,21 +110,31 @@ def answer_declared(
         pooled: The noisy tables, which also tell the number of records.
         level: Confidence level of the intervals.
     """
-    if question.measure not in ("mean", "total") or question.between is not None:
+    if question.measure not in ("mean", "total", "quantile") or question.between is not None:
         return None
+    wanted = question.measure == "quantile"
     needed = {*question.by, *(each.column for each in question.where)}
     fitting = [
-        each for each in sums if each.table.column == question.number and needed <= {*each.table.by}
+        each
+        for each in sums
+        if each.quantiles == wanted
+        and each.table.column == question.number
+        and needed <= {*each.table.by}
     ]
     if not fitting:
         return None
     # The fewest groups have the least noise.
     best = min(fitting, key=lambda each: each.table.groups)
     table = best.table
-    known = _known(table, schema, pooled)
     labels, weights = _groups(table, question)
     if not labels:
         return None
+    if wanted:
+        values, lows, highs = tree_quantiles(
+            table, best.column, best.answers, weights, float(question.quantile or 0), level
+        )
+        return DeclaredAnswer(labels, values, lows, highs, (_first_note(table, "quantiles"),))
+    known = _known(table, schema, pooled)
     found = group_sums(table, *best.answers, known).added(weights)
     lows, highs, values = _intervals(found, question.measure, level)
     return DeclaredAnswer(labels, values, lows, highs, _notes(best, found, question))
@@ -193,13 +213,17 @@ def _shown(number: float) -> str:
     return f"{float(f'{number:.3g}'):,.0f}" if number >= 100 else f"{number:.3g}"
 
 
-def _notes(sums: DeclaredSums, found: GroupSums, question: Question) -> tuple[str, ...]:
-    table = sums.table
+def _first_note(table: ValueTable, measure: str) -> str:
     by = f" by {', '.join(table.by)}" if table.by else ""
-    first = (
-        f"Answered from sums that were measured for the declared {question.measure} of"
-        f" {table.column}{by}, from the numbers' own values and not from bins."
+    what = "counts of narrow ranges" if measure == "quantiles" else "sums"
+    return (
+        f"Answered from {what} that were measured for the declared {measure} of"
+        f" {table.column}{by}, from the numbers' own values and not from the schema's bins."
     )
+
+
+def _notes(sums: DeclaredSums, found: GroupSums, question: Question) -> tuple[str, ...]:
+    first = _first_note(sums.table, question.measure)
     limits = sorted({float(each) for each in found.limits})
     span = f"{_shown(limits[0])} to {_shown(limits[-1])}" if len(limits) > 1 else _shown(limits[0])
     beyond = float(found.beyond.sum())
