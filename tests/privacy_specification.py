@@ -53,6 +53,7 @@ from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.kernel_counts import KernelCounts
+from dp_core.wall.statistics.limited.limited_sums import LimitedSums
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import (
@@ -160,6 +161,41 @@ EXAMPLES = (
         "`positions` 5, 2 cells",
         {"g": 2, "x": 6},
         CellSums(column="x", positions=5, by=("g",), sizes=(2,)),
+    ),
+    Example(
+        "limited-sums",
+        "2 cells with values 0 to 8 and limits 1 to 4 and 0 to 8",
+        {"g": 2, "x": 6},
+        LimitedSums(
+            by=("g",),
+            sizes=(2,),
+            edges=(None,),
+            column="x",
+            positions=5,
+            runs=(0, 0, 2),
+            lows=(1, 0),
+            highs=(4, 8),
+            centres=(0, 3),
+            factors=(2, 1),
+        ),
+        rows=2,
+    ),
+    Example(
+        "limited-sums",
+        "1 cell with limits -3 to 3 and centre -1",
+        {"x": 4},
+        LimitedSums(
+            by=(),
+            sizes=(),
+            edges=(),
+            column="x",
+            positions=3,
+            runs=(0, -5, 5),
+            lows=(-3,),
+            highs=(3,),
+            centres=(-1,),
+            factors=(2,),
+        ),
     ),
     Example(
         "products, about the middle",

@@ -40,6 +40,7 @@ from dp_core.wall.statistics import (
 from dp_core.wall.statistics.counting_queries import Cells, Parities
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.kernel_counts import KernelCounts
+from dp_core.wall.statistics.limited.limited_sums import LimitedSums
 from dp_core.wall.statistics.moments import CellSums, Products
 from dp_core.wall.statistics.regressions.features import ONE, Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import (
@@ -231,6 +232,11 @@ def symbols_of(ask):
             found |= {"g": grid, "B": (n * math.log2(n) - less if binary else wide) / n}
         case CellSums(positions=positions):
             found |= {"r": positions - 1}
+        case LimitedSums(lows=lows, highs=highs, centres=centres, factors=factors):
+            cells = [*zip(lows, highs, centres, factors, strict=True)]
+            most = max(f * max(abs(x - c) for x in (low, high)) for low, high, c, f in cells)
+            span = max(f * (high - low) for low, high, _, f in cells)
+            found |= {"u": max(1, most), "d": max(1, most, span), "q": min(2, len(cells))}
         case Products(columns=columns, positions=(one, other), sizes=sizes):
             several = columns[0] != columns[1] and math.prod(sizes) > 1
             found |= {"r": one - 1, "s": other - 1, "h": 2 if several else 1}

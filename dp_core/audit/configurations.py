@@ -157,6 +157,8 @@ _FURTHER: tuple[tuple[str, str, str], ...] = (
 )
 _CHECKS = "{share: 0.2, tables: [[sex, age], [marital]]}"
 _ANALYSES = '["income ~ age + sex + moved", "sex ~ marital + income", "marital ~ age"]'
+_STATISTICS = '["mean of income by sex, age", "total of income"]'
+_BOTH = '["sex ~ age", "mean of age by marital", "mean of income by age"]'
 _OF_PRIVATE = '["income ~ age + moved", "sex ~ income"]'
 _HOLD = (
     "{share: 0.2, tables: [[sex, age], [marital]],"
@@ -286,6 +288,12 @@ def _features() -> Iterator[Configuration]:
     yield Configuration(
         "declared analyses, private bins", "auto", {"analyses": _OF_PRIVATE}, schema="private"
     )
+    yield Configuration(
+        "declared statistics",
+        "auto",
+        {"analyses": _STATISTICS, "measure": "{noise: gaussian}", "synthesize": "{sets: 0}"},
+    )
+    yield Configuration("declared statistics, with a formula", "auto", {"analyses": _BOTH})
     yield Configuration("charged checks", "privsyn", {"checks": _CHECKS})
     yield Configuration("charged checks of positions", "modips", {"checks": _CHECKS})
     yield Configuration(

@@ -12,6 +12,7 @@ from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
 from dp_core.bundle.files.linked_sets import LinkedSet, linked_set, read_linked_set
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.private_draws import PrivateDraws, private_draws
+from dp_core.bundle.statement.declared_analyses import declared_formulas
 from dp_core.bundle.statement.release_json import STATEMENT, origin_of
 from dp_core.bundle.verification.claims import read_claims
 from dp_core.bundle.verification.files_check import check_files
@@ -19,6 +20,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
 from dp_core.inference.combining_rules import Origin
+from dp_core.inference.formulas.statistic_text import is_statistic
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Relation
 from dp_core.wall.accounting.currency import Currency
@@ -100,10 +102,14 @@ class Bundle:
         return "in memory" if self.folder is None else str(self.folder)
 
     @property
+    def declared_texts(self) -> tuple[str, ...]:
+        """Declared analyses as typed: formulas, and sentences of statistics."""
+        return declared_formulas(self.claims.plan)
+
+    @property
     def declared(self) -> tuple[str, ...]:
-        """Formulas of the declared analyses."""
-        found = self.claims.plan["spec"].get("analyses", {})
-        return tuple(found.get("formulas", ()))
+        """Formulas of the declared regressions."""
+        return tuple(text for text in self.declared_texts if not is_statistic(text))
 
     def read_set(self, number: int, columns: Sequence[str]) -> pa.Table:
         """Return columns of a synthetic set; `read_tables` reads one of linked tables.

@@ -184,10 +184,26 @@ def with_values(schema: Schema, names: Collection[str], positions: int = POSITIO
         BadInput: if no grid that contains the bin edges of a column is fine enough to store, or an
             `impossible` rule cannot be stated on the grid.
     """
-    columns = tuple(
-        dataclasses.replace(column, grid=_through_edges(column, positions))
+    grids = {
+        column.name: _through_edges(column, positions)
+        for column in schema.columns
         if column.name in names and not column.levels and column.choice is None
-        else column
+    }
+    return with_own_grids(schema, grids)
+
+
+def with_own_grids(schema: Schema, grids: Mapping[str, Column]) -> Schema:
+    """Return the schema with numeric columns stored on given grids.
+
+    Args:
+        schema: The schema as written.
+        grids: By name, columns on a grid that contains all of their bin edges.
+
+    Raises:
+        BadInput: if an `impossible` rule cannot be stated on the grids.
+    """
+    columns = tuple(
+        dataclasses.replace(column, grid=grids.get(column.name, column.grid))
         for column in schema.columns
     )
     fine = tuple(column.grid or column for column in columns)

@@ -18,6 +18,15 @@ from dp_core.errors import BadInput
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
+from dp_core.methods.declared_statistics.limits import probe
+from dp_core.methods.declared_statistics.quantile_tree import tree_parts, tree_questions
+from dp_core.methods.declared_statistics.sum_answers import PARTS as SUM_PARTS
+from dp_core.methods.declared_statistics.sum_answers import (
+    counts_question,
+    layers_question,
+    shape_question,
+)
+from dp_core.methods.declared_statistics.value_table import ValueTable, tables_of, trees_of
 from dp_core.methods.private_domain.questions import questions
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.dependence import usual
@@ -30,7 +39,7 @@ from dp_core.tables.domain import Clique
 from dp_core.wall.accounting.covered_choices import covered
 from dp_core.wall.accounting.currency import Currency, choose_currency, threshold_currency
 from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
-from dp_core.wall.statistics import TableChecks, sensitivities
+from dp_core.wall.statistics import Sum, TableChecks, sensitivities
 from dp_core.wall.statistics.interactions import Interaction
 
 _LIMIT = 1000
@@ -83,8 +92,17 @@ def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms
         bounds = sensitivities(statistic, spec.privacy.relation)
         share = shares["select"] * spec.selector.scores_share(domain)
         planned.append((share, *bounds, float(statistic.length)))
+    tables = tables_of(spec.statistics, spec.schema)
+    trees = trees_of(spec.statistics, spec.schema)
+    pieces = len(spec.analyses) + len(tables) + len(trees)
     for analysis in spec.analyses:
-        planned += _planned_sums(spec, analysis, shares["analyses"] / len(spec.analyses))
+        planned += _planned_sums(spec, analysis, shares["analyses"] / pieces)
+    for table in tables:
+        planned += _planned_statistics(spec, table, shares["analyses"] / pieces)
+    for table in trees:
+        for part, question in zip(tree_parts(table).values(), tree_questions(table), strict=True):
+            share = shares["analyses"] / pieces * part
+            planned.append((share, l1, l2_squared, float(question.length)))
     if shares["checks"] and spec.checks:
         planned.append((shares["checks"], *check_bounds(spec), float(len(spec.checks))))
     choices = None
@@ -137,6 +155,27 @@ def _planned_sums(
         l1 = math.isqrt(_LIMIT**2 * entries - 1) + 1
         found.append((share * part, l1, _LIMIT**2, entries / _LIMIT))
     return found
+
+
+def _planned_statistics(
+    spec: ReleaseSpec, table: ValueTable, share: Fraction
+) -> list[tuple[Fraction, int, int, float]]:
+    """Return the questions of a table of declared means as the choice of a currency sees them.
+
+    Noise of the sums is relative to their reach.
+    """
+    trial = probe(table)
+    asked: dict[str, tuple[Sum, float]] = {
+        "counts": (counts_question(table), 1.0),
+        "shape": (shape_question(table), 1.0),
+        "layers": (layers_question(table), 1.0),
+        "sums": (trial, 1.0 / trial.reach),
+    }
+    return [
+        (share * part, *sensitivities(asked[name][0], spec.privacy.relation), weight)
+        for name, part in SUM_PARTS.items()
+        for weight in [asked[name][1] * asked[name][0].length]
+    ]
 
 
 def _covered(spec: ReleaseSpec) -> bool:

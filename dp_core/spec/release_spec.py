@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
+from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.methods.prior.public_prior import PublicPrior
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.selection.selector import Selector
@@ -66,6 +67,8 @@ class ReleaseSpec:
         measurements: Finished release whose noisy tables are used instead of measuring, which costs
             nothing and opens no data; None (the default) to measure.
         analyses: Regressions that the release measures directly; () by default.
+        statistics: Means and totals that the release measures directly; () by default.
+        declared: Texts of `analyses` and `statistics`, in their order; () by default.
         prior: Public records that predict how columns depend; None (the default) if there are none.
         document: The resolved spec as plain JSON values; the plan's hash covers it.
     """
@@ -93,5 +96,7 @@ class ReleaseSpec:
     dask: CountingCluster | None = None
     measurements: EarlierRelease | None = None
     analyses: tuple[DeclaredAnalysis, ...] = ()
+    statistics: tuple[DeclaredStatistic, ...] = ()
+    declared: tuple[str, ...] = ()
     prior: PublicPrior | None = None
     document: Mapping[str, object]

@@ -12,6 +12,7 @@ from dp_core.bundle.report.provenance import listed
 from dp_core.display.answer import INLINE, OMITTED, Answer
 from dp_core.display.number_texts import plural
 from dp_core.errors import BadInput, BudgetRefused
+from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.methods.bin_density.outer_bins import outer_bins
 from dp_core.methods.prior.public_prior import PublicPrior
 from dp_core.methods.private_domain.questions import PlannedChoice
@@ -31,6 +32,7 @@ from dp_core.spec.plan import (
     with_gaussian_noise,
 )
 from dp_core.spec.steps.declared_forecast import expected_width
+from dp_core.spec.steps.statistics_measurement import margin_in_limits
 from dp_core.tables.public_totals import records_of
 from flows.answers.amounts import (
     AccountAbove,
@@ -144,6 +146,22 @@ class PlannedAnalysis(Answer):
 
     formula: str
     relative_width: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStatistic(Answer):
+    """A declared mean or total.
+
+    Attributes:
+        statistic: The sentence as typed.
+        groups: Number of groups.
+        margin_in_limits: 95 % margin of a group's total from the noise of its sum, in multiples of
+            the limit to which the values of the group are cut. The limits depend on the data.
+    """
+
+    statistic: str
+    groups: int
+    margin_in_limits: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +302,7 @@ class PlanAnswer(Answer):
     wanted: tuple[WantedMargin, ...] | None = field(default=None, metadata=OMITTED)
     wanted_by_other_noise: OtherNoise | None = field(default=None, metadata=OMITTED)
     analyses: tuple[PlannedAnalysis, ...] | None = field(default=None, metadata=OMITTED)
+    statistics: tuple[PlannedStatistic, ...] | None = field(default=None, metadata=OMITTED)
     choices: tuple[ChoiceNoise, ...] | None = field(default=None, metadata=OMITTED)
     wide_bins: tuple[WideBin, ...] | None = field(default=None, metadata=OMITTED)
     many_levels: tuple[LevelsOfColumn, ...] | None = field(default=None, metadata=OMITTED)
@@ -355,6 +374,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
             PlannedAnalysis(each.formula, expected_width(plan, each)) for each in spec.analyses
         )
         or None,
+        statistics=tuple(_statistic(plan, each) for each in spec.statistics) or None,
         choices=tuple(_choice(choice) for choice in plan.choices) or None,
         wide_bins=tuple(
             WideBin(each.column, each.label, each.times, each.moves, each.in_words)
@@ -387,6 +407,11 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
         prior=_prior(spec.prior) if spec.prior else None,
         spec=dict(spec.document),
     )
+
+
+def _statistic(plan: Plan, statistic: DeclaredStatistic) -> PlannedStatistic:
+    groups = math.prod(plan.spec.schema.column(name).size for name in statistic.by)
+    return PlannedStatistic(statistic.text, groups, margin_in_limits(plan, statistic))
 
 
 def _prior(prior: PublicPrior) -> PlannedPrior:
@@ -541,8 +566,13 @@ def _what(plan: Plan, stage: str, threshold: Threshold | None) -> str:
     if stage == "select":
         return f"{plan.scores} scores of dependence" if plan.scores else f"private choices{times}"
     if stage == "analyses":
-        declared = plural(len(plan.spec.analyses), "declared regression")
-        return f"{declared}, three noisy sums each"
+        found = []
+        if plan.spec.analyses:
+            declared = plural(len(plan.spec.analyses), "declared regression")
+            found.append(f"{declared}, three noisy sums each")
+        if plan.spec.statistics:
+            found.append(plural(len(plan.spec.statistics), "declared statistic"))
+        return "; ".join(found)
     if plan.totals and stage == "measure":
         numbers = sum(total.numbers for total in plan.totals) + sum(t.cells for t in tables)
         return f"{numbers:,} sums and counts that the method needs{times}"

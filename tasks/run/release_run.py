@@ -165,7 +165,7 @@ class Run:
         if stage == "domain":
             return bool(self.planned.spec.schema.private)
         if stage == "analyses":
-            return bool(self.planned.spec.analyses)
+            return bool(self.planned.spec.declared)
         return stage != "reuse" and (stage not in OF_SETS or self.planned.spec.sets > 0)
 
     def fact(self, stage: str, name: str) -> object:

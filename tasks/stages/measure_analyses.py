@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dp_core.errors import StageFailed
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.spec.steps import declared_measurement
+from dp_core.spec.steps.statistics_measurement import statistic_answers
 from dp_core.wall.released import Records, Released
 from dp_core.wall.stage_grant import StageGrant
 from dp_core.wall.statistics import Sum, sum_from_json
@@ -56,7 +57,7 @@ def measure_analyses(run: ConfidentialRun, grant: StageGrant) -> None:
 def read_analyses(run: Run) -> None:
     """Raise unless the sums of all declared analyses can be read."""
     found = [item for item in read_released(run) if _is_of_analysis(item)]
-    if len(found) != len(PARTS) * len(run.spec.analyses):
+    if len(found) != len(PARTS) * len(run.spec.analyses) + statistic_answers(run.spec):
         raise StageFailed("The sums of a declared analysis are missing.")
 
 

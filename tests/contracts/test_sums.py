@@ -19,6 +19,7 @@ from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.histograms.cosines import CosineSums
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.kernel_counts import KernelCounts
+from dp_core.wall.statistics.limited.limited_sums import LimitedSums
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.regressions.features import ONE as G_ONE
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
@@ -53,6 +54,31 @@ EXAMPLES: dict[str, tuple[Sum, ...]] = {
         CellCounts(by=(), sizes=(), numbers=("x",), positions=(X,)),
     ),
     "cell-sums": (CellSums(column="x", positions=X, **BY), CellSums(column="z", positions=Z)),
+    "limited-sums": (
+        LimitedSums(
+            **BY,
+            edges=(None, (0, 2, 3)),
+            column="x",
+            positions=X,
+            runs=(0, -3, 2, 3, 7, 10),
+            lows=(-2, -3, 0, -3),
+            highs=(4, 5, 17, -1),
+            centres=(1, 0, -4, 2),
+            factors=(3, 2, 1, 4),
+        ),
+        LimitedSums(
+            by=(),
+            sizes=(),
+            edges=(),
+            column="z",
+            positions=Z,
+            runs=(0, 0, 1),
+            lows=(0,),
+            highs=(2,),
+            centres=(0,),
+            factors=(5,),
+        ),
+    ),
     "products": (
         Products(columns=("x", "x"), positions=(X, X)),
         Products(columns=("x", "y"), positions=(X, Y)),
@@ -144,6 +170,7 @@ EXAMPLES: dict[str, tuple[Sum, ...]] = {
 APPROXIMATE = {"class-minimiser"}
 """What is computed to within half a unit, so that another order may round it the other way."""
 
+BINNED = ("binned-counts", "limited-sums")
 ALL = [
     pytest.param(name, sum, id=f"{name}-{number}")
     for name, sums in EXAMPLES.items()
@@ -251,7 +278,7 @@ def test_a_description_that_is_none_is_refused(name, sum):
         for at, value in places(document)
         for wrong in (changed(value) if at else ())
         # Only a table's edges may be left out: its codes are levels then.
-        if not (name == "binned-counts" and at[0] == "edges" and len(at) == 2 and wrong is None)
+        if not (name in BINNED and at[0] == "edges" and len(at) == 2 and wrong is None)
         and not refused(put(document, at, wrong))
     ]
     assert not accepted
@@ -271,7 +298,7 @@ def test_a_description_with_a_key_less_or_more_is_refused(name, sum):  # noqa: A
             assert refused(put(document, at, {k: v for k, v in mapping.items() if k != key}))
 
 
-NEGATIVE = {"centre", "at", "transform"}
+NEGATIVE = {"centre", "at", "transform", "runs", "lows", "highs", "centres"}
 """What may be below 0."""
 
 

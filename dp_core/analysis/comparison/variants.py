@@ -104,7 +104,7 @@ def read_given(path: Path, work: Path) -> Given:
     try:
         spec = load_spec(path)
         require_files(spec.data, "A comparison")
-        declared = bool(spec.analyses)
+        declared = bool(spec.declared)
     except BadInput as error:
         problem = error
     if declared:

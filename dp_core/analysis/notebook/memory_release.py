@@ -112,7 +112,11 @@ class MemoryRelease(OpenRelease):
             ),
             Fact("Tables", tables_words(len(self.tables), len(bundle.measured))),
             Fact("Sets", _sets_words(bundle, spec.mode)),
-            *((Fact("Declared", "; ".join(bundle.declared)),) if bundle.declared else ()),
+            *(
+                (Fact("Declared", "; ".join(bundle.declared_texts)),)
+                if bundle.declared_texts
+                else ()
+            ),
             Fact("Columns", columns_words(spec.schema)),
         )
 

@@ -75,7 +75,7 @@ class OpenBundle(OpenRelease):
     def page(self) -> Page:
         """Return the release, its guarantee, its tables, its sets and its declared analyses."""
         statement, schema = self.statement, self._bundle.claims.schema
-        release, declared = statement["release"], self._bundle.declared
+        release, declared = statement["release"], self._bundle.declared_texts
         return (
             Sentence(
                 f"{release['title']} (release {release['name']}, version {release['version']})"

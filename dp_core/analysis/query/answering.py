@@ -19,11 +19,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from dp_core.analysis.query.answer_notes import notes_of
 from dp_core.analysis.query.asked_counts import Asked, Counted
+from dp_core.analysis.query.declared.declared_sums import answer_declared
 from dp_core.analysis.query.drawn_shares import NOTE, asked_groups
 from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.question import Question
@@ -34,6 +36,9 @@ from dp_core.analysis.query.undetermined import Undetermined
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
+
+AnsweredFrom = Literal["tables", "declared"]
+"""What an answer is computed from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,7 @@ class QueryResult:
         undetermined: Why there is no answer; None if there is one.
         counted: What is counted: `records` (the default) or, of linked tables, `households` or
             `persons`.
+        answered_from: `tables` (the default), or `declared` for the sums of a declared statistic.
     """
 
     question: Question
@@ -105,6 +111,7 @@ class QueryResult:
     notes: tuple[str, ...] = ()
     undetermined: Undetermined | None = None
     counted: Counted = "records"
+    answered_from: AnsweredFrom = "tables"
 
 
 def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
@@ -131,6 +138,8 @@ def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = Fa
 def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
     """Return the answer to a question; arguments as for `query`."""
     question, asked, work = prepared(sources, text, level, sampling)
+    if (declared := _from_declared(sources, question, level, sampling)) is not None:
+        return declared
     parts = terms_of(asked)
     absent = work.absent(parts, asked.counted)
     if absent is not None:
@@ -211,6 +220,32 @@ def prepared(
             " of households; leave it out."
         )
     return question, asked, Intervals(sources, level, sampling)
+
+
+def _from_declared(
+    sources: Sources, question: Question, level: float, sampling: bool
+) -> QueryResult | None:
+    """Return an answer from the sums of a declared statistic; None if there is none."""
+    if sampling or not sources.declared:
+        return None
+    found = answer_declared(sources.declared, question, sources.schema, sources.pooled, level=level)
+    if found is None:
+        return None
+    nothing = np.full(found.values.shape, np.nan)
+    ends = (found.values, found.lows, found.highs, nothing)
+    cells = tuple(
+        QueryCell(codes, *_plain(*numbers))
+        for codes, *numbers in zip(found.labels, *ends, strict=True)
+    )
+    return QueryResult(
+        question,
+        question.groups,
+        cells,
+        level,
+        sampling,
+        notes=found.notes,
+        answered_from="declared",
+    )
 
 
 def _from_draws(

@@ -63,6 +63,8 @@ class QueryAnswer(Printed, Answer):
         reason: Why there is no answer.
         missing: Groups of columns that no published table has together.
         counted: What was counted, `households` or `persons`, of linked tables; otherwise None.
+        answered_from: `declared` if the answer is from the sums of a declared statistic; otherwise
+            None.
         levels_of: The ordinal whose levels are the estimates; None if they are numbers or dates.
         needed: Table that would give the answer, with its cells and, for a share of the budget, the
             95 % margin of one of its counts, in records.
@@ -84,6 +86,7 @@ class QueryAnswer(Printed, Answer):
     missing: tuple[tuple[str, ...], ...] | None = field(default=None, metadata=OMITTED)
     needed: object = field(default=None, metadata=OMITTED)
     counted: str | None = field(default=None, metadata=OMITTED)
+    answered_from: str | None = field(default=None, metadata=OMITTED)
     levels_of: str | None = field(default=None, metadata=OMITTED)
 
     @property
@@ -216,6 +219,14 @@ class QueryAnswer(Printed, Answer):
     def _margin_words(self) -> str:
         percent, what = f"{100 * self.level:.4g} %", self._width_word
         bins = "any position of the values within their bins"
+        if self.answered_from == "declared":
+            more = (
+                "" if self.measure == "quantile" else " and an allowance for values beyond limits"
+            )
+            return (
+                f"{percent} for the value in the confidential file: the margin covers the privacy"
+                f" noise{more}. It does not cover the error of the file as a sample."
+            )
         if "sampling" not in self.covers:
             also = f"the privacy noise and {bins}" if self.in_bins else "the privacy noise only"
             told = f"{percent} for the value in the confidential file: the {what} covers {also}."
@@ -313,6 +324,7 @@ def answer_query(
         missing=why.missing if why else None,
         needed=why.needed if why else None,
         counted=None if schema.linked is None else result.counted,
+        answered_from="declared" if result.answered_from == "declared" else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dp_core.analysis.query.declared.declared_sums import DeclaredSums, declared_sums
 from dp_core.analysis.query.drawn_shares import DrawnSets, drawn_sets
 from dp_core.bundle.quality.distant_totals import explained_by_noise
 from dp_core.bundle.quality.pooled_release import pool_release
@@ -33,6 +34,7 @@ class Sources:
         distant: Public totals that are not used, because noise does not explain their distance from
             the noisy tables.
         drawn: The sets, if they consist of private draws; otherwise None.
+        declared: Sums that were measured for declared means and totals; empty without any.
     """
 
     schema: Schema
@@ -44,6 +46,7 @@ class Sources:
     totals: tuple[PublicTotals, ...] = ()
     distant: tuple[PublicTotals, ...] = ()
     drawn: DrawnSets | None = None
+    declared: tuple[DeclaredSums, ...] = ()
 
 
 def sources_of(bundle: Bundle) -> Sources:
@@ -61,7 +64,7 @@ def sources_of(bundle: Bundle) -> Sources:
         currency=claims.currency,
         has_sets=claims.sets > 0,
     )
-    return replace(found, drawn=drawn_sets(bundle, schema))
+    return replace(found, drawn=drawn_sets(bundle, schema), declared=declared_sums(bundle))
 
 
 def pooled_sources(
@@ -89,7 +92,7 @@ def pooled_sources(
         if kind_of(item) in ("answers", "sparse", "totals")
         and as_table(item, schema) is None
         and isinstance(item, Paid)
-        and item.stage != "domain"  # chose bins and levels
+        and item.stage not in ("domain", "analyses")  # chose bins; answers declared analyses
     ]
     pooled = pool_release(schema, released, rows=rows)
     unused = tuple(dict.fromkeys(other))

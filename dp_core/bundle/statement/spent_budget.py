@@ -170,6 +170,12 @@ QUESTIONS: Mapping[str, str] = {
         "one record adds its position, at most `positions` - 1 in size, to one cell; a replaced one"
         " up to twice that"
     ),
+    "limited-sums": (
+        "one record adds its value, cut to the `lows` and `highs` of its cell, minus the cell's"
+        " `centres`, times its `factors`; the largest absolute value of that is R and the largest"
+        " difference within a cell is D; a replaced record moves two cells by up to R each, or one"
+        " by up to D"
+    ),
     "products": (
         "one record adds the product of two positions, or moves a sum of products about the cells'"
         " means by less than 4 times the product of both ranges"

@@ -173,7 +173,7 @@ def _measuring(plan: Plan, size: Size) -> Mapping[str, Work]:
         "basics": Work(0.05),
         "select": _select(plan, size),
         "measure": Work(0.05 + 0.0015 * size.tables, 0.3e-6 * size.noisy_cells),
-        "analyses": Work(0.5 * len(plan.spec.analyses), 1e-6 * size.rows * len(plan.spec.analyses)),
+        "analyses": Work(0.5 * len(plan.spec.declared), 1e-6 * size.rows * len(plan.spec.declared)),
     }
     left_out = {*OCCASIONAL} - {*plan.costs}
     return {stage: work for stage, work in found.items() if stage not in left_out}

@@ -1,12 +1,14 @@
-"""Reads `analyses` of a spec: the regressions that a release measures directly."""
+"""Reads `analyses` of a spec: the regressions and statistics that a release measures directly."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from dp_core.documents.node import Node
 from dp_core.documents.typed_text import shown
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
+from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import with_values
 from dp_core.spec.reading.method_reader import in_place
@@ -34,7 +36,24 @@ def analyses_section(node: Node | None, root: Node) -> Node:
     return Node({"formulas": node}, node.source, node.line, "analyses")
 
 
-def read_analyses(section: Node, schema: Schema) -> tuple[Schema, tuple[DeclaredAnalysis, ...]]:
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a spec declares.
+
+    Attributes:
+        schema: The schema that stores the values that the analyses need.
+        analyses: The regressions.
+        statistics: The means and totals.
+        texts: All of them as typed, in their order.
+    """
+
+    schema: Schema
+    analyses: tuple[DeclaredAnalysis, ...] = ()
+    statistics: tuple[DeclaredStatistic, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+def read_analyses(section: Node, schema: Schema) -> Declared:
     """Return the declared analyses, and the schema that stores the values that they need.
 
     Args:
@@ -45,28 +64,69 @@ def read_analyses(section: Node, schema: Schema) -> tuple[Schema, tuple[Declared
         BadInput: for any mistake, with its place.
     """
     from dp_core.inference.formulas.declared_formula import declared_analysis
+    from dp_core.inference.formulas.statistic_text import declared_statistic, is_statistic
+    from dp_core.schema.values.skewed_grid import with_skewed_values
 
     node = section.entries().get("formulas")
     if node is None:
-        return schema, ()
+        return Declared(schema)
     items = [node] if isinstance(node.content, str) else list(node.items(example=EXAMPLE))
     if not items:
         raise node.error(f"is empty; name a formula, such as {EXAMPLE}, or remove analyses.")
     if len(items) > MOST_ANALYSES:
         raise node.error(
-            f"has {len(items)} formulas; declare at most {MOST_ANALYSES}, because they divide one"
+            f"has {len(items)} analyses; declare at most {MOST_ANALYSES}, because they divide one"
             " budget."
         )
     found: list[DeclaredAnalysis] = []
+    statistics: list[DeclaredStatistic] = []
+    texts: list[str] = []
     for item in items:
         text = item.text(example="income ~ age + sex")
+        texts.append(text)
+        if is_statistic(text):
+            statistic = in_place(item, declared_statistic, text, schema)
+            if any(_same(each, statistic) for each in statistics):
+                raise item.error(f"{shown(text)} is declared twice; remove one.")
+            statistics.append(statistic)
+            continue
         analysis = in_place(item, declared_analysis, text, schema)
         same = [each for each in found if each.outcome == analysis.outcome]
         if any({*each.columns} == {*analysis.columns} for each in same):
             raise item.error(f"{shown(text)} is declared twice; remove one.")
         found.append(analysis)
     names = {name for analysis in found for name in analysis.columns}
-    return in_place(node, with_values, schema, names), tuple(found)
+    schema = in_place(node, with_values, schema, names)
+    numbers = {each.column for each in statistics}
+    schema = in_place(node, with_skewed_values, schema, numbers)
+    return Declared(schema, tuple(found), tuple(statistics), tuple(texts))
+
+
+def _same(one: DeclaredStatistic, other: DeclaredStatistic) -> bool:
+    """Return whether two sentences declare the same statistic, with its groups in any order."""
+    return (one.measure, one.column, one.quantile) == (
+        other.measure,
+        other.column,
+        other.quantile,
+    ) and {*one.by} == {*other.by}
+
+
+def refuse_statistics(section: Node, declared: Declared, method: str) -> None:
+    """Refuse declared statistics with a method that measures no tables.
+
+    Args:
+        section: Result of `analyses_section`.
+        declared: Result of `read_analyses`.
+        method: Preset of the release.
+
+    Raises:
+        BadInput: if there are any.
+    """
+    if declared.statistics:
+        raise section.error(
+            f"has {shown(declared.statistics[0].text)}, but method: {method} measures no tables;"
+            " use a method that does, such as auto, or remove the statistics."
+        )
 
 
 def check_analyses(

@@ -58,7 +58,7 @@ def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[
         },
         "method": spec.method,
         **({"tables": [table.to_json() for table in wanted]} if wanted else {}),
-        **({"analyses": _analyses(spec)} if spec.analyses else {}),
+        **({"analyses": _analyses(spec)} if spec.declared else {}),
         **({"domain": share("domain")} if "domain" in spec.shares else {}),
         "total": share("total"),
         "one_way": share("one_way"),
@@ -79,6 +79,6 @@ def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[
 
 def _analyses(spec: ReleaseSpec) -> dict[str, object]:
     return {
-        "formulas": [analysis.formula for analysis in spec.analyses],
+        "formulas": list(spec.declared),
         "share": str(spec.shares["analyses"]),
     }

@@ -33,6 +33,7 @@ from dp_core.spec.reading.analyses_reader import (
     analyses_section,
     check_analyses,
     read_analyses,
+    refuse_statistics,
 )
 from dp_core.spec.reading.checks_reader import read_tables, read_thresholds
 from dp_core.spec.reading.cluster_reader import read_cluster
@@ -219,9 +220,11 @@ def read_spec(
     sets = usual if sets_node is None else sets_node.integer(minimum=0, maximum=MAX_SETS)
     if sets_node is not None and not sets:
         preset, mode = without_sets(sets_node, keys, sections, preset), "shared"
-    schema, analyses = read_analyses(sections["analyses"], schema)
+    declared = read_analyses(sections["analyses"], schema)
+    schema, analyses = declared.schema, declared.analyses
     if preset.synthesize:
         check_analyses(sections["analyses"], analyses, mode, method, synthesis)
+        refuse_statistics(sections["analyses"], declared, method)
         refuse_wanted(keys.get("tables"), preset.synthesize)
         schema, selector, reconstructor = read_parametric(
             keys, sections, preset, schema, rows, _SECTION_KEYS["synthesize"]
@@ -247,7 +250,7 @@ def read_spec(
     shares = read_shares(
         *(root, sections, preset, privacy, selector, selector_name),
         domain=default_share(schema),
-        analyses=bool(analyses),
+        analyses=bool(declared.texts),
     )
     measured: list[Stage] = [stage for stage in KNOWING if shares[stage]]
     check_known(sections, place, selector, privacy.relation.of_rows, measured)
@@ -308,6 +311,8 @@ def read_spec(
         dask=cluster,
         measurements=earlier,
         analyses=analyses,
+        statistics=declared.statistics,
+        declared=declared.texts,
         prior=prior,
         document={},
     )

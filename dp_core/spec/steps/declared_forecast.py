@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +12,7 @@ from dp_core.methods.declared.declared_questions import PARTS, SCORES, USUAL_LIM
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared.whitening import whole
 from dp_core.spec.plan import Plan
+from dp_core.spec.steps.statistics_measurement import declared_pieces
 from dp_core.wall.statistics import sensitivities
 from dp_core.wall.statistics.regressions.shortened import Scores
 
@@ -20,9 +20,13 @@ _LIMIT = 1000
 _MEAN_RESIDUAL = 0.8  # mean size of a normal residual in standard deviations
 
 
-def parts(analyses: Sequence[DeclaredAnalysis]) -> dict[str, Fraction]:
-    """Return the part of the stage's budget that each sum of one analysis gets."""
-    return {name: part / len(analyses) for name, part in PARTS.items()}
+def parts(pieces: int) -> dict[str, Fraction]:
+    """Return the part of the stage's budget that each sum of one regression gets.
+
+    Args:
+        pieces: How many declared analyses divide the budget (`declared_pieces`).
+    """
+    return {name: part / pieces for name, part in PARTS.items()}
 
 
 def expected_width(plan: Plan, analysis: DeclaredAnalysis) -> float | None:
@@ -44,7 +48,7 @@ def expected_width(plan: Plan, analysis: DeclaredAnalysis) -> float | None:
         length_limit=_LIMIT,
     )
     l1, l2_squared = sensitivities(question, spec.privacy.relation)
-    cost = plan.costs["analyses"] * parts(spec.analyses)[SCORES[-1]]
+    cost = plan.costs["analyses"] * parts(declared_pieces(spec))[SCORES[-1]]
     noise = plan.currency.noise(cost, l1=l1, l2_squared=l2_squared).stddev / _LIMIT
     times = USUAL_LIMITS["linear" if regression.linear else "levels"]
     # The mean length of a record's scores, in standard deviations of the residual.

@@ -22,6 +22,7 @@ from dp_core.spec.steps.declared_forecast import parts
 from dp_core.spec.steps.fitted_densities import with_fitted_densities
 from dp_core.spec.steps.posterior_draws import PosteriorDraws
 from dp_core.spec.steps.seeded import generator
+from dp_core.spec.steps.statistics_measurement import declared_pieces, measure_statistics
 from dp_core.wall.curator import Curator
 from dp_core.wall.released import Released, Totals
 from dp_core.wall.statistics import Sum
@@ -39,7 +40,10 @@ def measure_analyses(
     rows: int | None,
     settle: Settle = lambda _name, question: question,
 ) -> tuple[Totals, ...]:
-    """Return the noisy sums of the declared analyses: for each, the moments and then two scores.
+    """Return the noisy sums of the declared analyses, in the order in which they were asked.
+
+    For each regression these are the moments and then two scores. The answers for the declared
+    statistics follow.
 
     Args:
         plan: Plan of the release.
@@ -51,13 +55,22 @@ def measure_analyses(
             returns the question to ask, so that a run that resumes after a crash asks the same. By
             default it returns the question that it was given.
     """
-    if not plan.spec.analyses:
+
+    def ask_as_settled(step: str, question: Sum, cost: Fraction) -> Totals:
+        return curator.total("analyses", step, settle(step, question), cost)
+
+    if not plan.spec.declared:
         return ()
+    statistics = partial(measure_statistics, plan, ask_as_settled, partial(_noise, curator))
+    if not plan.spec.analyses:
+        return statistics()
     # The questions follow from `released`, so the densities must not come from anywhere else.
     plan = with_fitted_densities(plan, released)
     spec = plan.spec
     draws = PosteriorDraws(plan, released, selections, rows=rows)
-    costs = {part: plan.costs["analyses"] * share for part, share in parts(spec.analyses).items()}
+    costs = {
+        part: plan.costs["analyses"] * share for part, share in parts(declared_pieces(spec)).items()
+    }
     found: list[Totals] = []
     for number, analysis in enumerate(spec.analyses, start=1):
         regression = DeclaredRegression.of(analysis, spec.schema)
@@ -79,7 +92,11 @@ def measure_analyses(
             question = scores_question(regression, codes, records, known, at, noise(part), rng)
             found.append(ask(part, question))
             at = coefficients_near(regression, known, found[-1], codes, records)
-    return tuple(found)
+    return (*found, *statistics())
+
+
+def _noise(curator: Curator, question: Sum, cost: Fraction) -> float:
+    return curator.statistic_noise(question, cost).stddev
 
 
 def _stddev(curator: Curator, cost: Fraction, question: Sum) -> float:

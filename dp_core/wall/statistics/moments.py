@@ -22,11 +22,11 @@ from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import names, wholes
 from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
 from dp_core.wall.statistics.whole_numbers import (
-    MOST,
     MOST_CODES,
     MOST_POSITIONS,
     cell_numbers,
     cut,
+    exact_sums,
 )
 
 About = Literal["middle", "cells"]
@@ -75,7 +75,7 @@ class CellCounts(Sum):
         first = len(self.by)
         missing = cells[:, first:] >= np.array(self.positions, dtype=np.int64)
         where = cell_numbers(np.column_stack([cells[:, :first], missing]), self.shape)
-        return cut(_add(where, np.ones(len(counts), dtype=np.int64), counts, self.length))
+        return cut(exact_sums(where, np.ones(len(counts), dtype=np.int64), counts, self.length))
 
     def l1(self, neighbours: Neighbours) -> int:
         """1 under add-remove, 2 under replace-one: a record is in one entry, and adds 1 to it."""
@@ -142,7 +142,7 @@ class CellSums(Sum):
     def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         number, there = _centred(cells[:, -1], self.positions)
         where = cell_numbers(cells[:, :-1], self.sizes)
-        return cut(_add(where[there], number[there], counts[there], self.length))
+        return cut(exact_sums(where[there], number[there], counts[there], self.length))
 
     def l1(self, neighbours: Neighbours) -> int:
         """Return r = P - 1 under add-remove, 2 r under replace-one; at least 1.
@@ -246,12 +246,12 @@ class Products(Sum):
         if self.about == "middle":
             if self.squares:
                 products = 2 * products - (self.positions[0] - 1) ** 2
-            return cut(_add(np.zeros(len(counts), dtype=np.int64), products, counts, 1))
+            return cut(exact_sums(np.zeros(len(counts), dtype=np.int64), products, counts, 1))
         where = cell_numbers(cells[there][:, : len(self.by)], self.sizes)
         found, where = np.unique(where, return_inverse=True)
         # privacy: whole numbers of any size throughout; a float would not have the proven bound.
         sums = [
-            _add(where, part, counts, len(found)).astype(object)
+            exact_sums(where, part, counts, len(found)).astype(object)
             for part in (np.ones(len(counts), dtype=np.int64), first, second, products)
         ]
         number, one, other, both = sums
@@ -333,18 +333,3 @@ def _check(
 def _centred(codes: Codes, positions: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return numbers about the middle of their range, and which are not missing."""
     return 2 * codes.astype(np.int64) - (positions - 1), codes < positions
-
-
-def _add(
-    where: NDArray[np.int64],
-    values: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    length: int,
-) -> NDArray[Any]:
-    """Return the sum of values times counts by entry, exactly: whole numbers of any size."""
-    largest = int(np.abs(values).max(initial=0)) * int(counts.sum())
-    # The check makes an overflow impossible: larger sums use Python's integers, which are slower.
-    kind = np.dtype(np.int64) if largest < MOST else np.dtype(object)
-    sums = np.zeros(length, dtype=kind)
-    np.add.at(sums, where, values.astype(kind) * counts.astype(kind))
-    return sums

@@ -18,6 +18,7 @@ from dp_core.wall.statistics.histograms.cosines import CosineSums, CosineTails
 from dp_core.wall.statistics.histograms.cuts import CutDeviations
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.kernel_counts import KernelCounts
+from dp_core.wall.statistics.limited.limited_sums import LimitedSums
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.quantile import Quantile
 from dp_core.wall.statistics.query_scores import QueryCounts, QueryDistance, SignedQueries
@@ -31,6 +32,7 @@ from dp_core.wall.statistics.table_distance import TableDistance
 _SUMS: tuple[type[Sum], ...] = (
     CellCounts,
     CellSums,
+    LimitedSums,
     Products,
     ClassGradient,
     NumberGradient,

@@ -53,3 +53,18 @@ def cell_numbers(codes: NDArray[Any], sizes: Sequence[int]) -> NDArray[np.int64]
     for axis, size in enumerate(sizes):
         found = found * size + codes[:, axis]
     return found
+
+
+def exact_sums(
+    where: NDArray[np.int64],
+    values: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    length: int,
+) -> NDArray[Any]:
+    """Return the sum of values times counts by entry, exactly: whole numbers of any size."""
+    largest = int(np.abs(values).max(initial=0)) * int(counts.sum())
+    # The check makes an overflow impossible: larger sums use Python's integers, which are slower.
+    kind = np.dtype(np.int64) if largest < MOST else np.dtype(object)
+    sums = np.zeros(length, dtype=kind)
+    np.add.at(sums, where, values.astype(kind) * counts.astype(kind))
+    return sums

@@ -92,6 +92,15 @@ def plan(console: Console, plan: PlanAnswer) -> None:
         if not plan.rows_about:
             known = ": no expected width, because the schema has no rows_about"
         console.print(f"Declared: {analysis.formula}{known}.")
+    for statistic in plan.statistics or ():
+        margin = statistic.margin_in_limits
+        within = (
+            f": the noise of a group's total is within ±{margin:.2g} times the limit to which the"
+            " group's values are cut, 95 times in 100. Limits, and so margins, depend on the data"
+            if margin
+            else ""
+        )
+        sentence(console, f"Declared: {statistic.statistic}{within}.")
     if plan.wanted:
         console.print()
         _wanted_tables(console, plan.wanted)

@@ -26,6 +26,7 @@ from dp_core.wall.curator import Curator
 from dp_core.wall.household_counter import HouseholdCounter
 from dp_core.wall.noise import granted_noise, perturbed_draws, stability
 from dp_core.wall.statistics import InDif, TableDistance, vetted
+from dp_core.wall.statistics.limited.limited_sums import LimitedSums
 from dp_core.wall.statistics.moments import CellSums
 from dp_core.wall.statistics.regressions.gradients import ClassGradient
 from dp_core.wall.statistics.regressions.shortened import SecondMoments
@@ -246,6 +247,12 @@ FAULTS = {
         ROWS,
         "second-moments",
     ),
+    "half of the reach of a sum": (
+        half(LimitedSums, "l2_squared"),
+        "declared statistics",
+        ROWS,
+        "limited-sums",
+    ),
     "half of the change of a score": (half(InDif, "largest_change"), "privsyn", ROWS, "indif"),
     "half of the change of a choice": (
         half(TableDistance, "largest_change"),
@@ -356,6 +363,7 @@ ASKED_BY = {
     "indif": "privsyn",
     "interaction": "auto",
     "kernel-counts": "kde",
+    "limited-sums": "declared statistics",
     "mutual-information": "privbayes, score: mi",
     "number-gradient": "sequential-regression",
     "products": "modips",

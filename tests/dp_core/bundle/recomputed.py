@@ -176,6 +176,17 @@ def sensitivity_needed(charge: dict[str, Any], neighbours: str, rows: int, share
             case "cell-sums":
                 one = (asks["positions"] - 1) * (2 if replaced else 1)
                 one = one**2 if gaussian else one
+            case "limited-sums":
+                names = ("lows", "highs", "centres", "factors")
+                cells = [*zip(*(asks[name] for name in names), strict=True)]
+                most = max(1, *(f * max(abs(a - c), abs(b - c)) for a, b, c, f in cells))
+                span = max(most, *(f * (b - a) for a, b, _, f in cells))
+                two = len(cells) > 1
+                one = most
+                if replaced:
+                    one = max(2 * most if two else 0, span)
+                if gaussian:
+                    one = max(2 * most**2 if two else 0, span**2) if replaced else most**2
             case "drawn-records":
                 draws = asks["records"] * len(asks["tables"])
                 return draws * min(asks["sweeps"], 2 if replaced else 1)

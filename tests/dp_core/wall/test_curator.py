@@ -31,6 +31,7 @@ from dp_core.wall.statistics.box_counts import BoxCounts
 from dp_core.wall.statistics.histograms.cosines import CosineSums
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.kernel_counts import KernelCounts
+from dp_core.wall.statistics.limited.limited_sums import LimitedSums
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
@@ -238,6 +239,18 @@ def sums_of(a=2, b=3, c=4, name="a"):
         KernelCounts(column="c", positions=c, edges=(0, 1, c), weights=(2, 1)),
         CellCounts(by=(name, "b"), sizes=(a, b), numbers=("c",), positions=(c,)),
         CellSums(column="c", positions=c, by=(name,), sizes=(a,)),
+        LimitedSums(
+            by=(name,),
+            sizes=(a,),
+            edges=(None,),
+            column="c",
+            positions=c,
+            runs=(0, 0, 2),
+            lows=(0,) * a,
+            highs=(4,) * a,
+            centres=(1,) * a,
+            factors=(3,) * a,
+        ),
         Products(columns=("c", "c"), positions=(c, c), about="cells", by=(name,), sizes=(a,)),
         NumberGradient(target=target, features=levels, at=(0,) * levels.width),
         ClassGradient(

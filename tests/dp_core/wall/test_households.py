@@ -49,6 +49,7 @@ from dp_core.wall.statistics.histograms.cosines import CosineSums, CosineTails
 from dp_core.wall.statistics.histograms.cuts import CutDeviations
 from dp_core.wall.statistics.interactions import Interaction
 from dp_core.wall.statistics.kernel_counts import KernelCounts
+from dp_core.wall.statistics.limited.limited_sums import LimitedSums
 from dp_core.wall.statistics.moments import CellCounts, CellSums, Products
 from dp_core.wall.statistics.regressions.features import Features, Levels, Number
 from dp_core.wall.statistics.regressions.gradients import ClassGradient, NumberGradient
@@ -177,6 +178,18 @@ def asked():
         KernelCounts(column="members", positions=4, edges=(0, 1, 2, 4), weights=(5, 2)),
         CellCounts(by=("h", "p"), sizes=(2, 3), numbers=("members",), positions=(4,)),
         CellSums(column="members", positions=4, by=("p",), sizes=(3,)),
+        LimitedSums(
+            by=("p",),
+            sizes=(3,),
+            edges=((0, 1, 3),),
+            column="members",
+            positions=4,
+            runs=(0, -1, 3),
+            lows=(0, -1),
+            highs=(5, 8),
+            centres=(2, 0),
+            factors=(2, 1),
+        ),
         Products(columns=("members", "members"), positions=(4, 4)),
         Products(columns=("members", "q"), positions=(4, 3), about="cells"),
         Interaction(("p", "other.p"), (3, 3)),
@@ -302,6 +315,21 @@ OF_HOUSEHOLDS = [
     (KernelCounts(column="members", positions=4, edges=(0, 1, 2, 4), weights=(5, 2)), 0),
     (CellCounts(by=("h",), sizes=(2,), numbers=("members",), positions=(4,)), 0),
     (CellSums(column="members", positions=4, by=("h",), sizes=(2,)), 0),
+    (
+        LimitedSums(
+            by=("h",),
+            sizes=(2,),
+            edges=(None,),
+            column="members",
+            positions=4,
+            runs=(0, -1, 3),
+            lows=(0, -1),
+            highs=(5, 8),
+            centres=(2, 0),
+            factors=(2, 1),
+        ),
+        0,
+    ),
     (Products(columns=("members", "members"), positions=(4, 4)), 0),
     (Interaction(("h", "members"), (2, 4)), 0),
     (NumberGradient(target=NUMBER, features=Features((Levels(name="h", size=2),)), at=(9, 9)), 0),

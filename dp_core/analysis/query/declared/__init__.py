@@ -1,0 +1,1 @@
+"""Answers from the statistics that a release declared: `declared_sums`."""

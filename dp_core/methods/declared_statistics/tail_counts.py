@@ -1,0 +1,163 @@
+"""Estimated numbers of records by group and layer, from noisy counts.
+
+Noise hides the rare records of the outer layers. So a density is fitted to the counts of all groups
+together: outwards from the mode, its logarithm is a concave parabola in the number of the layer.
+This family contains the log-normal distribution, and the Pareto distribution as a straight line.
+The counts of a group are shrunk towards this density (James and Stein 1961, one factor for each
+layer).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.declared_statistics.layers import Layers
+
+Floats = NDArray[np.float64]
+
+_LEAST_SLOPE = 0.25  # the counts of layers fall at least by this much in the logarithm, outwards
+_SPREAD = 2.0  # largest standard deviation of counts between groups, relative to their mean
+_MOVE = 1.5  # standard deviation of the differences between groups, in layers
+_FARTHEST = 4.0  # largest difference, in layers
+_CURVES = -np.concatenate([[0.0], np.geomspace(0.005, 1.0, 14)])
+_SLOPES = np.linspace(-2.0, 1.0, 61)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TailCounts:
+    """Estimated counts.
+
+    Attributes:
+        counts: Estimated number of records, at least 0, shape (groups, layers).
+        variance: Variance of their error, same shape.
+    """
+
+    counts: Floats
+    variance: Floats
+
+
+def tail_counts(
+    pooled: Floats,
+    pooled_variance: float,
+    noisy: Floats,
+    variance: float,
+    totals: Floats,
+    layers: Layers,
+) -> TailCounts:
+    """Return the estimated counts.
+
+    Args:
+        pooled: Noisy counts of all groups together, shape (layers,).
+        pooled_variance: Variance of their noise.
+        noisy: Noisy counts, shape (groups, layers).
+        variance: Variance of their noise.
+        totals: Estimated number of records of each group.
+        layers: The layers.
+    """
+    others = variance * len(noisy)
+    weight = others / max(others + pooled_variance, 1e-300) if others > 0 else 1.0
+    mixed = weight * pooled + (1 - weight) * noisy.sum(axis=0)
+    noise = others * pooled_variance / max(others + pooled_variance, 1e-300)
+    shape = np.maximum(mixed, 0.0)
+    if noise > 0:
+        for above in (True, False):
+            own = np.flatnonzero(layers.above == above)
+            outwards = own if above else own[::-1]
+            shape[outwards] = _falling(mixed[outwards], noise)
+    whole = float(shape.sum())
+    part = shape / whole if whole > 0 else np.full(len(shape), 1 / len(shape))
+    expected = np.maximum(totals, 0.0)[:, None] * _moved(part, noisy, variance, totals, layers)
+    spread = np.maximum(((noisy - expected) ** 2).mean(axis=0) - variance, 0.0)
+    # The spread of a few groups is itself uncertain. Counts differ by several times their mean at
+    # most, so that noise does not put records into the outermost layers.
+    spread = np.maximum(spread - 2 * variance * np.sqrt(2 / len(noisy)), 0.0)
+    spread = np.minimum(spread, _SPREAD**2 * (expected**2).mean(axis=0))
+    kept = spread / np.maximum(spread + variance, 1e-300) if variance > 0 else np.ones(len(shape))
+    counts = np.maximum(expected + kept * (noisy - expected), 0.0)
+    return TailCounts(counts, np.broadcast_to(kept * variance, counts.shape).copy())
+
+
+def _moved(part: Floats, noisy: Floats, variance: float, totals: Floats, layers: Layers) -> Floats:
+    """Return the distribution of each group: that of all groups, moved along the layers.
+
+    The move has the largest posterior density given the noisy counts, with a normal prior of
+    standard deviation `_MOVE` layers. So a group of larger firms has a longer tail than the others,
+    although its own counts of the outer layers are noise.
+
+    Args:
+        part: Distribution of all groups together, shape (layers,).
+        noisy: Noisy counts, shape (groups, layers).
+        variance: Variance of their noise.
+        totals: Estimated number of records of each group.
+        layers: The layers.
+
+    Returns:
+        Shape (groups, layers).
+    """
+    moves = np.arange(-_FARTHEST, _FARTHEST + 0.25, 0.5)
+    forms = []
+    for move in moves:
+        form = np.zeros(len(part))
+        for above in (True, False):
+            own = np.flatnonzero(layers.above == above)
+            outwards = own if above else own[::-1]
+            if len(outwards):
+                form[outwards] = _shifted(part[outwards], float(move))
+        forms.append(form)
+    number = np.maximum(totals, 1.0)[:, None]
+    score = np.empty((len(noisy), len(moves)))
+    for place, (move, form) in enumerate(zip(moves, forms, strict=True)):
+        wanted = number * form
+        weight = 1 / (variance + np.maximum(wanted, 0.5))
+        score[:, place] = ((noisy - wanted) ** 2 * weight - np.log(weight)).sum(axis=1)
+        score[:, place] += (move / _MOVE) ** 2
+    return np.array(forms)[np.argmin(score, axis=1)]
+
+
+def _shifted(part: Floats, move: float) -> Floats:
+    """Return a distribution over layers moved outwards; what leaves at an end stays there."""
+    place = np.arange(len(part), dtype=np.float64) + move
+    low = np.floor(place).astype(np.int64)
+    upper = place - low
+    found = np.zeros(len(part))
+    last = len(part) - 1
+    np.add.at(found, np.clip(low, 0, last), part * (1 - upper))
+    np.add.at(found, np.clip(low + 1, 0, last), part * upper)
+    return found
+
+
+def _falling(counts: Floats, noise: float) -> Floats:
+    """Return counts whose logarithms fall from the mode outwards as a concave parabola.
+
+    Args:
+        counts: Noisy counts, the layer nearest to the origin first.
+        noise: Variance of their noise.
+    """
+    if not len(counts):
+        return counts
+    smooth = np.convolve(np.pad(counts, 1, mode="edge"), (0.25, 0.5, 0.25), mode="valid")
+    mode = int(np.argmax(smooth))
+    found = np.maximum(counts, 0.0)
+    own = counts[mode:]
+    if len(own) < 2:
+        return found
+    place = np.arange(len(own), dtype=np.float64)
+    best, error = found[mode:], np.inf
+    weight = 1 / (noise + np.maximum(own, 0.0))
+    for curve in _CURVES:
+        for slope in _SLOPES:
+            steps = np.minimum(slope + curve * (2 * place[1:] - 1), 0.4)
+            steps[1:] = np.minimum(steps[1:], -_LEAST_SLOPE) if len(steps) > 3 else steps[1:]
+            form = np.exp(np.concatenate([[0.0], np.cumsum(steps)]))
+            height = max(float((weight * form * own).sum() / (weight * form**2).sum()), 0.0)
+            off = float((weight * (own - height * form) ** 2).sum())
+            if off < error:
+                best, error = height * form, off
+    # Where a count stands out from its noise, it is itself the better estimate.
+    kept = np.maximum(own, 0.0) / (np.maximum(own, 0.0) + 4 * np.sqrt(noise))
+    stands = own > 4 * np.sqrt(noise)
+    found[mode:] = np.where(stands, kept * own + (1 - kept) * best, best)
+    return found

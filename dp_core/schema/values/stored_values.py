@@ -1,0 +1,72 @@
+"""The whole number that each stored position of a numeric column stands for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from dp_core.schema.definition import Column
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValues:
+    """Values of the positions of a column, as whole numbers of a public unit.
+
+    A position stands for the middle of its step, so that rounding causes no bias if values are
+    spread evenly within a step. A step of an integer, or of a number with one step for each
+    decimal, stands for the middle of the whole numbers in it: a step of one number is exact.
+
+    Attributes:
+        unit: Unit of the whole numbers, in the unit of the column.
+        runs: Runs of equal distances: the first position, its value, and the distance of the values
+            from one position to the next; ascending.
+        positions: Number of positions.
+    """
+
+    unit: Fraction
+    runs: tuple[tuple[int, int, int], ...]
+    positions: int
+
+    def value(self, position: int) -> int:
+        """Return the value of one position."""
+        first, value, step = next(run for run in reversed(self.runs) if run[0] <= position)
+        return value + step * (position - first)
+
+
+def stored_values(column: Column) -> StoredValues:
+    """Return the values of a column's stored positions.
+
+    Args:
+        column: An integer or number column; `Column.stored` says how it is stored.
+    """
+    stored = column.stored
+    edges = stored.edges
+    if column.kind == "integer":
+        # A step has the whole numbers from its lower edge up to its upper edge less 1.
+        edges = tuple(Fraction(math.ceil(edge)) for edge in edges)
+        below = Fraction(1)
+    elif column.decimals is not None and column.grid is not None:
+        below = Fraction(1, 10**column.decimals)
+        if any((edge / below).denominator != 1 for edge in edges):
+            below = Fraction(0)
+    else:
+        below = Fraction(0)
+    middles = [(low + high - below) / 2 for low, high in pairwise(edges)]
+    denominator = math.lcm(*(each.denominator for each in middles))
+    wholes = [int(each * denominator) for each in middles]
+    common = math.gcd(*wholes) or 1
+    runs: list[tuple[int, int, int]] = []
+    wholes = [each // common for each in wholes]
+    for place, value in enumerate(wholes):
+        if runs:
+            first, start, step = runs[-1]
+            if place == first + 1:
+                # The second position of a run defines its distance.
+                runs[-1] = (first, start, value - start)
+                continue
+            if value == start + step * (place - first):
+                continue
+        runs.append((place, value, 1))
+    return StoredValues(Fraction(common, denominator), tuple(runs), len(wholes))
