@@ -6,10 +6,12 @@ import html
 import json
 import re
 import shutil
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -167,6 +169,70 @@ def test_the_sums_answer_whatever_the_width_of_the_sets(made, monkeypatch, ratio
     assert told in answer.notes[0]
     assert answer.warnings == []
     assert infer(bundle, "income ~ age").warnings == [warning.text]
+
+
+def without_a_level(frames):
+    """Return frames whose first set has one sex only."""
+    first, *others = frames
+    kept = first.data.sex == first.data.sex.iloc[0]
+    return (replace(first, data=first.data[kept].reset_index(drop=True)), *others)
+
+
+def without_a_level_anywhere(frames):
+    return tuple(without_a_level([frame])[0] for frame in frames)
+
+
+def separated(frames):
+    """Return frames in whose first set the income determines the sex."""
+    first, *others = frames
+    levels = first.data.sex.cat.categories
+    codes = (first.data.income > first.data.income.median()).to_numpy().astype(int)
+    data = first.data.assign(sex=pd.Categorical.from_codes(codes, levels))
+    return (replace(first, data=data), *others)
+
+
+@pytest.mark.parametrize(
+    ("formula", "change"),
+    [
+        (FORMULAS[0], without_a_level),
+        (FORMULAS[0], without_a_level_anywhere),
+        (FORMULAS[1], without_a_level),
+        (FORMULAS[1], separated),
+    ],
+)
+def test_the_sums_answer_if_the_sets_cannot(made, monkeypatch, formula, change):
+    bundle = read_bundle(made[0].out)
+    usual = infer(bundle, formula)
+    read = regression_inference.read_frames
+    monkeypatch.setattr(
+        regression_inference, "read_frames", lambda *given, **how: change(read(*given, **how))
+    )
+
+    found = infer(bundle, formula)
+
+    assert found.answered_from == "declared"
+    assert "do not determine all coefficients" in found.notes[0]
+    assert [row.name for row in found.coefficients] == [row.name for row in usual.coefficients]
+    for row, other in zip(found.coefficients, usual.coefficients, strict=True):
+        assert row.one_set is None
+        assert row.by_set == ()
+        assert 0.5 < row.combined.std_error / other.combined.std_error < 4
+        away = abs(row.combined.estimate - other.combined.estimate)
+        assert away < 2 * other.combined.std_error
+    assert "set 1 alone" not in str(found)
+    assert found.to_json()["coefficients"][0]["one_set"] is None
+    assert list(found.frame.estimate) == [row.combined.estimate for row in found.coefficients]
+
+
+def test_a_formula_that_was_not_declared_is_still_refused_if_a_set_lacks_a_level(made, monkeypatch):
+    bundle, read = read_bundle(made[0].out), regression_inference.read_frames
+    monkeypatch.setattr(
+        regression_inference,
+        "read_frames",
+        lambda *given, **how: without_a_level(read(*given, **how)),
+    )
+    with pytest.raises(BadInput, match="is in no complete row of set 1"):
+        infer(bundle, "age ~ sex")
 
 
 def test_the_plan_says_why_it_has_no_expected_width(project, command, monkeypatch):

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_core.analysis.regression.design import Design, Floats
+from dp_core.analysis.regression.design import Design, Family, Floats, make_design
 from dp_core.analysis.regression.frames import Frame, levels_of
 from dp_core.bundle.reading import Bundle
+from dp_core.errors import BadInput
 from dp_core.inference.combine import Combined, combine
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.inference.formulas.declared_formula import declared_analysis, same_analysis
@@ -20,6 +21,8 @@ from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import with_values
 from dp_core.wall.released import Totals
 from dp_core.wall.statistics.regressions.shortened import Scores, SecondMoments
+
+_ROWS_PER_LEVEL = 32  # of made-up rows
 
 
 def declared_estimates(
@@ -44,10 +47,7 @@ def declared_estimates(
         was not declared, or if this regression differs from the declared one (weights, another
         family, a level that is in no set).
     """
-    declared = (declared_analysis(each, bundle.claims.schema) for each in bundle.declared)
-    analysis = next(
-        (each for each in declared if same_analysis(formula, each, bundle.claims.schema)), None
-    )
+    analysis = _declared_as(bundle, formula)
     if analysis is None or design.weights:
         return None
     schema = with_values(bundle.claims.schema, analysis.columns)
@@ -70,6 +70,63 @@ def declared_estimates(
     estimates[:, 0] += middle
     covariances = np.array([_symmetric(every @ fit.covariance @ every.T) for fit in fits])
     return combine(estimates, covariances, "posterior", complete_df=complete_df)
+
+
+def estimates_without_sets(
+    bundle: Bundle, formula: Formula, frames: Sequence[Frame], family: Family | None
+) -> tuple[Design, Combined] | None:
+    """Return the coefficients of a declared regression that has no solution on some set.
+
+    Every level that the schema states has a coefficient, whether or not a set has the level.
+
+    Args:
+        bundle: The release.
+        formula: The formula.
+        frames: Complete rows of each set.
+        family: Requested family; None if it follows from the outcome.
+
+    Returns:
+        A design that gives the names and the order of the coefficients, and the coefficients as
+        from `declared_estimates`. None if the formula was not declared, or if this regression
+        differs from the declared one.
+    """
+    if _declared_as(bundle, formula) is None:
+        return None
+    rows = float(np.mean([frame.rows / (frame.rows + frame.dropped) for frame in frames]))
+    try:
+        design = make_design(
+            formula, [_public_frame(formula, bundle.claims.schema)], bundle.claims.schema, family
+        )
+    except BadInput:  # the family does not fit the outcome
+        return None
+    degrees = None
+    if design.outcome.family == "linear":
+        degrees = max(rows * bundle.records - len(design.names), 1.0)
+    found = declared_estimates(bundle, formula, design, frames, complete_df=degrees)
+    return None if found is None else (design, found)
+
+
+def _declared_as(bundle: Bundle, formula: Formula) -> DeclaredAnalysis | None:
+    """Return the declared analysis that a formula is; None if it is none."""
+    schema = bundle.claims.schema
+    declared = (declared_analysis(each, schema) for each in bundle.declared)
+    return next((each for each in declared if same_analysis(formula, each, schema)), None)
+
+
+def _public_frame(formula: Formula, schema: Schema) -> Frame:
+    """Return made-up rows that have every level of the columns, in which no term is redundant."""
+    import pandas as pd
+
+    rng, values = np.random.default_rng(0), {}
+    levels = {name: levels_of(schema.column(name)) or ("0", "1") for name in formula.columns}
+    rows = _ROWS_PER_LEVEL * sum(map(len, levels.values()))
+    for name, labels in levels.items():
+        codes = rng.permutation(np.arange(rows) % len(labels))
+        has_levels = bool(schema.column(name).levels)
+        values[name] = (
+            pd.Categorical.from_codes(codes, labels) if has_levels else codes.astype(np.float64)
+        )
+    return Frame(1, pd.DataFrame(values), 0)
 
 
 def relative_width(one: Combined, other: Combined, level: float) -> float:

@@ -85,6 +85,9 @@ class CombinedFit(Answer):
 class Coefficient(Answer):
     """A coefficient: combined if there are several sets, and the naive fits.
 
+    A regression that was answered without the sets has no naive fits: `one_set` and `stacked` are
+    None, and `by_set` is empty.
+
     Attributes:
         concerns: Kinds of reasons why its interval may be wrong, in the order of the answer's
             `warnings`: `clusters`, `cluster-noise`, `unmeasured`, `undrawn`, `inferred`, `prior`,
@@ -93,7 +96,7 @@ class Coefficient(Answer):
 
     name: str
     combined: CombinedFit | None = field(metadata=INLINE)
-    one_set: NaiveFit = field(kw_only=True)
+    one_set: NaiveFit | None = field(kw_only=True)
     stacked: NaiveFit | None = field(kw_only=True, metadata=OMITTED)
     by_set: tuple[SetFit, ...] = field(kw_only=True)
     concerns: tuple[str, ...] = field(kw_only=True)
@@ -199,12 +202,16 @@ class RegressionAnswer(Printed, Answer):
     def _table(self) -> Listing:
         level, rows = f"{100 * self.level:.4g} %", []
         names = ("estimate", "std. error", "t", "df", "p", f"{level} interval")
-        headings: tuple[str, ...] = ("coefficient", *names, "set 1 alone (naive)")
+        of_one_set = any(row.one_set for row in self.coefficients)
+        headings: tuple[str, ...] = ("coefficient", *names)
+        if of_one_set:
+            headings = (*headings, "set 1 alone (naive)")
         if self.sets == 1:
             headings = ("coefficient", "estimate", "std. error", f"naive {level} interval")
         for row in self.coefficients:
             alone, found = row.one_set, row.combined
             first = found or alone
+            assert first is not None
             cells = [row.name, four_digits(first.estimate), four_digits(first.std_error)]
             if found is not None:
                 cells += [
@@ -213,7 +220,7 @@ class RegressionAnswer(Printed, Answer):
                     probability(found.p_value),
                     _range(found),
                 ]
-            rows.append((*cells, _range(alone)))
+            rows.append((*cells, *([_range(alone)] if alone else [])))
         return Listing(headings, tuple(rows), texts=1)
 
     def _narrower(self) -> str:

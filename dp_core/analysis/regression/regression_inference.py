@@ -10,7 +10,11 @@ import numpy as np
 
 from dp_core.analysis.regression.analysis import Analysis, analyse, combine_fits
 from dp_core.analysis.regression.column_scores import Compared, compared
-from dp_core.analysis.regression.declared_estimates import declared_estimates, relative_width
+from dp_core.analysis.regression.declared_estimates import (
+    declared_estimates,
+    estimates_without_sets,
+    relative_width,
+)
 from dp_core.analysis.regression.design import FAMILIES, Design, Family
 from dp_core.analysis.regression.fitting import (
     Fit,
@@ -84,7 +88,8 @@ def infer(
             survey weights if there are any; False by default.
 
     Raises:
-        BadInput: if the release has no sets, or the formula cannot be fitted on each set.
+        BadInput: if the release has no sets, or the formula can neither be fitted on each set nor
+            was declared.
     """
     if not 0 < level < 1:
         raise BadInput(f"The level must be between 0 and 1, such as 0.95, not {level}.")
@@ -113,8 +118,23 @@ def infer(
     used = weight.name if weight is not None and (weighted or by_design) else None
     frames = read_frames(bundle, formula.columns, weight=used, design=by_design)
     factor = _size_factor(bundle)
-    found = analyse(formula, frames, claims.schema, bundle.rule, family=known, size_factor=factor)
-    sides = compared(formula, found.design, frames, claims.schema)
+    plain = not weighted and not by_design
+    alone: Analysis | None = None
+    try:
+        found = analyse(
+            formula, frames, claims.schema, bundle.rule, family=known, size_factor=factor
+        )
+    except BadInput:
+        alone = _from_sums_alone(bundle, formula, frames, known) if plain else None
+        if alone is None:
+            raise
+        found = alone
+    declared = None if alone else _declared(bundle, formula, found.design, frames, found.combined)
+    if alone is None and declared is None and plain:
+        # No set may have a level of the formula, so that the sets have no coefficient for it.
+        alone = _from_sums_alone(bundle, formula, frames, known)
+        found = alone or found
+    sides = () if alone else compared(formula, found.design, frames, claims.schema)
     of_persons = about_persons(claims.schema, formula.columns)
     alike: tuple[Concern, ...] = ()
     survey: DesignUsed | None = None
@@ -123,7 +143,7 @@ def infer(
     elif of_persons:
         survey = households_used(found.design.samples)
     design, fits, combined = found.design, found.fits, found.combined
-    stacked = fit_stacked(design) if combined else None
+    stacked = fit_stacked(design) if combined and fits else None
     words, covers = WORDING[bundle.rule], covered(bundle.rule, bundle.origin)
     limited = combined is not None and combined.complete_df is not None
     if survey is not None:
@@ -133,13 +153,14 @@ def infer(
     answered_from: AnsweredFrom = "sets"
     general = tuple(general_warnings(bundle, combined))
     notes = list(_notes(bundle, design, fits, frames, factor, used, survey))
-    declared = _declared(bundle, formula, design, frames, combined)
     about: tuple[Concern, ...] = ()
-    if combined is not None and declared is not None:
+    if combined is not None and (declared is not None or alone is not None):
         # Not the narrower answer: sets can be biased, and an interval that misses is no better for
         # being narrow.
-        notes.insert(0, _about_declared(relative_width(declared, combined, level)))
-        combined, answered_from, words, covers = declared, "declared", DECLARED, DECLARED.covers
+        ratio = relative_width(declared, combined, level) if declared else None
+        notes.insert(0, _about_declared(ratio))
+        combined = declared or combined
+        answered_from, words, covers = "declared", DECLARED, DECLARED.covers
         if limited:
             words = replace(words, degrees_of_freedom=BY_FILE)
     else:
@@ -171,7 +192,7 @@ def infer(
         size_factor=factor,
         complete_df=combined.complete_df if combined else None,
         coefficients=tuple(_coefficients(design, fits, combined, stacked, level, about)),
-        covariance=combined.variance.tolist() if combined else fits[0].covariance.tolist(),
+        covariance=(combined.variance if combined else fits[0].covariance).tolist(),
         all_terms=_joint(design, combined) if combined else None,
         warnings=[
             *general,
@@ -221,15 +242,31 @@ def _declared(
     return declared_estimates(bundle, formula, design, frames, complete_df=combined.complete_df)
 
 
-def _about_declared(ratio: float) -> str:
+def _from_sums_alone(
+    bundle: Bundle, formula: Formula, frames: Sequence[Frame], family: Family | None
+) -> Analysis | None:
+    """Return a declared regression without fits of the sets; None if it was not declared."""
+    if not bundle.declared or bundle.rule != "posterior" or bundle.claims.sets < 2:
+        return None
+    found = estimates_without_sets(bundle, formula, frames, family)
+    return None if found is None else Analysis(formula, found[0], (), found[1])
+
+
+def _about_declared(ratio: float | None) -> str:
     """Return that a declared analysis was answered from its sums, and how the sets compare.
 
     Args:
-        ratio: Width of the intervals from the sums, relative to those from the sets.
+        ratio: Width of the intervals from the sums, relative to those from the sets; None if the
+            sets do not have all coefficients.
     """
     source = (
         "This analysis was declared: the answer is from the sums that the release measured for it."
     )
+    if ratio is None:
+        return (
+            f"{source} The sets alone do not determine all coefficients, for example because a"
+            " level is missing from one of them or separates the outcome there."
+        )
     if ratio < 1:
         return f"{source} The sets alone would give intervals {1 / ratio:.3g} times as wide."
     return (
@@ -262,14 +299,14 @@ def _coefficients(
     level: float,
     about: Sequence[Concern],
 ) -> Iterator[Coefficient]:
-    """Yield each coefficient: combined, and its naive fits."""
-    first = _naive(fits[0], level)
+    """Yield each coefficient: combined, and its naive fits if there are any."""
+    first = _naive(fits[0], level) if fits else None
     together = _naive(stacked, level) if stacked else None
     for place, name in enumerate(coefficient_names(design)):
         yield Coefficient(
             name,
             _combined(combined, place, level) if combined else None,
-            one_set=first[place],
+            one_set=first[place] if first else None,
             stacked=together[place] if together else None,
             by_set=tuple(
                 SetFit(float(fit.coefficients[place]), float(np.sqrt(fit.covariance[place, place])))
@@ -366,9 +403,9 @@ def _notes(
     if any(frame.dropped for frame in frames):
         dropped = ", ".join(f"{frame.dropped:,}" for frame in frames)
         yield f"Rows with a missing value were left out, by set: {dropped}."
-    if uneven := check_enough(fits):
+    if fits and (uneven := check_enough(fits)):
         yield uneven
-    if factor != 1:
+    if fits and factor != 1:
         what = "rows" if bundle.claims.schema.linked is None else "households"
         yield (
             f"The sets have {sum(bundle.claims.rows) / bundle.claims.sets:,.0f} {what} and the file"

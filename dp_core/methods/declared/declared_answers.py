@@ -4,7 +4,8 @@ The scores S were measured at public coefficients a. The estimate b is the vecto
 under which the expected mean score at a equals S. The distribution of the predictors, and the
 effect of the length limit, are taken from a synthetic set and corrected by the noisy second
 moments. Each set gives one estimate. The differences between them show the uncertainty of what the
-noisy sums do not measure, and Rubin's rule (1987) combines them.
+noisy sums do not measure, and Rubin's rule (1987) combines them. A set in which the regression
+itself has no solution is used too, with more records if it lacks a level (`determining_records`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dp_core.methods.declared.declared_questions import (
     residual_variance,
 )
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, Floats
+from dp_core.methods.declared.determining_records import determining_records
 from dp_core.methods.declared.whitening import from_whole
 from dp_core.wall.released import Totals
 from dp_core.wall.statistics.regressions.features import ONE
@@ -31,6 +33,7 @@ from dp_core.wall.statistics.regressions.shortened import LONGEST, UNIT, Scores
 
 _STEPS = 12
 _MISJUDGED = 0.5  # relative error of a set about the effect of the length limit
+_USUAL_MOVE = 3.0  # of each coordinate, in standard deviations of the residuals or in logits
 _STEP = 0.05  # step of a numeric derivative, in standard deviations of the residuals
 
 
@@ -104,7 +107,7 @@ def _fit(
     unit = float(UNIT * ONE)
     wanted = scores.values / (unit * max(records, 1.0))
     variance = scores.variance / (unit * max(records, 1.0)) ** 2
-    codes = thinned(codes, 2 * MODEL_RECORDS)
+    codes = determining_records(regression, thinned(codes, 2 * MODEL_RECORDS), moments)
     # Coordinates in which the transformed predictors of the file have unit second moments.
     steady = moments.x + np.eye(p) * 0.5 / max(records, 1.0)
     basis = np.linalg.cholesky(np.linalg.inv(steady))
@@ -115,10 +118,15 @@ def _fit(
         if regression.linear
         else _Classes(of, codes, x, w, at)
     )
+    # A weak prior for the move: a direction that the scores do not determine, such as that of a
+    # level without records, must not carry the others with it.
+    usual = 1 / (_USUAL_MOVE * model.reach) ** 2
+    weight = variance * usual
     found = np.zeros(q * p)
     for _ in range(_STEPS):
         mean, slope = model.response(found)
-        step = np.linalg.lstsq(slope, mean / unit - wanted, rcond=1e-6)[0]
+        towards = slope.T @ (mean / unit - wanted) - weight * found
+        step = _inverse(slope, weight) @ towards
         reach = float(np.sqrt(((w @ step.reshape(q, p).T) ** 2).mean()))
         found = found + step * min(1.0, model.reach / max(reach, 1e-300))
         if reach < 1e-6:
@@ -128,8 +136,9 @@ def _fit(
     own = np.kron(np.eye(q), w.T @ w / len(w) + np.eye(p) * 0.5 / max(records, 1.0))
     move = own @ found
     _, slope = model.response(found)
-    inverse = own @ np.linalg.pinv(slope, rcond=1e-6)
-    covariance = variance * inverse @ inverse.T
+    spread = _inverse(slope, weight)
+    inverse = own @ spread @ slope.T
+    covariance = variance * own @ spread @ own.T
     # Only the set shows what the length limit takes, and it may show this wrongly.
     taken = _MISJUDGED * inverse * (model.taken(found) / unit)
     covariance = covariance + taken @ taken.T
@@ -137,13 +146,22 @@ def _fit(
     apparent = np.linalg.pinv(model.slope_without_limit(found), rcond=1e-6) @ slope @ found
     hidden = _MISJUDGED * own @ (found - apparent)
     covariance = covariance + np.outer(hidden, hidden)
-    sampling = own @ np.linalg.pinv(model.information(found)) / max(records, 1.0)
-    covariance = covariance + (sampling + sampling.T) / 2
+    # Moving one record's information to the file's second moments keeps it symmetric.
+    values, vectors = np.linalg.eigh(own)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    known = model.information(found) * max(records, 1.0) + usual * np.eye(q * p)
+    covariance = covariance + root @ np.linalg.inv(known) @ root
     # The second moments are noisy too; their error scales the move.
     covariance = covariance + np.eye(q * p) * moments.uncertain**2 * float(move @ move)
     out = np.kron(np.eye(q), basis)
     covariance = out @ covariance @ out.T
     return DeclaredFit(at + (out @ move).reshape(q, p), (covariance + covariance.T) / 2)
+
+
+def _inverse(slope: Floats, weight: float) -> Floats:
+    """Return the inverse of the slope's square with a weight on its diagonal."""
+    square = slope.T @ slope + weight * np.eye(len(slope))
+    return np.asarray(np.linalg.pinv(square, rcond=1e-12, hermitian=True))
 
 
 class _Number:

@@ -107,6 +107,9 @@ def measured_moments(
     # If the records lie in an ellipsoid, the limit takes the same part of all moments, whatever the
     # correlations. What it takes beyond that is estimated from the model records.
     part = np.clip(np.diag(kept) / np.maximum(np.diag(whole), 1e-12), 0.05, 1.0)
+    # Nothing is known about a level that no model record has, so it is treated as the others.
+    unknown = np.diag(whole) <= 1e-12
+    part[unknown] = part[~unknown].mean()
     parts = np.sqrt(np.multiply.outer(part, part))
     variance = answer.variance / (unit * max(records, 1.0)) ** 2 * float((1 / part).mean()) ** 2
     transform = from_whole(of.transform, width)

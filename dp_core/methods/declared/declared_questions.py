@@ -35,9 +35,10 @@ PARTS: Mapping[str, Fraction] = {
 LEAST_OF_NUMBER = 5.0
 """Least length limit of the scores of a number, in mean lengths: model records do not show the
 tails of a number."""
-USUAL_LIMITS = {"linear": 8.0, "levels": 3.1}
-"""Length limit of the scores in typical files, in mean lengths: with it, forecasts of the width of
-intervals agree with `benchmarks/declared.py`."""
+USUAL_LIMITS = {"moments": 1.6, "linear": 8.0, "levels": 2.0}
+"""Length limits in typical files, in mean lengths, of the second moments and of the scores of
+numbers and of levels. With them, forecasts of the width of intervals agree best with
+`benchmarks/questions.py`."""
 SCORES = ("scores-1", "scores-2")
 """The sums that are scores, in their order; the last one gives the answer."""
 
