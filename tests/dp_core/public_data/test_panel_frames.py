@@ -32,7 +32,7 @@ def test_a_release_in_memory_has_records():
     made = dp.release(
         panel_frame(),
         panel_document(),
-        method="mst",
+        method="fixed",
         epsilon=5,
         delta=1e-6,
         tables=[("work_2023", "work_2024")],
