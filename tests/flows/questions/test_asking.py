@@ -77,7 +77,7 @@ def test_an_epsilon_above_the_limit_is_refused(office, says):
         ("income = age + sex", 'For a regression write "income ~ age + sex"'),
         ("", "The question is empty"),
         ("mean of sex", "has levels, not numbers"),
-        ("median of income", "cannot ask for a median"),
+        ("median of sex", "no median or quantile"),
         ("count by\x1b[2J sex", "cannot be printed"),
         ("count by sex " * 500, "longer than"),
         ("income ~ __import__('os').system('x')", "nothing has parts here"),
@@ -98,6 +98,14 @@ def test_the_home_folder_in_place_of_a_tilde_is_recognised(office, monkeypatch):
 
 
 # -- answers
+
+
+def test_a_desk_answers_a_median(office):
+    found = office.ask("median of income where sex = 1")
+    (cell,) = found.answer.cells
+    assert cell["low"] <= cell["estimate"] <= cell["high"]
+    assert found.answer.covers == "noise and bins"
+    assert found.answer.unit == "income"
 
 
 def test_a_table_is_answered_with_its_noise_and_paid_exactly(office):
