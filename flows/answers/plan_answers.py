@@ -32,7 +32,7 @@ from dp_core.spec.plan import (
     with_gaussian_noise,
 )
 from dp_core.spec.steps.declared_forecast import expected_width
-from dp_core.spec.steps.statistics_measurement import margin_in_limits
+from dp_core.spec.steps.statistics_measurement import margin_in_limits, margin_in_records
 from dp_core.tables.public_totals import records_of
 from flows.answers.amounts import (
     AccountAbove,
@@ -150,18 +150,21 @@ class PlannedAnalysis(Answer):
 
 @dataclass(frozen=True, slots=True)
 class PlannedStatistic(Answer):
-    """A declared mean or total.
+    """A declared mean, total or quantile.
 
     Attributes:
         statistic: The sentence as typed.
         groups: Number of groups.
+        margin_in_records: 95 % margin of the rank of a group's quantile; None for other statistics.
         margin_in_limits: 95 % margin of a group's total from the noise of its sum, in multiples of
-            the limit to which the values of the group are cut. The limits depend on the data.
+            the limit to which the values of the group are cut; None for a quantile. The limits
+            depend on the data.
     """
 
     statistic: str
     groups: int
     margin_in_limits: float | None
+    margin_in_records: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +414,12 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
 
 def _statistic(plan: Plan, statistic: DeclaredStatistic) -> PlannedStatistic:
     groups = math.prod(plan.spec.schema.column(name).size for name in statistic.by)
-    return PlannedStatistic(statistic.text, groups, margin_in_limits(plan, statistic))
+    return PlannedStatistic(
+        statistic.text,
+        groups,
+        margin_in_limits(plan, statistic),
+        margin_in_records(plan, statistic),
+    )
 
 
 def _prior(prior: PublicPrior) -> PlannedPrior:

@@ -98,23 +98,12 @@ def tree_quantiles(
         q: Which quantile, above 0 and below 1.
         level: Confidence level of the intervals.
     """
-    edges = tree_edges(table)
-    leaves = np.array(edges[-1])
-    nodes, precision = [], []
-    for own, answer in zip(edges, answers, strict=True):
-        start = np.searchsorted(own, leaves[:-1], side="right") - 1
-        nodes.append(start[None, :] == np.arange(len(own) - 1)[:, None])
-        precision.append(np.full(len(own) - 1, 1 / max(answer.variance, 1e-12)))
-    design = np.concatenate(nodes).astype(np.float64)
-    weighted = design * np.concatenate(precision)[:, None]
-    # The deviations as sums of the noisy counts, shape (edges, nodes).
-    solved = np.linalg.solve(design.T @ weighted, weighted.T)
-    kept = cut_weights(len(leaves) - 1, q) @ solved
+    leaves = np.array(tree_edges(table)[-1])
+    kept, noise = _deviations(table, [each.variance for each in answers], q)
     counts = weights @ np.concatenate([table.present(each.values) for each in answers], axis=1)
     groups = weights.sum(axis=1, keepdims=True)
-    variance = kept**2 @ (1 / np.concatenate(precision))
-    laplace = 3.0 if answers[0].noise == "laplace" else 0.0
-    fourth = laplace * (kept**4 @ (1 / np.concatenate(precision)) ** 2)
+    variance = kept**2 @ noise
+    fourth = (3.0 if answers[0].noise == "laplace" else 0.0) * (kept**4 @ noise**2)
     factor = central_quantile(level, effective_draws(groups * variance, groups * fourth))
     half = rounded_up(factor * np.sqrt(groups * variance), groups * variance)
     found = quantile_bins(counts @ kept.T, half)
@@ -132,3 +121,38 @@ def tree_quantiles(
         np.where(unknown, -np.inf, low[found.first]),
         np.where(unknown, np.inf, high[found.last]),
     )
+
+
+def rank_noise(table: ValueTable, variances: Sequence[float], q: float) -> float:
+    """Return the standard deviation of the noise of the rank of a quantile of one group.
+
+    Args:
+        table: The number and its groups.
+        variances: Variance of the noise of a count of each level.
+        q: Which quantile.
+
+    Returns:
+        The largest of all edges, in records.
+    """
+    kept, noise = _deviations(table, variances, q)
+    return float(np.sqrt((kept**2 @ noise).max()))
+
+
+def _deviations(table: ValueTable, variances: Sequence[float], q: float) -> tuple[Floats, Floats]:
+    """Return the deviations at the edges as sums of the noisy counts, and their noise.
+
+    Returns:
+        Weights of the counts of all levels, shape (edges, nodes), and the variance of the noise of
+        each count, shape (nodes,).
+    """
+    edges = tree_edges(table)
+    leaves = np.array(edges[-1])
+    nodes, noise = [], []
+    for own, variance in zip(edges, variances, strict=True):
+        start = np.searchsorted(own, leaves[:-1], side="right") - 1
+        nodes.append(start[None, :] == np.arange(len(own) - 1)[:, None])
+        noise.append(np.full(len(own) - 1, max(variance, 1e-12)))
+    design, every = np.concatenate(nodes).astype(np.float64), np.concatenate(noise)
+    weighted = design / every[:, None]
+    solved = np.linalg.solve(design.T @ weighted, weighted.T)
+    return cut_weights(len(leaves) - 1, q) @ solved, every

@@ -19,6 +19,7 @@ from dp_core.methods.declared_statistics.layers import Layers
 Floats = NDArray[np.float64]
 
 _LEAST_SLOPE = 0.25  # the counts of layers fall at least by this much in the logarithm, outwards
+_BOUND = 3.0  # largest noise that is expected, in standard deviations
 _SPREAD = 2.0  # largest standard deviation of counts between groups, relative to their mean
 _MOVE = 1.5  # standard deviation of the differences between groups, in layers
 _FARTHEST = 4.0  # largest difference, in layers
@@ -156,6 +157,9 @@ def _falling(counts: Floats, noise: float) -> Floats:
             off = float((weight * (own - height * form) ** 2).sum())
             if off < error:
                 best, error = height * form, off
+    # The noisy counts bound what is there; with little noise they show that a layer is empty.
+    most = np.maximum(own, 0.0) + _BOUND * np.sqrt(noise)
+    best = np.where(most < 0.5, 0.0, np.minimum(best, most))
     # Where a count stands out from its noise, it is itself the better estimate.
     kept = np.maximum(own, 0.0) / (np.maximum(own, 0.0) + 4 * np.sqrt(noise))
     stands = own > 4 * np.sqrt(noise)

@@ -20,8 +20,9 @@ from dp_core.schema.grid import MOST_POSITIONS, with_own_grids
 
 FINE = 2048
 """Number of steps of one unit on each side of the origin."""
-MOST_UNITS = 2**31
+MOST_UNITS = 2**35
 """Largest number of units of a range."""
+_USUAL_UNITS = 2**30  # about as many units has a number without decimals
 
 
 def with_skewed_values(schema: Schema, names: Collection[str]) -> Schema:
@@ -102,7 +103,7 @@ def unit_of(column: Column) -> Fraction:
         if decimals is not None and (high - low) / _common([unit, decimals]) <= MOST_UNITS:
             unit = _common([unit, decimals])
         else:
-            while 2 * (high - low) / unit <= MOST_UNITS:
+            while 2 * (high - low) / unit <= _USUAL_UNITS:
                 unit /= 2
     if (high - low) / unit > MOST_UNITS:
         raise BadInput(

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.methods.declared_statistics.limits import probe
-from dp_core.methods.declared_statistics.quantile_tree import tree_parts, tree_questions
+from dp_core.methods.declared_statistics.quantile_tree import rank_noise, tree_parts, tree_questions
 from dp_core.methods.declared_statistics.sum_answers import (
     PARTS,
     counts_question,
@@ -21,6 +21,7 @@ from dp_core.spec.release_spec import ReleaseSpec
 from dp_core.wall.released import Totals
 from dp_core.wall.statistics import Sum, sensitivities
 
+_NORMAL = 1.959963984540054
 Ask = Callable[[str, Sum, Fraction], Totals]
 """Asks a question, given the name of its step, the question and its cost."""
 
@@ -93,6 +94,23 @@ def _measured(
         return noise(question, costs["sums"])
 
     return [*before, asked("sums", limited_question(table, *before, of_sums))]
+
+
+def margin_in_records(plan: Plan, statistic: DeclaredStatistic) -> float | None:
+    """Return the 95 % margin of the rank of a group's quantile, in records.
+
+    It is None for a mean or total, or if the stage has no budget.
+    """
+    if not plan.costs.get("analyses") or statistic.quantile is None:
+        return None
+    table = ValueTable.of(statistic.column, statistic.by, plan.spec.schema)
+    share = plan.costs["analyses"] / declared_pieces(plan.spec)
+    variances = []
+    for part, question in zip(tree_parts(table).values(), tree_questions(table), strict=True):
+        l1, l2_squared = sensitivities(question, plan.spec.privacy.relation)
+        noise = plan.currency.noise(share * part, l1=l1, l2_squared=l2_squared)
+        variances.append(float(noise.stddev) ** 2)
+    return _NORMAL * rank_noise(table, variances, float(statistic.quantile))
 
 
 def margin_in_limits(plan: Plan, statistic: DeclaredStatistic) -> float | None:

@@ -93,13 +93,18 @@ def plan(console: Console, plan: PlanAnswer) -> None:
             known = ": no expected width, because the schema has no rows_about"
         console.print(f"Declared: {analysis.formula}{known}.")
     for statistic in plan.statistics or ():
-        margin = statistic.margin_in_limits
-        within = (
-            f": the noise of a group's total is within ±{margin:.2g} times the limit to which the"
-            " group's values are cut, 95 times in 100. Limits, and so margins, depend on the data"
-            if margin
-            else ""
-        )
+        within = ""
+        if margin := statistic.margin_in_limits:
+            within = (
+                f": the noise of a group's total is within ±{margin:.2g} times the limit to which"
+                " the group's values are cut, 95 times in 100. Limits, and so margins, depend on"
+                " the data"
+            )
+        if margin := statistic.margin_in_records:
+            within = (
+                f": the rank of a group's quantile is within ±{margin:.2g} records, 95 times in"
+                " 100. How far values are apart there depends on the data"
+            )
         sentence(console, f"Declared: {statistic.statistic}{within}.")
     if plan.wanted:
         console.print()
