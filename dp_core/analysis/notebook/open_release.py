@@ -40,6 +40,11 @@ class OpenRelease(Printed):
     def _sources(self) -> Sources:
         return sources_of(self._bundle)
 
+    @property
+    def as_queried(self) -> Release:
+        """The bundle and its noisy tables, from which changes between releases are answered."""
+        return Release(self._bundle, self._sources)
+
     @overload
     def query(
         self, question: str, *, level: float = 0.95, sampling: bool = False, since: None = None
@@ -94,8 +99,9 @@ class OpenRelease(Printed):
                 "The earlier release must be one that was opened, such as read_bundle(FOLDER), not"
                 f" {since!r:.40}."
             )
-        later, earlier = (Release(each._bundle, each._sources) for each in (self, since))
-        return answer_change(later, earlier, question, level=level, sampling=sampling)
+        return answer_change(
+            self.as_queried, since.as_queried, question, level=level, sampling=sampling
+        )
 
     @speaks_python
     def infer(
