@@ -24,6 +24,36 @@ _LEAST_VARIANCE = 1e-6  # records squared
 _ROUNDS = 8  # of least squares and of setting negative cells to zero
 _RAKING_ROUNDS = 20  # of the proportional steps that remove the remaining difference
 _CLOSE = 1e-3  # accepted difference from a margin, records
+_CLEAR = 8.0
+"""Smallest number of records in the levels at an end of a column whose values count as they are, in
+standard deviations of its noise."""
+
+
+def clear_scores(scores: Floats, counts: Floats, variances: Floats) -> Floats | None:
+    """Return the values of levels, cut to the range of levels whose records stand out from noise.
+
+    A moment of values is kept because truncation changes it. At the end of a long tail, a few
+    records of noise change the moment more than truncation does. To keep it, thousands of records
+    would have to move elsewhere. So the levels at each end, up to the level with which they have
+    clearly more records than noise, all get the value of that level.
+
+    Args:
+        scores: Value of each level, shape (levels,).
+        counts: Estimated counts, same shape, in records.
+        variances: Variances of their errors, records squared, same shape.
+
+    Returns:
+        The values; None if they do not differ, so that there is no moment to keep.
+    """
+    order = np.argsort(scores, kind="stable")
+    found = scores
+    for outwards in (order[::-1], order):
+        inside = np.cumsum(counts[outwards]) > _CLEAR * np.sqrt(np.cumsum(variances[outwards]))
+        if not inside.any():
+            return None
+        end = scores[outwards[np.argmax(inside)]]
+        found = np.minimum(found, end) if outwards is not order else np.maximum(found, end)
+    return found if np.ptp(found) > 0 else None
 
 
 def with_total(

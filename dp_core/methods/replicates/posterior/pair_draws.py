@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.methods.replicates.centred_draws import centred_normals
-from dp_core.methods.replicates.posterior.agreement import Moment, with_margins
+from dp_core.methods.replicates.posterior.agreement import Moment, clear_scores, with_margins
 from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums, drawn_errors
 from dp_core.methods.replicates.posterior.pair_prior import Component, Pair, conditional
 from dp_core.methods.replicates.posterior.truncation import (
@@ -165,7 +165,7 @@ def pair_table(
     noise = (deviation - posterior.mean) / posterior.stddev
     drawn = truncated(mean, posterior.stddev, noise) * posterior.possible
     left = truncated_variance(mean, posterior.stddev) * posterior.possible
-    moments = _moments(expected + deviation, rows, columns, scores)
+    moments = _moments(expected + deviation, rows, columns, scores, posterior.stddev**2)
     return with_margins(drawn, left, rows, columns, moments)
 
 
@@ -174,27 +174,40 @@ def _moments(
     rows: Floats,
     columns: Floats,
     scores: tuple[Floats | None, Floats | None],
+    variances: Floats,
 ) -> list[Moment]:
     """Return the moments of a table that truncation must not change.
 
     For two columns with values, this is the sum of their products. For one, it is the mean of its
-    values in each level of the other column with more than `_CLEAR` records.
+    values in each level of the other column with more than `_CLEAR` records. Values are cut to what
+    stands out from noise (`clear_scores`).
     """
-    one, other = (
-        None if each is None else _standard(each, counts)
-        for each, counts in zip(scores, (rows, columns), strict=True)
-    )
     found: list[Moment] = []
+    one, other = scores
     if one is not None and other is not None:
-        product = np.multiply.outer(one, other)
-        found.append((product, float((product * table).sum())))
+        first = clear_scores(one, rows, variances.sum(axis=1))
+        second = clear_scores(other, columns, variances.sum(axis=0))
+        if first is not None and second is not None:
+            product = np.multiply.outer(_standard(first, rows), _standard(second, columns))
+            found.append((product, float((product * table).sum())))
     elif one is not None:
-        for level in np.eye(columns.size)[columns > _CLEAR]:
-            weights = np.multiply.outer(one, level)
-            found.append((weights, float((weights * table).sum())))
+        found = _means(table, rows, columns, one, variances)
     elif other is not None:
-        for level in np.eye(rows.size)[rows > _CLEAR]:
-            weights = np.multiply.outer(level, other)
+        turned = _means(table.T, columns, rows, other, variances.T)
+        found = [(weights.T, sums) for weights, sums in turned]
+    return found
+
+
+def _means(
+    table: Floats, rows: Floats, columns: Floats, scores: Floats, variances: Floats
+) -> list[Moment]:
+    """Return the sums of the first column's values in each level of the second one."""
+    found: list[Moment] = []
+    for level in np.flatnonzero(columns > _CLEAR):
+        own = clear_scores(scores, table[:, level], variances[:, level])
+        if own is not None:
+            weights = np.zeros(table.shape)
+            weights[:, level] = _standard(own, rows)
             found.append((weights, float((weights * table).sum())))
     return found
 

@@ -31,6 +31,7 @@ from dp_core.methods.prior.public_prior import PublicPrior
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.reconstruction.estimates.raking import rake
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
+from dp_core.methods.replicates.posterior.agreement import clear_scores
 from dp_core.methods.replicates.posterior.column_draws import (
     ColumnDraws,
     Told,
@@ -160,7 +161,7 @@ class PosteriorTables:
         pooled = pool(domain, released, rows=rows)
         zeros = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         total, totals = draw_total(pooled, sets, rng)
-        known = _filled(pooled, scores or {})
+        known = _known_scores(pooled, scores or {})
         told, fixed = sums or {}, counts or {}
         nested, columns = domain.nested, dict[str, ColumnDraws]()
         children = (
@@ -469,15 +470,26 @@ def without_dependence(
     return rake(product * possible, clique, margins, rounds=_RAKING_ROUNDS)
 
 
-def _filled(pooled: Pooled, scores: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return scores in which the missing level has the mean score of the other levels."""
+def _known_scores(pooled: Pooled, scores: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return the scores of columns, as far as noisy counts tell their moments (`clear_scores`).
+
+    The missing level has the mean score of the other levels. Columns without known moments are left
+    out.
+    """
     found = {}
     for name, values in scores.items():
         known = ~np.isnan(values)
-        counts = pooled.counts((name,))
-        weights = np.ones(values.size) if counts is None else np.maximum(counts, 0.5)
+        measured = counts_of(pooled, name)
+        weights = np.ones(values.size) if measured is None else np.maximum(measured[0], 0.5)
         mean = float(np.average(values[known], weights=weights[known])) if known.any() else 0.0
-        found[name] = np.where(known, values, mean)
+        filled = np.where(known, values, mean)
+        if measured is not None:
+            noise = np.broadcast_to(measured[1], filled.shape)
+            own = clear_scores(values[known], measured[0][known], noise[known])
+            if own is None:
+                continue
+            filled[known] = own
+        found[name] = filled
     return found
 
 
