@@ -196,8 +196,8 @@ def _stands(column: Column) -> str:
 def _spread(column: Column) -> str:
     """Return a phrase for the distribution of values within each bin."""
     if column.choice is not None:
-        return "distributed like the noisy counts of its parts"
-    return "uniform" if column.within is None else "following a density fitted to the counts"
+        return "spread like the noisy counts of its parts"
+    return "spread evenly" if column.within is None else "follow a density fitted to the counts"
 
 
 def _of_quantile(asked: Asked, ends: Sequence[tuple[float, float]]) -> Iterator[str]:
@@ -246,7 +246,7 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
             f" in a later release make {'them' if several else 'it'} narrower."
         )
         yield (
-            f"The estimate takes values within each bin as {_spread(column)}. If they are, the"
+            f"The estimate assumes that values within each bin {_spread(column)}. If they do, the"
             " margin without bins is valid."
         )
         return
