@@ -226,6 +226,18 @@ def _is_day(kind: pa.DataType) -> bool:
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
+def as_texts(values: pa.Array) -> pa.Array:
+    """Return stored values as texts, as a category is read; null where there is no value.
+
+    Args:
+        values: Any array type that `dp_core.confidential.source` lets through, in one piece.
+    """
+    if is_text(values.type):
+        return values.cast(pa.string())
+    encoded = values if _encoded(values) else pc.dictionary_encode(values)
+    return _texts(encoded.dictionary).cast(pa.string()).take(encoded.indices)
+
+
 def _texts(distinct: pa.Array) -> pa.Array:
     """Return distinct stored values as texts, to be matched with levels."""
     if pa.types.is_timestamp(distinct.type) or pa.types.is_date64(distinct.type):

@@ -103,6 +103,7 @@ class FileCheck(Answer, Printed):
         notice: What to keep in mind before the output is passed on or the schema is changed.
         rows_of: Number of rows of the table of households and of that of persons, of linked
             tables; otherwise None.
+        persons: Number of persons of a panel; otherwise None.
     """
 
     confidential: bool = True
@@ -114,6 +115,7 @@ class FileCheck(Answer, Printed):
     findings: tuple[Finding, ...]
     notice: str = f"{NOTICE} {PUBLIC_KNOWLEDGE}"
     rows_of: tuple[int, ...] | None = field(default=None, metadata=OMITTED)
+    persons: int | None = field(default=None, metadata=OMITTED)
 
     @property
     def exit_code(self) -> int:
@@ -148,6 +150,8 @@ class FileCheck(Answer, Printed):
         if self.rows_of is not None:
             homes, persons = self.rows_of
             size = f" ({plural(homes, 'household')}, {plural(persons, 'person')})"
+        elif self.persons is not None and self.rows is not None:
+            size = f" ({plural(self.rows, 'row')} of {plural(self.persons, 'person')})"
         counts = [
             f"{len(found)} {one if len(found) == 1 else many}"
             for severity, one, many in _SAID

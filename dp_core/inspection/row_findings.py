@@ -115,7 +115,11 @@ class RowChecks:
         examples = self._examples.setdefault(name, [])
         for row in rows[: ROW_EXAMPLES - len(examples)].tolist():
             cells = ", ".join(f"{one} {records.column(one)[row].as_py()}" for one in columns)
-            examples.append(Example(f"row {self._rows + row + 1}: {cells}"))
+            panel = self.schema.panel
+            which = f"row {self._rows + row + 1}"
+            if panel is not None:  # records are not in the order of the file
+                which = f"person {records.column(panel.person)[row].as_py()}"
+            examples.append(Example(f"{which}: {cells}"))
 
     def findings(self) -> list[Finding]:
         """Return what was found in all rows."""

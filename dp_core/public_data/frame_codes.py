@@ -24,6 +24,7 @@ from dp_core.errors import BadInput, SchemaViolation
 from dp_core.inspection.file_check import check_frame
 from dp_core.inspection.findings import Finding
 from dp_core.public_data.frame_columns import frame_columns
+from dp_core.public_data.panel_frames import record_table
 from dp_core.schema.definition import Schema
 from dp_core.tables.codes import Codes
 from dp_core.tables.dataset import Dataset
@@ -63,7 +64,8 @@ def frame_codes(frame: pd.DataFrame | Mapping[str, pd.DataFrame], schema: Schema
     """Return the codes of a public frame, in which a release stores them.
 
     Args:
-        frame: The rows, with a column for each that the schema reads.
+        frame: The rows, with a column for each that the schema reads; of a panel whose rows do not
+            name their wave, a dictionary of the frames of the waves.
         schema: Schema of the release.
 
     Raises:
@@ -71,10 +73,16 @@ def frame_codes(frame: pd.DataFrame | Mapping[str, pd.DataFrame], schema: Schema
         BadInput: if a column cannot be read.
         TypeError: if it is not a pandas frame.
     """
-    table, stored = frame_columns(frame, schema), schema.stored
+    stored = schema.stored
+    if schema.panel is not None:
+        table = record_table(frame, schema)
+    else:
+        table = frame_columns(frame, schema)
     known = {*schema.reads, *schema.ignore}
     names = table.column_names
-    fits = len(frame) > 0 and {*names} <= known and all(names.count(n) == 1 for n in schema.reads)
+    fits = (
+        table.num_rows > 0 and {*names} <= known and all(names.count(n) == 1 for n in schema.reads)
+    )
     codes = _codes(table.select(list(schema.reads)), stored) if fits else None
     if codes is None:
         check = check_frame(table, schema.coarse or schema)

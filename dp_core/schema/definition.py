@@ -17,6 +17,7 @@ from dp_core.schema.bin_pieces import BinPieces, Pieces
 from dp_core.schema.code_list import CodeList, Grouping
 from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.linked.linked_tables import NO_MEMBER, LinkedTables
+from dp_core.schema.panel.panel_waves import Panel
 from dp_core.schema.privacy import UnitWord
 from dp_core.schema.publication import UNSTATED, Publication
 from dp_core.schema.rules.column_rules import ColumnRule
@@ -364,6 +365,8 @@ class Schema:
         linked: The two tables of which `columns` are the wide domain; None for a single table.
         nested: Columns that lie within one another; None if there are none.
         totals: Public totals that every synthetic set meets exactly; empty for none.
+        panel: Which columns belong to which wave, if a record has all waves of a person; otherwise
+            None.
         domain: Names of `columns` and numbers of codes.
     """
 
@@ -387,6 +390,7 @@ class Schema:
     linked: LinkedTables | None = None
     nested: NestedColumns | None = None
     totals: tuple[PublicTotals, ...] = ()
+    panel: Panel | None = None
     domain: Domain = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -112,6 +112,8 @@ class Privacy:
         unit: Who is protected.
         max_rows: Most rows of a person; 1 if a row or a household is the unit.
         max_members: Most members of a household; 1 (the default) for other units.
+        waves: The first and the last wave of a panel, as `2023 to 2025`; empty (the default)
+            otherwise.
     """
 
     epsilon: Fraction
@@ -120,6 +122,7 @@ class Privacy:
     unit: UnitWord = "row"
     max_rows: int = 1
     max_members: int = 1
+    waves: str = ""
 
     def __post_init__(self) -> None:
         if self.unit != "person" and self.max_rows != 1:
@@ -139,6 +142,11 @@ class Privacy:
         return self.max_members if self.unit == "household" else self.max_rows
 
     @property
+    def unit_in_words(self) -> str:
+        """Who is protected, for people; see `unit_words`."""
+        return unit_words(self.unit, self.most, self.waves)
+
+    @property
     def stated_limit(self) -> dict[str, int]:
         """The limit of a unit as documents state it beside `unit`.
 
@@ -154,18 +162,23 @@ class Privacy:
         return Relation(self.neighbours, self.max_rows, self.shares)
 
 
-def unit_words(unit: str, most: int) -> str:
+def unit_words(unit: str, most: int, waves: str = "") -> str:
     """Return who is protected, for people.
 
     Args:
         unit: Word for the unit.
         most: Most rows of a person, or most members of a household (`Privacy.most`).
+        waves: The first and the last wave of a panel; empty (the default) otherwise.
 
     >>> unit_words("row", 1), unit_words("person", 4), unit_words("person", 1)
     ('one row', 'one person (at most 4 rows)', 'one person (at most 1 row)')
     >>> unit_words("household", 10)
     'one household (at most 10 persons)'
+    >>> unit_words("person", 1, "2023 to 2025")
+    'one person, with all their rows in the waves 2023 to 2025,'
     """
+    if waves:
+        return f"one {unit}, with all their rows in the waves {waves},"
     if unit == "row":
         return "one row"
     part = "person" if unit == "household" else "row"

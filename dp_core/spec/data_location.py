@@ -1,6 +1,6 @@
 """Where the data of a release are: local files, objects in a store, or a database table.
 
-Of linked tables, each has a place of its own.
+Of linked tables, each has a place of its own; the waves of a panel may have one each.
 
 A spec never contains the URL of a database, which may contain a password. It names an environment
 variable and a table; neither text is executed as SQL.
@@ -82,8 +82,33 @@ class TablePlaces:
         }
 
 
-DataPlace: TypeAlias = OnePlace | TablePlaces
-"""The place of a single table, or those of two linked ones."""
+@dataclass(frozen=True, slots=True)
+class WavePlaces:
+    """Where the waves of a panel are, if each has a place of its own.
+
+    Attributes:
+        each: The place of each wave.
+        waves: The waves in the schema, in this order.
+    """
+
+    each: tuple[OnePlace, ...]
+    waves: tuple[str, ...]
+
+    def document(self) -> dict[str, object]:
+        """Return the places as a spec states them."""
+        return {
+            wave: place.document() if isinstance(place, DatabaseTable) else place
+            for wave, place in zip(self.waves, self.each, strict=True)
+        }
+
+
+DataPlace: TypeAlias = OnePlace | TablePlaces | WavePlaces
+"""The place of a single table, those of two linked ones, or those of the waves of a panel."""
+
+
+def places_of(data: DataPlace) -> tuple[OnePlace, ...]:
+    """Return every place of the data: one, or that of each linked table or wave."""
+    return data.each if isinstance(data, TablePlaces | WavePlaces) else (data,)
 
 
 def parse_table(variable: str, table: str) -> DatabaseTable:
@@ -177,12 +202,12 @@ def read_object_url(text: str) -> str:
 
 
 def require_files(place: DataPlace, what: str) -> tuple[str, ...]:
-    """Return the pattern of the files; for linked tables, the pattern of each table.
+    """Return the pattern of the files; the pattern of each part if each has its own place.
 
     Raises:
         BadInput: if the data are a table of a database, or in an object store.
     """
-    if isinstance(place, TablePlaces):
+    if isinstance(place, TablePlaces | WavePlaces):
         return tuple(pattern for each in place.each for pattern in require_files(each, what))
     if store_of(place) is not None:
         raise BadInput(

@@ -268,6 +268,7 @@ class PlanAnswer(Answer):
     unit: str
     max_rows: int
     max_members: int | None = field(default=None, metadata=OMITTED)
+    waves: str | None = field(default=None, metadata=OMITTED)
     currency: str
     limit: Fraction
     plan_hash: str
@@ -329,6 +330,7 @@ def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE)
         unit=privacy.unit,
         max_rows=privacy.max_rows,
         max_members=privacy.max_members if privacy.unit == "household" else None,
+        waves=privacy.waves or None,
         currency=plan.currency.kind,
         limit=plan.currency.limit,
         plan_hash=plan.hash,

@@ -92,6 +92,7 @@ def prepare(request: Request) -> Prepared:
     """
     with TemporaryDirectory(prefix="dp-release-") as trial:
         given = tuple(read_given(path, Path(trial)) for path in _distinct(request.specs))
+    out = (request.out or Path(f"comparison-{given[0].spec.release}")).absolute()
     inputs: dict[Place, Input] = {}
     for spec in given:
         place = place_of(spec)
@@ -103,7 +104,8 @@ def prepare(request: Request) -> Prepared:
                     " privately, which a comparison does not support. Its data are public, so"
                     " state them in the schema."
                 )
-            source = open_input(spec.spec, schema, Path())
+            # The records of a panel are made there when they are first read.
+            source = open_input(spec.spec, schema, out / "records")
             name = _name(place[0], [one.name for one in inputs.values()])
             inputs[place] = Input(name, schema, source, keyed_digest(source, _PUBLIC))
     sources = list({one.source.files: one.source for one in inputs.values()}.values())
@@ -116,7 +118,6 @@ def prepare(request: Request) -> Prepared:
             _check_by(one, column)
         for formula in request.formulas:
             check_formula(formula, one.schema)
-    out = (request.out or Path(f"comparison-{given[0].spec.release}")).absolute()
     _check_folder(out)
     declaration = _declared(request, out)
     specs = out / "specs"

@@ -23,7 +23,7 @@ from dp_core.documents.canonical import canonical_json
 from dp_core.documents.node import from_plain
 from dp_core.errors import BadInput, BudgetRefused, StageFailed, similar
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.spec.data_location import TablePlaces, store_of
+from dp_core.spec.data_location import TablePlaces, WavePlaces, store_of
 from dp_core.spec.desk.desk_reader import load_desk
 from dp_core.spec.desk.question_desk import QuestionDesk
 from dp_core.spec.reading.data_reader import read_data
@@ -196,7 +196,7 @@ def _read(path: Path) -> Desk:
         record: Mapping[str, Any] = json.loads(path.read_bytes())
         schema = parse_schema(record["schema"])
         place = read_data(from_plain(record["data"], source="data"), schema)
-        assert not isinstance(place, TablePlaces)
+        assert not isinstance(place, TablePlaces | WavePlaces)
         terms = QuestionDesk(
             account=record["account"],
             data=place,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dp_core.confidential.data_files import find_data_files
 from dp_core.errors import BadInput, Held, LedgerCorrupt
-from dp_core.spec.data_location import DatabaseTable, TablePlaces, store_of
+from dp_core.spec.data_location import DatabaseTable, places_of, store_of
 from dp_core.spec.plan import Plan, make_plan
 from dp_core.spec.release_spec import ReleaseSpec
 from tasks.ledger.ledger import Ledger
@@ -74,7 +74,7 @@ def _check_data_files(spec: ReleaseSpec) -> None:
     """
     if spec.measurements is not None:
         return  # it opens no data
-    for place in spec.data.each if isinstance(spec.data, TablePlaces) else (spec.data,):
+    for place in places_of(spec.data):
         if not isinstance(place, DatabaseTable) and store_of(place) is None:
             find_data_files(place, spec.folder)
 

@@ -7,12 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dp_core.confidential.linked.linked_source import LinkedSource
+from dp_core.confidential.panel.panel_source import PanelSource
+from dp_core.confidential.panel.row_columns import row_columns
 from dp_core.confidential.person_rows import no_identifier
 from dp_core.confidential.source import Source, open_source
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
-from dp_core.spec.data_location import DatabaseTable, OnePlace, TablePlaces, store_of
+from dp_core.spec.data_location import (
+    DatabaseTable,
+    OnePlace,
+    TablePlaces,
+    WavePlaces,
+    store_of,
+)
 from dp_core.spec.release_spec import ReleaseSpec
 
 if TYPE_CHECKING:
@@ -35,7 +43,7 @@ def open_input(
             for no progress.
 
     Returns:
-        The data: a source, or those of two linked tables.
+        The data: a source, which of a panel has its records, or those of two linked tables.
 
     Raises:
         BadInput: if the data cannot be opened (`open_source`, `object_source`, `table_source`), or
@@ -45,23 +53,41 @@ def open_input(
     if isinstance(spec.data, TablePlaces):
         assert schema.linked is not None
         return _open_linked(spec, spec.data, schema.linked, folder, progress)
-    if store_of(spec.data) is not None:
+    if isinstance(spec.data, WavePlaces):
+        return _open_waves(spec, spec.data, schema, folder, progress)
+    if schema.panel is not None:
+        columns = row_columns(schema)
+        rows = _open_one(spec, spec.data, schema, columns, folder, progress)
+        return PanelSource(schema, (None,), (rows,), folder)
+    return _open_one(spec, spec.data, schema, (schema.reads, schema.ignore), folder, progress)
+
+
+def _open_one(
+    spec: ReleaseSpec,
+    place: OnePlace,
+    schema: Schema,
+    columns: tuple[Sequence[str], Sequence[str]],
+    folder: Path,
+    progress: Callable[[str, float], None] | None,
+) -> Source:
+    """Open the data of one place; `columns` are those to read, and those to ignore."""
+    if store_of(place) is not None:
         from tasks.inputs.object_source import object_source
 
         if progress is not None:
             progress("copy", 0.0)
-        copies = object_source(str(spec.data), schema.reads, schema.ignore, folder)
+        copies = object_source(str(place), *columns, folder)
         if progress is not None:
             progress("copy", 1.0)
         return copies
-    if not isinstance(spec.data, DatabaseTable):
-        return open_source(spec.data, spec.folder, schema.reads, schema.ignore)
+    if not isinstance(place, DatabaseTable):
+        return open_source(place, spec.folder, *columns)
     from tasks.inputs.database_source import table_source
     from tasks.inputs.snapshot import forget_snapshots
 
     if progress is not None:
         progress("snapshot", 0.0)
-    source = table_source(spec.data, schema.reads, schema.ignore, folder)
+    source = table_source(place, *columns, folder)
     if progress is not None:
         progress("snapshot", 1.0)
     if schema.unit.column in source.decimals:
@@ -72,6 +98,58 @@ def open_input(
             no_identifier(schema.unit.column, "decimal numbers")
             + " A view can cast it to a whole number."
         )
+    return source
+
+
+def _open_waves(
+    spec: ReleaseSpec,
+    places: WavePlaces,
+    schema: Schema,
+    folder: Path,
+    progress: Callable[[str, float], None] | None,
+) -> PanelSource:
+    """Open the waves of a panel; copies of each are in a folder of its own."""
+    told = progress or (lambda _stage, _done: None)
+    panel = schema.panel
+    assert panel is not None
+    columns = [row_columns(schema, wave) for wave in places.waves]
+    folders = [folder / f"wave-{number}" for number, _ in enumerate(places.waves, start=1)]
+    tables = [place for place in places.each if isinstance(place, DatabaseTable)]
+    rows: list[Source] = []
+    if tables:
+        from tasks.inputs.database_source import table_sources
+
+        told("snapshot", 0.0)
+        asked = [
+            (place, *each, copies)
+            for place, each, copies in zip(tables, columns, folders, strict=True)
+        ]
+        sources = table_sources(asked)
+        told("snapshot", 1.0)
+        for source, copies in zip(sources, folders, strict=True):
+            _refuse_decimals(source, (panel.person,), copies)
+        rows += sources
+    for place, each, copies in zip(places.each, columns, folders, strict=True):
+        if not isinstance(place, DatabaseTable):
+            rows.append(_opened_wave(spec, place, each, copies, told))
+    return PanelSource(schema, places.waves, rows, folder)
+
+
+def _opened_wave(
+    spec: ReleaseSpec,
+    place: str,
+    columns: tuple[Sequence[str], Sequence[str]],
+    copies: Path,
+    told: Callable[[str, float], None],
+) -> Source:
+    if store_of(place) is None:
+        return open_source(place, spec.folder, *columns)
+    from tasks.inputs.object_source import object_source
+
+    told("copy", 0.0)
+    copies.mkdir(mode=0o700, parents=True, exist_ok=True)
+    source = object_source(place, *columns, copies)
+    told("copy", 1.0)
     return source
 
 

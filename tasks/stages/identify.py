@@ -16,7 +16,7 @@ def identify(run: ConfidentialRun) -> None:
     """Bind the reservation to the keyed hash of the input, or refuse another input.
 
     Linked tables are bound together and each by itself: one of them alone, or with another second
-    table, belongs to the same account.
+    table, belongs to the same account. So are the files of a panel's waves.
 
     Privacy:
         The keyed hashes are stored in the ledger's sealed table and in the confidential folder
@@ -27,6 +27,7 @@ def identify(run: ConfidentialRun) -> None:
         DataRefused: if the prior that the spec declares public is a file of the input.
     """
     from dp_core.confidential.linked.linked_source import LinkedSource
+    from dp_core.confidential.panel.panel_source import PanelSource
     from dp_core.confidential.source import keyed_digest
 
     source, linked, tables = run.opened, run.schema.linked, {}
@@ -35,6 +36,9 @@ def identify(run: ConfidentialRun) -> None:
     if isinstance(source, LinkedSource) and linked is not None:
         tables[linked.households] = keyed_digest(source.households, run.key)
         tables[linked.persons] = keyed_digest(source.persons, run.key)
+    if isinstance(source, PanelSource) and len(source.rows) > 1:
+        for wave, rows in zip(source.waves, source.rows, strict=True):
+            tables[f"wave {wave}"] = keyed_digest(rows, run.key)
     run.writer.bind_input(run.reservation, digest, run.key, tables)
     run.folder.belong_to(digest)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dp_core.display.page import Bars, Fact, Listing, Page, Sentence
 from dp_core.display.printed import Printed
-from dp_core.schema.privacy import PAYING_STAGES, Privacy, unit_words
+from dp_core.schema.privacy import PAYING_STAGES, Privacy
 from dp_core.spec.plan import Plan
 
 if TYPE_CHECKING:
@@ -101,5 +101,5 @@ def privacy_words(privacy: Privacy) -> str:
     """Return epsilon, delta and what they protect."""
     return (
         f"epsilon {float(privacy.epsilon):.6g}, delta {float(privacy.delta):.6g}, for"
-        f" {unit_words(privacy.unit, privacy.most)} ({privacy.neighbours})"
+        f" {privacy.unit_in_words.rstrip(',')} ({privacy.neighbours})"
     )

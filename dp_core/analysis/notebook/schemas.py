@@ -40,7 +40,8 @@ class OpenSchema(Schema):
     def page(self) -> Page:
         """Return title, unit of privacy and columns."""
         about = f"; about {self.rows_about:,} rows" if self.rows_about else ""
-        words = unit_words(self.unit.word, self.unit.most)
+        waves = "" if self.panel is None else self.panel.first_and_last
+        words = unit_words(self.unit.word, self.unit.most, waves).rstrip(",")
         ignored = (Fact("Ignored", ", ".join(self.ignore)),) if self.ignore else ()
         rules = "; ".join(f"{{{rule.text}}}" for rule in self.zeros.rules)
         return (

@@ -46,6 +46,9 @@ def guarantee_words(statement: Statement) -> str:
     protected = f"a {unit}" if rows is None else f"a {unit} with up to {rows} rows"
     if unit == "household":
         protected = f"a household with up to {guarantee['max_members']} members"
+    panel = statement["method"]["schema"].get("panel")
+    if panel:
+        protected = f"a person in the waves {panel['waves'][0]} to {panel['waves'][-1]}"
     return f"epsilon {epsilon}, delta {delta}, for {protected} ({guarantee['neighbours']})"
 
 

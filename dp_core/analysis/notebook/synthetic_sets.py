@@ -9,7 +9,9 @@ from dp_core.analysis.regression.frames import levels_of
 from dp_core.bundle.reading import Bundle
 from dp_core.display.page import Fact, Page, Sentence
 from dp_core.display.printed import Printed
+from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
+from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +55,42 @@ class SyntheticSets(Printed, Sequence["pd.DataFrame"]):
         if number not in self._read:
             self._read[number] = _frame(self._bundle, number)
         return self._read[number]
+
+    def waves(self, place: int) -> pd.DataFrame:
+        """Return a set of a panel with a row for each person and wave.
+
+        Its columns are `person` (the number of the record, from 0), `wave`, the constant columns
+        and the varying ones under their names in the file. A person has a row in each wave in which
+        they take part.
+
+        Args:
+            place: Number of the set, from 0.
+
+        Raises:
+            BadInput: if the release is not of a panel.
+        """
+        import pandas as pd
+
+        schema, panel = self._bundle.claims.schema, self._bundle.claims.schema.panel
+        if panel is None:
+            raise BadInput("This release is not of a panel, so its records have no waves.")
+        wide = self[place]
+        constant = [name for name in schema.names if panel.place(name) is None]
+        parts = []
+        for wave in panel.waves:
+            names = {of[wave]: name for name, of in panel.columns.items() if wave in of}
+            part = wide[[*constant, *names]].rename(columns=names)
+            for name in names.values():
+                if isinstance(part[name].dtype, pd.CategoricalDtype):
+                    kept = [each for each in part[name].cat.categories if each != ABSENT]
+                    part[name] = part[name].cat.set_categories(kept)
+            part.insert(0, "wave", wave)
+            part.insert(0, "person", range(len(part)))
+            if not panel.balanced:
+                part = part[wide[panel.takes_part[wave]] == TAKES_PART[0]]
+            parts.append(part)
+        long = pd.concat(parts).sort_values("person", kind="stable")
+        return long.reset_index(drop=True)
 
     def page(self) -> Page:
         """Return the numbers of sets and rows, and the names of the columns; reads no set."""

@@ -1,7 +1,7 @@
 """`datapackage.json`: the codebook, as a Frictionless Data Package (version 1).
 
 Standard keys are used where the standard has them (types, constraints, missing values); `bins`,
-`levels`, `codeLists`, `rules` and `publicTotals` are additional keys.
+`levels`, `codeLists`, `rules`, `publicTotals`, `panel` and a field's `wave` are additional keys.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dp_core.methods.replicates.survey_weights import in_words
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import dependency_in_words
 from dp_core.schema.linked.linked_tables import NO_MEMBER, NO_OTHER
+from dp_core.schema.panel.panel_waves import ABSENT
 from dp_core.schema.publication import Publication
 from dp_core.tables.linked_columns import MEMBERS, OTHER
 
@@ -139,6 +140,7 @@ def package(
         **_rules(schema),
         **_public_totals(schema, sets),
         **_linked_tables(schema),
+        **_panel(schema),
         "keywords": [
             "synthetic data" if sets else "noisy tables",
             "differential privacy",
@@ -234,6 +236,31 @@ def _linked_tables(schema: Schema) -> dict[str, Any]:
     }
 
 
+def _panel(schema: Schema) -> dict[str, Any]:
+    """Return which columns belong to which wave, and what they say of an absent person."""
+    panel = schema.panel
+    if panel is None:
+        return {}
+    made = {
+        column: {wave: name for wave, name in names.items() if name in schema.names}
+        for column, names in panel.columns.items()
+    }
+    absent = (
+        "Every person takes part in every wave."
+        if panel.balanced
+        else f"In a wave in which a person does not take part, a column has the level {ABSENT!r} or"
+        " no value."
+    )
+    return {
+        "panel": {
+            "waves": list(panel.waves),
+            "columns": {column: names for column, names in made.items() if names},
+            **({} if panel.balanced else {"takesPart": dict(panel.takes_part)}),
+            "record": f"A record is a person with all waves. {absent}",
+        }
+    }
+
+
 def _table_schema_type(kind: pa.DataType) -> str:
     """Return the Table Schema type of a column of noisy tables."""
     if pa.types.is_list(kind):
@@ -246,6 +273,10 @@ def _table_schema_type(kind: pa.DataType) -> str:
 def _fields(schema: Schema) -> list[dict[str, Any]]:
     """Return the field of every column, with the column that it follows or in which it lies."""
     described = {column.name: field(column) for column in schema.released}
+    for name in described if schema.panel is not None else ():
+        place = schema.panel.place(name)
+        if place is not None:
+            described[name] |= {"wave": place[1], "variable": place[0]}
     if schema.weight is not None:
         described[schema.weight.name] |= _weight(schema.weight, schema)
     for column in (schema.stratum, schema.cluster):

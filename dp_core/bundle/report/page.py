@@ -46,7 +46,6 @@ from dp_core.display.html_template import html_templates
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.dependencies import origin
-from dp_core.schema.privacy import unit_words
 from dp_core.wall.released import SparseTable, tables_of
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         published=published,
         stated=stated,
         sharper=(decimal(best.epsilon), best.delta) != (decimal(enforced.epsilon), enforced.delta),
-        unit=unit_words(published.privacy.unit, published.privacy.most),
+        unit=published.privacy.unit_in_words.rstrip(","),
         lines=lines,
         shown=_TABLES_SHOWN,
         tables=len(fits),

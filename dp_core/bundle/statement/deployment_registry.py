@@ -182,14 +182,16 @@ def _privacy_loss(document: Mapping[str, Any]) -> dict[str, Any]:
     if currency["kind"] == "zcdp" and currency["own_delta"]["exact"] == "0":
         parameters["rho"] = _up(currency["limit"]["exact"])
     rows, members = guarantee.get("max_rows", 1), guarantee.get("max_members")
-    protected = unit_words(unit, members or rows)
+    panel = document["method"]["schema"].get("panel")
+    waves = f"{panel['waves'][0]} to {panel['waves'][-1]}" if panel else ""
+    protected = unit_words(unit, members or rows, waves)
     change = (
         f"{protected} added or removed"
         if guarantee["neighbours"] == "add-remove"
         else f"{protected} replaced by another"
     )
     most = f" A {unit} has at most {rows} rows; more are not counted." if rows > 1 else ""
-    shares = f" {guarantee['unit_in_words']}" if unit == "household" else ""
+    shares = f" {guarantee['unit_in_words']}" if "unit_in_words" in guarantee else ""
     loss: dict[str, Any] = {
         "privacy_unit": f"{unit.capitalize()}-level",
         "privacy_unit_details": f"Adjacent files differ by {change}.{most}{shares}",

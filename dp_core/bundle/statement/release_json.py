@@ -31,6 +31,7 @@ from dp_core.methods import registry
 from dp_core.methods.bin_density.stated import statement as densities
 from dp_core.methods.replicates.survey_weights import in_words as total_in_words
 from dp_core.schema.definition import Schema
+from dp_core.schema.panel.panel_waves import Panel
 from dp_core.schema.privacy import Relation, unit_words
 from dp_core.spec.chosen_domain import statement as chosen
 from dp_core.spec.method_options import plain_options
@@ -147,6 +148,7 @@ def statement(
                 (published.enforced, published.best, published.also),
                 published.totals,
                 published.adoptions,
+                published.schema.panel,
             ),
         },
         "method": {
@@ -429,6 +431,7 @@ def guaranteed_json(
     guarantees: tuple[Guarantee, Guarantee, Guarantee | None],
     totals: Sequence[Total],
     adoptions: Sequence[Adoption] = (),
+    panel: Panel | None = None,
 ) -> dict[str, object]:
     """Return what the section `guarantee` says beside neighbours and unit.
 
@@ -438,10 +441,12 @@ def guaranteed_json(
         guarantees: Enforced, tightest, and the one that holds as well, if any.
         totals: Totals of the account that paid and of those it belongs to.
         adoptions: Adoptions of the ledger; none by default.
+        panel: The waves of a panel; None (the default) if there are none.
     """
     enforced, tightest, also = guarantees
-    words = unit_words(*unit)
+    words = unit_words(*unit, "" if panel is None else panel.first_and_last)
     return {
+        **({} if panel is None else {"unit_in_words": panel_in_words(panel)}),
         **(household_json(relation, unit[1]) if unit[0] == "household" else {}),
         "enforced": guarantee_json(enforced),
         "tightest": guarantee_json(tightest),
@@ -471,6 +476,16 @@ def household_json(relation: Relation, max_members: int) -> dict[str, object]:
             " among its ordered pairs of members, so that each household counts 1 in every table."
         ),
     }
+
+
+def panel_in_words(panel: Panel) -> str:
+    """Return who is protected in a panel, for people."""
+    return (
+        f"One person is protected with all their rows in the waves {', '.join(panel.waves)}:"
+        " whether they are in any of them, and everything that the rows say about them. A record is"
+        " a person with all waves, so each person counts 1 in every table, within a wave and across"
+        " waves."
+    )
 
 
 def currency_json(currency: Currency) -> dict[str, object]:

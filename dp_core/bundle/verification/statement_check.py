@@ -173,7 +173,12 @@ def _remade(
     enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=claims.payer.currency.theorem)
     guarantees = enforced, claims.tightest, claims.also
     for name, value in guaranteed_json(
-        claims.relation, (claims.unit, claims.most), guarantees, claims.totals, claims.adoptions
+        claims.relation,
+        (claims.unit, claims.most),
+        guarantees,
+        claims.totals,
+        claims.adoptions,
+        claims.schema.panel,
     ).items():
         yield ("guarantee", name), value
 

@@ -61,6 +61,8 @@ OTHER_KEYS = {
     ),
     **dict.fromkeys(("label", "title", "question", "unit", "units"), "write it in `description`"),
     **dict.fromkeys(("na_values", "na", "null", "nulls"), 'write `missing_values: ["", NA]`'),
+    "constant": "only a panel has constant columns; state its waves under `panel`",
+    "waves": "only a panel has columns of some waves; state all its waves under `panel`",
     "name": "the column's name is the key in front of the braces",
     "minimum": "write `min`",
     "maximum": "write `max`",

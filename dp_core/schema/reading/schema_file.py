@@ -44,6 +44,7 @@ from dp_core.schema.reading.nested_reader import (
     read_nested,
     without_place,
 )
+from dp_core.schema.reading.panel_reader import is_panel, read_panel
 from dp_core.schema.reading.schema_document import VERSION, schema_document
 from dp_core.schema.reading.stated_rules.column_rule_reader import EXAMPLE as RULE_EXAMPLE
 from dp_core.schema.reading.stated_rules.column_rule_reader import read_column_rules
@@ -155,6 +156,9 @@ def parse_schema(
 def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
     """Return the schema of a top value; `each` is whether to collect all its faults."""
     faults = Faults(root.source, each=each)
+    if is_panel(root) and not is_linked(root) and not _SPEC_KEYS & set(root.entries()):
+        stated = read_panel(root, faults)
+        return stated.of(_read_flat(stated.flat, folder, faults, stated.faulty))
     if not is_linked(root) or _SPEC_KEYS & set(root.entries()):
         return _read_flat(root, folder, faults)
     tables = read_tables(root, faults)

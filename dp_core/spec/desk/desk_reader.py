@@ -15,7 +15,7 @@ from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 from dp_core.schema.privacy import Neighbours
 from dp_core.schema.reading.schema_file import check_version, load_schema
-from dp_core.spec.data_location import OnePlace, TablePlaces
+from dp_core.spec.data_location import OnePlace, TablePlaces, WavePlaces
 from dp_core.spec.desk.question_desk import ANSWERS, QuestionDesk
 from dp_core.spec.reading.data_reader import read_data, read_path
 
@@ -120,6 +120,11 @@ def _read_schema(node: Node, folder: Path) -> Schema:
 
 def _read_place(node: Node, schema: Schema | None) -> OnePlace:
     place = read_data(node, schema)
+    if isinstance(place, WavePlaces):
+        raise node.error(
+            "names a file for each wave, about which a desk cannot answer questions yet; put the"
+            " rows of all waves into one file, and name its column `wave` under `panel`."
+        )
     assert not isinstance(place, TablePlaces)  # the schema has a single table
     return place
 

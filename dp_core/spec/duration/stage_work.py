@@ -17,7 +17,7 @@ from dp_core.methods.reconstruction.reconstructor import LANES as CHAINS
 from dp_core.methods.reconstruction.reconstructor import piece_rows
 from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
 from dp_core.schema.privacy import OCCASIONAL
-from dp_core.spec.data_location import TablePlaces
+from dp_core.spec.data_location import places_of
 from dp_core.spec.plan import Plan
 
 LANES = 2
@@ -180,10 +180,9 @@ def _measuring(plan: Plan, size: Size) -> Mapping[str, Work]:
 
 
 def _is_parquet(plan: Plan) -> bool:
-    data = plan.spec.data
     return all(
         isinstance(place, str) and place.casefold().endswith((".parquet", ".pq"))
-        for place in (data.each if isinstance(data, TablePlaces) else (data,))
+        for place in places_of(plan.spec.data)
     )
 
 

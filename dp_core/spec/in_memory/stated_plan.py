@@ -34,5 +34,7 @@ def memory_plan(schema: Schema, stated: Mapping[str, Any], *, prior: FindPrior =
     if schema.linked is not None:
         names = (schema.linked.households, schema.linked.persons)
         fixed["data"] = {name: f"{NAME}, {name}" for name in names}
+    if schema.panel is not None and schema.panel.wave is None:
+        fixed["data"] = {wave: f"{NAME}, {wave}" for wave in schema.panel.waves}
     root = from_plain({**fixed, **stated}, source="release")
     return make_plan(read_spec(root, Path(), schema=schema, find_prior=prior))

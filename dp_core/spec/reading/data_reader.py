@@ -1,4 +1,7 @@
-"""Reads where the data of a release are: one place or, of linked tables, one for each table."""
+"""Reads where the data of a release are: one place or one for each of several parts.
+
+The parts are two linked tables, or the waves of a panel.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from dp_core.documents.node import Node
 from dp_core.documents.similar_paths import windows_path
 from dp_core.documents.typed_text import shown
 from dp_core.schema.definition import Schema
+from dp_core.schema.panel.panel_waves import Panel
 from dp_core.spec.data_location import (
     DatabaseTable,
     DataPlace,
     OnePlace,
     TablePlaces,
+    WavePlaces,
     read_object_url,
     read_table,
     store_of,
@@ -33,6 +38,8 @@ def read_data(node: Node, schema: Schema | None) -> DataPlace:
     linked = None if schema is None else schema.linked
     stated = node.content if isinstance(node.content, Mapping) else {}
     several = bool(stated) and not {"database", "table"} & {*stated}
+    if schema is not None and schema.panel is not None:
+        return _read_waves(node, schema.panel, several=several)
     if linked is None:
         if not several:
             return _read_place(node)
@@ -61,6 +68,38 @@ def read_data(node: Node, schema: Schema | None) -> DataPlace:
             " transaction."
         )
     return TablePlaces(homes, persons, names)
+
+
+def _read_waves(node: Node, panel: Panel, *, several: bool) -> DataPlace:
+    """Return the place of a panel: one if the rows name their wave, otherwise one for each wave."""
+    if panel.wave is not None:
+        if several:
+            raise node.error(
+                f"names several places, but the rows name their wave in {shown(panel.wave)}; name"
+                " one path or glob, or remove `wave` under `panel` in the schema."
+            )
+        return _read_place(node)
+    files = ", ".join(f"{wave}: wave-{wave}.csv" for wave in panel.waves)
+    example = f"{{{files}}}"
+    if not several:
+        raise node.error(
+            f"names one place, but each wave has its own; name a place for each: {example}, or"
+            " state the column that holds the wave as `wave` under `panel` in the schema."
+        )
+    keys = node.fields(panel.waves, required=panel.waves, example=example)
+    each = tuple(_read_place(keys[wave]) for wave in panel.waves)
+    for number, place in enumerate(each):
+        if place in each[:number]:
+            raise keys[panel.waves[number]].error(
+                f"names the same place as wave {panel.waves[each.index(place)]}; name the place of"
+                " each wave."
+            )
+        if _reached_by(place) != _reached_by(each[0]):
+            raise keys[panel.waves[number]].error(
+                "is reached in another way than the first wave; name files for all waves, objects"
+                " in a store for all, or tables of one database."
+            )
+    return WavePlaces(each, panel.waves)
 
 
 def _reached_by(place: OnePlace) -> str | None:

@@ -23,6 +23,7 @@ from dp_core.methods.private_domain.questions import default_share
 from dp_core.methods.replicates.noise_aware import SETS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
 from dp_core.schema.definition import Schema, Unit
+from dp_core.schema.panel.panel_waves import Panel
 from dp_core.schema.privacy import Neighbours, Noise, Privacy, Stage
 from dp_core.schema.reading.schema_file import check_version, load_schema
 from dp_core.spec.earlier_release import EarlierRelease
@@ -181,8 +182,8 @@ def read_spec(
         if "tables" in keys:
             of((), read_wanted, keys["tables"], schema)
     if "privacy" in keys:
-        unit = Unit() if schema is None else schema.unit
-        of(None, _privacy, keys, root, unit)
+        unit, panel = (Unit(), None) if schema is None else (schema.unit, schema.panel)
+        of(None, _privacy, keys, root, unit, panel)
     of(None, _read_method, keys.get("method"))
     publish = of(PUBLISH[0], one_of, keys.get("publish"), PUBLISH)
     cluster = of(None, read_cluster, keys.get("dask"))
@@ -192,7 +193,7 @@ def read_spec(
     assert schema is not None
     if earlier is not None:
         check_schema(keys["schema"], schema, earlier)
-    privacy = _privacy(keys, root, schema.unit)
+    privacy = _privacy(keys, root, schema.unit, schema.panel)
     method = _read_method(keys.get("method"))
     preset = PRESETS[method]
 
@@ -339,8 +340,8 @@ def _top(root: Node, faults: Faults) -> Mapping[str, Node]:
     return keys
 
 
-def _privacy(keys: Mapping[str, Node], root: Node, unit: Unit) -> Privacy:
-    return _read_privacy(_section(keys, "privacy", root), unit)
+def _privacy(keys: Mapping[str, Node], root: Node, unit: Unit, panel: Panel | None) -> Privacy:
+    return _read_privacy(_section(keys, "privacy", root), unit, panel)
 
 
 def _section(keys: Mapping[str, Node], name: str, root: Node) -> Node:
@@ -372,7 +373,7 @@ def _read_schema(node: Node, folder: Path) -> Schema:
         raise node.error(error.message) from None
 
 
-def _read_privacy(node: Node, unit: Unit) -> Privacy:
+def _read_privacy(node: Node, unit: Unit, panel: Panel | None) -> Privacy:
     keys = node.fields(
         _SECTION_KEYS["privacy"], required=("epsilon",), example=_EXAMPLES["privacy"]
     )
@@ -383,6 +384,7 @@ def _read_privacy(node: Node, unit: Unit) -> Privacy:
         unit=unit.word,
         max_rows=unit.max_rows,
         max_members=unit.max_members or 1,
+        waves="" if panel is None else panel.first_and_last,
     )
 
 

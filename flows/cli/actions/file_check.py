@@ -12,6 +12,7 @@ from dp_core.errors import BadInput
 from dp_core.inspection.file_check import check_files, data_files, with_findings
 from dp_core.inspection.findings import Example, FileCheck, Finding
 from dp_core.inspection.header_check import check_header
+from dp_core.inspection.panel_check import check_panel
 from dp_core.schema.reading.schema_file import load_schema
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def check(file: Path, patterns: Sequence[str]) -> FileCheck:
     Args:
         file: The schema.
         patterns: Paths or globs of the data files; of linked tables, one of the table of
-            households and one of the table of persons.
+            households and one of the table of persons; of a panel with a file for each wave, one
+            of each wave in their order.
 
     Raises:
         BadInput: if the schema cannot be read, no data file is found, or the files of linked tables
@@ -47,6 +49,13 @@ def check(file: Path, patterns: Sequence[str]) -> FileCheck:
             )
     if schema.linked is not None:
         return _of_linked(schema, patterns)
+    if schema.panel is not None:
+        own = schema.stored if schema.expectations else None
+        return check_panel(
+            patterns,
+            schema,
+            None if own is None else lambda path: list(_own_expectations(own, [str(path)])),
+        )
     found = check_files(patterns, schema)
     if not schema.expectations or found.columns < len(schema.reads) or not found.rows:
         return found

@@ -56,11 +56,13 @@ def plan(console: Console, plan: PlanAnswer) -> None:
     if plan.unit != "row":
         changed = "added or removed" if plan.neighbours == "add-remove" else "replaced"
         most = plan.max_members or plan.max_rows
-        words = f"{unit_words(plan.unit, most)} {changed}"
+        words = f"{unit_words(plan.unit, most, plan.waves or '')} {changed}"
         if plan.max_members is not None:
             words += (
                 " with all its members. A record is a household, which counts 1 in every table."
             )
+        elif plan.waves is not None:
+            words += ". A record is a person, who counts 1 in every table."
         else:
             words += "; rows beyond that are dropped first."
         if plan.max_rows > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dp_core.confidential.linked.linked_source import LinkedSource
+from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.source import Source, keyed_digest
 from dp_core.errors import StageFailed
 from tasks.ledger.input_seals import is_sealed
@@ -17,7 +18,8 @@ def require_unknown(sources: Sequence[Source | LinkedSource], *, by: str, reason
 
     Without a ledger in this home nothing is recorded. The ledger recognises data by their bytes: a
     copy that differs in one byte is not recognised. Each file is looked up separately, and all
-    files together. Linked tables are looked up together and each alone.
+    files together. Linked tables are looked up together and each alone, and
+    so are the waves of a panel.
 
     Args:
         sources: All data that are declared public.
@@ -69,6 +71,10 @@ def _parts(source: Source | LinkedSource) -> Iterator[Source | LinkedSource]:
     if isinstance(source, LinkedSource):
         yield from _parts(source.households)
         yield from _parts(source.persons)
+        return
+    if isinstance(source, PanelSource):
+        for rows in source.rows:
+            yield from _parts(rows)
         return
     if len(source.files) > 1:
         for path in source.files:

@@ -1,0 +1,145 @@
+"""The records of a panel as a source: one file, or one for each wave. Confidential side."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dp_core.confidential.panel.person_records import PersonRecords, stored_types
+from dp_core.confidential.source import Batch, Source
+from dp_core.errors import BadInput, DataRefused
+from dp_core.schema.definition import Schema
+
+NAME = "panel-"
+"""Beginning of the name of a folder of records."""
+
+
+class PanelSource(Source):
+    """The records of a panel's persons, made from its rows when they are first read.
+
+    Attributes:
+        waves: For each source of rows, the wave to which they belong; None if the rows name it.
+        rows: The sources of rows.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        waves: Sequence[str | None],
+        rows: Sequence[Source],
+        folder: Path,
+    ) -> None:
+        """Open a panel.
+
+        Args:
+            schema: The schema of records.
+            waves: For each source of rows, the wave to which they belong, or None.
+            rows: The sources of rows: one if the rows name their wave, otherwise one for each wave.
+            folder: Confidential folder for the records.
+        """
+        super().__init__([path for each in rows for path in each.files], "parquet", schema.reads)
+        self.waves, self.rows = tuple(waves), tuple(rows)
+        self._schema, self._folder = schema, folder
+        self._made: Source | None = None
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the records of all persons; see `Source.batches`.
+
+        Raises:
+            BadInput: if a file is damaged, or has changed since it was opened.
+            DataRefused: if there is no row of the panel's waves.
+            SchemaViolation: if rows do not fit the panel.
+        """
+        self.assert_unchanged()
+        if self._made is None:
+            self._made = Source([self._records()], "parquet", self.columns)
+        yield from self._made.batches()
+        self.assert_unchanged()
+
+    def digest(self, key: bytes) -> str:
+        """Return the keyed hash of the rows: of the one source, or of every wave's in order.
+
+        Privacy:
+            A panel in one file is identified like the same file without a panel, so a second
+            account cannot pay for it as another input.
+        """
+        each = [rows.digest(key) for rows in self.rows]
+        if len(each) == 1:
+            return each[0]
+        return hmac.new(key, f"panel: {' '.join(each)}".encode(), "sha256").hexdigest()
+
+    def assert_unchanged(self) -> None:
+        """Check that all files are as they were when they were opened.
+
+        Raises:
+            BadInput: if one of them is not.
+        """
+        for each in self.rows:
+            each.assert_unchanged()
+
+    def _records(self) -> Path:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in self._folder.glob(f"{NAME}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        # A folder of this attempt only, as a process that lost its lease may still write.
+        folder = self._folder / f"{NAME}{secrets.token_hex(8)}"
+        folder.mkdir(mode=0o700)
+        try:
+            with PersonRecords(self._schema, folder) as records:
+                self.add_to(records)
+                path = records.finish()
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        pa.default_memory_pool().release_unused()
+        if not records.persons:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise DataRefused(
+                "The data have no row of a wave of the schema; name a file with rows.",
+                row="data-empty",
+            )
+        return path
+
+    def add_to(self, records: PersonRecords) -> int:
+        """Add all rows to records, and return their number."""
+        rows = 0
+        for wave, source in zip(self.waves, self.rows, strict=True):
+            records.begin(_types(source, self._schema))
+            for batch in source.batches():
+                rows += batch.records.num_rows
+                records.add(batch.records, wave)
+        return rows
+
+
+def _types(rows: Source, schema: Schema) -> dict[str, pa.DataType]:
+    """Return the types in which the columns of a source are kept.
+
+    Raises:
+        BadInput: if files have different types for a column whose values are not levels.
+    """
+    assert schema.panel is not None
+    levelled = {
+        name: bool(column.levels)
+        for column in (schema.column(name) for name in schema.reads[:-1])
+        for name in schema.panel.sources((column.name,))
+    }
+    if rows.kind == "csv":
+        return dict.fromkeys(rows.columns, pa.string())
+    found: dict[str, pa.DataType] = {}
+    for path in rows.files:
+        for name, kind in stored_types(pq.read_schema(path), rows.columns).items():
+            if name not in found or pa.types.is_null(found[name]):
+                found[name] = kind
+            elif not pa.types.is_null(kind) and kind != found[name] and not levelled.get(name):
+                raise BadInput(
+                    f"Column {name!r} is stored as {kind} in {path.name} and as {found[name]} in"
+                    " another file; store it as one type.",
+                    row="columns-differ",
+                )
+    return found

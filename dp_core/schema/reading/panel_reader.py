@@ -1,0 +1,535 @@
+"""Reads the schema of a panel as one of records: a varying column becomes one for each wave.
+
+The result is the document of a single table with one row for each person, which is read like any
+other. `Schema.document` has this form too: its key `panel` then names the columns of each wave, and
+nothing more is made of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from dp_core.documents.faults import Faults
+from dp_core.documents.node import Node, one_of
+from dp_core.documents.typed_text import shown
+from dp_core.schema.definition import Schema
+from dp_core.schema.panel.panel_waves import (
+    ABSENT,
+    IN,
+    TAKES_PART,
+    Disagreeing,
+    Panel,
+    Repeated,
+    wave_column,
+)
+
+EXAMPLE = "{person: person_id, wave: year, waves: [2023, 2024, 2025]}"
+MOST_WAVES = 60
+"""Most waves of a panel."""
+_KEYS = (
+    "person",
+    "wave",
+    "waves",
+    "everyone",
+    "ignore_waves",
+    "repeated",
+    "disagreeing",
+)
+_MADE = ("columns", "takes_part")
+"""Further keys of the document of a schema of records."""
+_OTHER_KEYS = {
+    **dict.fromkeys(("id", "unit", "key"), "write `person`"),
+    **dict.fromkeys(("time", "year", "period"), "write `wave` with the column that holds the wave"),
+    "balanced": "write `everyone: true` if every person takes part in every wave",
+}
+_REPEATED: tuple[Repeated, ...] = ("reject", "keep_one")
+_DISAGREEING: tuple[Disagreeing, ...] = ("first", "reject")
+_OF_COLUMN = ("constant", "waves")
+"""Keys of a column that only a panel has."""
+_CONSTANT_ONLY = {
+    "within": "areas within areas",
+    "role": "weights and columns of the sample design",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedPanel:
+    """A panel as it is stated.
+
+    Attributes:
+        flat: The document of a single table of records, to be read like any other.
+        faulty: Names of columns whose fault was noted; they are not in `flat`.
+        panel: The waves.
+    """
+
+    flat: Node
+    faulty: frozenset[str]
+    panel: Panel
+
+    def of(self, schema: Schema) -> Schema:
+        """Return the schema of records with its waves.
+
+        Args:
+            schema: The schema that was read from `flat`.
+        """
+        document = {"panel": _document(self.panel), **schema.document}
+        return replace(schema, panel=self.panel, document=document)
+
+
+def is_panel(root: Node) -> bool:
+    """Return whether a document states a panel."""
+    return isinstance(root.content, Mapping) and "panel" in root.content
+
+
+def read_panel(root: Node, faults: Faults) -> StatedPanel:
+    """Return the panel that a schema states.
+
+    Args:
+        root: The document.
+        faults: Notes the faults.
+
+    Raises:
+        BadInput: if the waves are not clear, so that nothing else can be judged.
+    """
+    entries = root.entries()
+    node = entries["panel"]
+    if isinstance(node.content, Mapping) and "columns" in node.content:
+        flat = {key: value for key, value in entries.items() if key != "panel"}
+        return StatedPanel(
+            flat=replace(root, content=flat), faulty=frozenset(), panel=_of_records(node)
+        )
+    stated = faults.of(None, _read_stated, node)
+    definitions = None
+    if "columns" in entries:
+        example = "work: {type: category, levels: [employed, other]}"
+        definitions = faults.of(None, entries["columns"].ordered_entries, example=example)
+    if stated is None or definitions is None:
+        if "columns" not in entries:
+            faults.of(None, root.fields, tuple(entries), required=("columns",))
+        faults.stop()
+        raise AssertionError("the fault was noted")
+    if "unit" in entries:
+        faults.of(
+            None,
+            _refuse,
+            entries["unit"],
+            "a panel protects persons with all their waves, and `panel` names them; remove `unit`",
+        )
+    for word in (stated.person, stated.wave):
+        if word is not None:
+            faults.of(None, _check_key, word, definitions, entries.get("ignore"), node)
+    return _Records(entries, definitions, stated, faults).made(root)
+
+
+def _refuse(node: Node, why: str) -> None:
+    raise node.error(f"{why}.")
+
+
+def _read_stated(node: Node) -> Panel:
+    """Return the panel without its columns."""
+    keys = node.fields(
+        _KEYS,
+        required=("person", "waves"),
+        example=EXAMPLE,
+        lists=("waves", "ignore_waves"),
+        others=_OTHER_KEYS,
+    )
+    waves = keys["waves"].texts(example="[2023, 2024, 2025]")
+    if len(waves) < 2:
+        raise keys["waves"].error(
+            "has fewer than two waves; list all of them, or remove `panel` if there is only one."
+        )
+    if len(waves) > MOST_WAVES:
+        raise keys["waves"].error(f"has {len(waves)} waves; a panel has at most {MOST_WAVES}.")
+    named: dict[str, str] = {}
+    for wave in waves:
+        if not re.search(r"[A-Za-z0-9]", wave) or wave != wave.strip():
+            raise keys["waves"].error(
+                f"{shown(wave)} cannot be part of the name of a column; name the wave with letters"
+                " or digits, without blanks around them."
+            )
+        name = wave_column("", wave)
+        if name in named:
+            raise keys["waves"].error(
+                f"{shown(named[name])} and {shown(wave)} would give the same names of columns;"
+                " name the waves by different letters and digits."
+            )
+        named[name] = wave
+    person = keys["person"].name()
+    wave_in = keys["wave"].name() if "wave" in keys else None
+    if wave_in == person:
+        raise keys["wave"].error("is also the `person`; name the column that holds the wave.")
+    ignored = keys["ignore_waves"].texts(example="[2022]") if "ignore_waves" in keys else ()
+    if ignored and wave_in is None:
+        raise keys["ignore_waves"].error(
+            "needs `wave`: with a file for each wave, name only the files of the waves you want."
+        )
+    for wave in ignored:
+        if wave in waves:
+            raise keys["ignore_waves"].error(
+                f"{shown(wave)} is also under `waves`; keep it in one of the two places."
+            )
+    everyone = keys["everyone"].boolean() if "everyone" in keys else False
+    return Panel(
+        person=person,
+        wave=wave_in,
+        waves=waves,
+        columns={},
+        takes_part={} if everyone else {wave: wave_column(IN, wave) for wave in waves},
+        ignore_waves=ignored,
+        repeated=one_of(keys.get("repeated"), _REPEATED),
+        disagreeing=one_of(keys.get("disagreeing"), _DISAGREEING),
+    )
+
+
+def _check_key(
+    name: str, definitions: Mapping[str, Node], ignore: Node | None, panel: Node
+) -> None:
+    """Refuse a column of the panel's own that is also released or ignored."""
+    role = None
+    if name in definitions and isinstance(definitions[name].content, Mapping):
+        role = definitions[name].entries().get("role")
+    if name in definitions and (role is None or role.content != "id"):
+        raise panel.error(
+            f"{shown(name)} tells persons or waves apart and is not released; remove it from"
+            " `columns`."
+        )
+    if ignore is not None and isinstance(ignore.content, tuple):
+        for item in ignore.content:
+            if item.content == name:
+                raise panel.error(
+                    f"{shown(name)} tells persons or waves apart, so it is read; remove it from"
+                    " `ignore`."
+                )
+
+
+class _Records:
+    """Makes the document of records.
+
+    Args:
+        entries: The keys of the document.
+        definitions: The columns of the file.
+        stated: The panel without its columns.
+        faults: Notes the faults.
+    """
+
+    def __init__(
+        self,
+        entries: Mapping[str, Node],
+        definitions: Mapping[str, Node],
+        stated: Panel,
+        faults: Faults,
+    ) -> None:
+        self._entries, self._definitions = entries, definitions
+        self._stated, self._faults = stated, faults
+        self._zeros: list[Node] = []
+        self._levels = {
+            word
+            for node in definitions.values()
+            if isinstance(node.content, Mapping) and "levels" in node.content
+            for word in _words(node.content["levels"])
+        }
+
+    def made(self, root: Node) -> StatedPanel:
+        """Return the panel with its columns and the document of records."""
+        place = self._entries["columns"]
+        constant: dict[str, Node] = {}
+        varying: dict[str, tuple[Node, tuple[str, ...]]] = {}
+        bad: set[str] = set()
+        for name, node in self._definitions.items():
+            found = self._faults.of(None, self._read, node)
+            if found is None:
+                bad.add(name)
+            elif found[1]:
+                varying[name] = found
+            else:
+                constant[name] = found[0]
+        names = {
+            name: {wave: wave_column(name, wave) for wave in waves}
+            for name, (_, waves) in varying.items()
+        }
+        panel = replace(self._stated, columns=names)
+        if not varying and not bad:
+            self._faults.of(
+                None, _refuse, place, "has no column that varies between waves; remove `panel`"
+            )
+        columns = dict(constant)
+        for wave in panel.waves:
+            if not panel.balanced:
+                self._add(columns, panel.takes_part[wave], self._in(wave, place), place)
+            for name, (node, waves) in varying.items():
+                if wave in waves:
+                    one = self._faults.of(None, self._of_wave, name, node, wave, panel)
+                    if one is None:
+                        bad.add(names[name][wave])
+                        continue
+                    self._add(columns, names[name][wave], one, node)
+        flat = dict(self._entries)
+        del flat["panel"]
+        flat["columns"] = replace(place, content=columns)
+        at = self._entries["panel"]
+        flat["unit"] = replace(
+            at,
+            content={
+                "column": replace(at, content=panel.person, quoted=True),
+                "max_rows": replace(at, content="1", quoted=True),
+            },
+        )
+        if not panel.balanced:
+            nobody = {name: "no" for name in panel.takes_part.values()}
+            self._zeros.append(_node(nobody, at))
+        for key in ("rules", "impossible"):
+            if key in flat and isinstance(flat[key].content, tuple):
+                items = flat[key].content
+                assert isinstance(items, tuple)
+                made = tuple(one for item in items for one in self._in_waves(item, panel, constant))
+                flat[key] = replace(flat[key], content=made)
+        if self._zeros:
+            stated = flat.get("impossible")
+            if stated is None:
+                flat["impossible"] = replace(at, content=tuple(self._zeros))
+            elif isinstance(stated.content, tuple):
+                flat["impossible"] = replace(stated, content=(*stated.content, *self._zeros))
+        every = bad | {one for name in bad if name in names for one in names[name].values()}
+        return StatedPanel(flat=replace(root, content=flat), faulty=frozenset(every), panel=panel)
+
+    def _add(self, columns: dict[str, Node], name: str, node: Node, place: Node) -> None:
+        if name in self._definitions or name in columns:
+            self._faults.of(
+                None,
+                _refuse,
+                self._definitions.get(name, place),
+                f"the name {shown(name)} is that of a column of a wave, which the program makes;"
+                " rename the column in the file",
+            )
+            return
+        columns[name] = node
+
+    def _read(self, node: Node) -> tuple[Node, tuple[str, ...]]:
+        """Return the definition without a panel's keys, and the waves that have the column.
+
+        A constant column, and one that is not read, has no waves of its own.
+        """
+        keys = node.entries(example="{type: integer, min: 0, max: 80, constant: true}")
+        rest = replace(node, content={k: v for k, v in keys.items() if k not in _OF_COLUMN})
+        role = keys.get("role")
+        if role is not None and role.content == "id":
+            return rest, ()
+        constant = keys["constant"].boolean() if "constant" in keys else False
+        if constant:
+            if "waves" in keys:
+                raise keys["waves"].error(
+                    "a constant column has one value for all waves; remove `waves` or `constant`."
+                )
+            follows = keys.get("follows")
+            other = None if follows is None else self._definitions.get(str(follows.content))
+            if follows is not None and other is not None and not _is_constant(other):
+                raise follows.error(
+                    f"{shown(str(follows.content))} varies between waves, so a column that follows"
+                    " it does too; remove `constant`."
+                )
+            return rest, ()
+        for key, what in _CONSTANT_ONLY.items():
+            if key in keys:
+                raise keys[key].error(
+                    f"in a panel, {what} are the same in every wave; give the column"
+                    " `constant: true`, or put it under `ignore`."
+                )
+        waves = self._stated.waves
+        if "waves" not in keys:
+            return rest, waves
+        own = keys["waves"].texts(example="[2024, 2025]")
+        for wave in own:
+            if wave not in waves:
+                raise keys["waves"].error(
+                    f"{shown(wave)} is not a wave of the panel, which has {', '.join(waves)}."
+                )
+        if not own:
+            raise keys["waves"].error("has no wave; list the waves that have the column.")
+        return rest, tuple(wave for wave in waves if wave in own)
+
+    def _in(self, wave: str, place: Node) -> Node:
+        return _node(
+            {
+                "type": "category",
+                "levels": list(TAKES_PART),
+                "out_of_range": "reject",
+                "description": f"Whether the person takes part in wave {wave}",
+            },
+            place,
+        )
+
+    def _of_wave(self, name: str, node: Node, wave: str, panel: Panel) -> Node:
+        """Return the definition of a varying column in one wave."""
+        keys = dict(node.entries())
+        about = keys.get("description")
+        told = about.content if about is not None and isinstance(about.content, str) else name
+        keys["description"] = _node(f"{told} (wave {wave})", about or node)
+        if "follows" in keys:
+            return self._dependent(keys, node, wave, panel)
+        if panel.balanced:
+            return replace(node, content=keys)
+        part, own = panel.takes_part[wave], panel.name(name, wave)
+        missing = keys.get("missing")
+        may_be_missing = missing is not None and missing.content == "level"
+        levels = keys.get("levels")
+        kind = keys.get("type")
+        if kind is not None and kind.content == "category" and _listed(levels):
+            assert levels is not None
+            keys["levels"] = _with_absent(levels)
+            absent: object = ABSENT
+            present: object = {"not": ABSENT}
+            if may_be_missing:
+                present = [present, "missing"]
+            self._zeros.append(_node({part: "yes", own: absent}, node))
+        else:
+            # Whether the value is missing says whether the person takes part.
+            present = {"not": "missing"}
+            if missing is None or missing.content == "reject":
+                keys["missing"] = _node("level", missing or node)
+                self._zeros.append(_node({part: "yes", own: "missing"}, node))
+        self._zeros.append(_node({part: "no", own: present}, node))
+        return replace(node, content=keys)
+
+    def _dependent(self, keys: dict[str, Node], node: Node, wave: str, panel: Panel) -> Node:
+        """Return the definition of a column that follows another one, in one wave."""
+        source = keys["follows"].name()
+        if source not in panel.columns:
+            return replace(node, content=keys)
+        if wave not in panel.columns[source]:
+            raise keys["follows"].error(f"{shown(source)} is not a column of wave {wave}.")
+        keys["follows"] = replace(keys["follows"], content=panel.name(source, wave))
+        levels = self._definitions[source].entries().get("levels")
+        kind = self._definitions[source].entries().get("type")
+        if panel.balanced or kind is None or kind.content != "category" or not _listed(levels):
+            missing = keys.get("missing")
+            if not panel.balanced and missing is not None and missing.content == "reject":
+                keys["missing"] = replace(missing, content="level")
+            return replace(node, content=keys)
+        if "map" not in keys or not isinstance(keys["map"].content, Mapping):
+            raise node.error(
+                f"follows {shown(source)}, which has the level {shown(ABSENT)} in a panel; write"
+                " the `map` in the schema, as in `map: {a: x, b: y}`."
+            )
+        mapped = keys["map"]
+        assert isinstance(mapped.content, Mapping)
+        keys["map"] = replace(mapped, content={**mapped.content, ABSENT: _node(ABSENT, mapped)})
+        if _listed(keys.get("levels")):
+            keys["levels"] = _with_absent(keys["levels"])
+        return replace(node, content=keys)
+
+    def _in_waves(self, item: Node, panel: Panel, constant: Collection[str]) -> tuple[Node, ...]:
+        """Return a rule in every wave if it names columns of the file that vary between waves."""
+        levels = self._levels
+        names = {
+            name for name in panel.columns if name not in constant and _names(item, name, levels)
+        }
+        if not names:
+            return (item,)
+        waves = [w for w in panel.waves if all(w in panel.columns[name] for name in names)]
+        return tuple(
+            _renamed(item, {n: panel.name(n, wave) for n in names}, levels) for wave in waves
+        )
+
+
+def _is_constant(node: Node) -> bool:
+    keys = node.content if isinstance(node.content, Mapping) else {}
+    return "constant" in keys and str(keys["constant"].content).lower() in ("true", "yes", "on")
+
+
+def _words(levels: Node) -> tuple[str, ...]:
+    """Return the texts and labels of listed levels."""
+    if isinstance(levels.content, Mapping):
+        return tuple(w for key, one in levels.content.items() for w in (key, *_words(one)))
+    if isinstance(levels.content, tuple):
+        return tuple(word for one in levels.content for word in _words(one))
+    return () if levels.content is None else (levels.content,)
+
+
+def _listed(levels: Node | None) -> bool:
+    """Return whether levels are listed, so that one more can be added."""
+    if levels is None:
+        return False
+    if isinstance(levels.content, Mapping):
+        return not {"private", "rest"} & {*levels.content}
+    return isinstance(levels.content, tuple)
+
+
+def _with_absent(levels: Node) -> Node:
+    """Return listed levels with the one of a person who is not in the wave."""
+    one = _node(ABSENT, levels)
+    if isinstance(levels.content, tuple):
+        return replace(levels, content=(*levels.content, one))
+    assert isinstance(levels.content, Mapping)
+    return replace(levels, content={**levels.content, ABSENT: one})
+
+
+def _names(item: Node, name: str, levels: Collection[str]) -> bool:
+    """Return whether a rule names a column."""
+    if isinstance(item.content, Mapping):
+        return name in item.content
+    if isinstance(item.content, tuple):
+        return any(isinstance(one.content, Mapping) and name in one.content for one in item.content)
+    return _renamed(item, {name: name + "_"}, levels).content != item.content
+
+
+def _renamed(item: Node, names: Mapping[str, str], levels: Collection[str]) -> Node:
+    """Return a rule with columns renamed; levels with the same text stay as they are."""
+    if isinstance(item.content, Mapping):
+        renamed = {names.get(key, key): value for key, value in item.content.items()}
+        return replace(item, content=renamed)
+    if isinstance(item.content, tuple):
+        return replace(item, content=tuple(_renamed(one, names, levels) for one in item.content))
+    if item.content is None:
+        return item
+    # The part in front leaves lists of levels, and a level behind a sign, as they are.
+    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    known = "|".join(re.escape(name) for name in names if name in levels) or "(?!)"
+    pattern = re.compile(rf"\[[^\]]*\]|[=!]=\s*(?:{known})(?!\w)|(?<!\w)(?:{words})(?!\w)")
+    return replace(
+        item, content=pattern.sub(lambda found: names.get(found[0], found[0]), item.content)
+    )
+
+
+def _node(value: object, place: Node) -> Node:
+    """Return a value as a node at a place of the file."""
+    if isinstance(value, Mapping):
+        return replace(place, content={key: _node(one, place) for key, one in value.items()})
+    if isinstance(value, list):
+        return replace(place, content=tuple(_node(one, place) for one in value))
+    return replace(place, content=str(value), quoted=True)
+
+
+def _of_records(node: Node) -> Panel:
+    """Return the panel that the document of a schema of records names."""
+    keys = node.fields((*_KEYS, *_MADE), required=("person", "waves", *_MADE))
+    stated = {key: value for key, value in keys.items() if key not in _MADE}
+    panel = _read_stated(replace(node, content=stated))
+
+    def named(one: Node) -> dict[str, str]:
+        names = one.entries()
+        return {wave: names[wave].name() for wave in panel.waves if wave in names}
+
+    columns = keys["columns"].ordered_entries(example="work: {2023: work_2023}")
+    return replace(
+        panel,
+        columns={name: named(one) for name, one in columns.items()},
+        takes_part=named(keys["takes_part"]),
+    )
+
+
+def _document(panel: Panel) -> dict[str, object]:
+    """Return the panel as the document of a schema of records states it."""
+    return {
+        "person": panel.person,
+        **({} if panel.wave is None else {"wave": panel.wave}),
+        "waves": list(panel.waves),
+        **({"everyone": "true"} if panel.balanced else {}),
+        **({"ignore_waves": list(panel.ignore_waves)} if panel.ignore_waves else {}),
+        "repeated": panel.repeated,
+        "disagreeing": panel.disagreeing,
+        "columns": [{name: dict(names)} for name, names in panel.columns.items()],
+        "takes_part": dict(panel.takes_part),
+    }

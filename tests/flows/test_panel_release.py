@@ -1,0 +1,318 @@
+"""A release of a panel, from the rows of its waves to the bundle."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+import dp_core
+from dp_core.bundle.files.marginals_file import read_marginals
+from dp_core.bundle.verification.verify import verify
+from dp_core.errors import DataRefused
+from dp_core.schema.panel.panel_waves import ABSENT
+from dp_core.schema.reading.schema_file import load_schema
+from dp_core.wall.accounting.composition import Terms
+from dp_core.wall.released import Measurement
+from tests.flows.conftest import Project, plainly
+from tests.panel_files import WAVES, panel_document, panel_frame, write_waves
+
+HIGH = "{epsilon: 1000, delta: 1e-6}"
+"""Noise of less than one person, so that a wrong count would show."""
+BY_WAVE = f"{{{', '.join(f'{wave}: wave-{wave}.csv' for wave in WAVES)}}}"
+SMALL = Terms("basic", Fraction(20), Fraction("1e-4"))
+
+
+def write_schema(project, name="town.schema.yaml", **keys):
+    (project.folder / name).write_text(yaml.safe_dump(panel_document(**keys), sort_keys=False))
+
+
+def opened(folder, home, **terms):
+    folder.mkdir(parents=True, exist_ok=True)
+    project = Project(folder, home, {})
+    rows = panel_frame()
+    rows.to_csv(folder / "town.csv", index=False)
+    write_waves(folder, rows)
+    write_schema(project)
+    project.write_spec(synthesize="{sets: 2}")
+    usual = {"unit": "person", "terms": Terms("basic", Fraction(2000), Fraction("1e-4"))}
+    project.open_account(**(usual | terms))
+    return project
+
+
+@pytest.fixture
+def town(tmp_path, home):
+    return opened(tmp_path / "work", home)
+
+
+def faults(folder):
+    return [check.name for check in verify(folder).checks if not check.passed]
+
+
+def assert_consistent(frame):
+    """Check that in every wave all columns agree on whether the person takes part."""
+    here = [frame[f"in_{wave}"] == "yes" for wave in WAVES]
+    assert np.logical_or.reduce(here).all()
+    for wave, yes in zip(WAVES, here, strict=True):
+        assert ((frame[f"work_{wave}"] != ABSENT) == yes).all()
+        assert (frame[f"income_{wave}"].notna() == yes).all()
+        assert frame.loc[~yes, f"health_{wave}"].isna().all()
+
+
+def test_a_release_has_a_record_for_each_person_and_verifies(town):
+    run = town.release()
+
+    assert faults(town.out) == []
+    statement = json.loads((town.out / "release.json").read_bytes())
+    guarantee = statement["guarantee"]
+    assert (guarantee["unit"], guarantee["max_rows"]) == ("person", 1)
+    assert (
+        "one person, with all their rows in the waves 2023 to 2025, added"
+        in (guarantee["in_words"])
+    )
+    assert "in the waves 2023, 2024, 2025" in guarantee["unit_in_words"]
+    for number in (1, 2):
+        frame = pd.read_parquet(town.out / f"synthetic/set-{number}.parquet")
+        assert 300 < len(frame) < 500
+        assert_consistent(frame)
+    codebook = json.loads((town.out / "datapackage.json").read_bytes())
+    assert codebook["panel"]["columns"]["work"]["2024"] == "work_2024"
+    fields = {one["name"]: one for one in codebook["resources"][0]["schema"]["fields"]}
+    assert (fields["work_2024"]["wave"], fields["work_2024"]["variable"]) == ("2024", "work")
+    assert "wave" not in fields["sex"]
+    assert "id" not in fields
+    assert not run.folder.confidential.exists()
+
+    bundle = dp_core.read_bundle(town.out)
+    wide, long = bundle.sets[0], bundle.sets.waves(0)
+    assert list(long.columns) == ["person", "wave", "sex", "birth", "work", "income", "health"]
+    assert len(long) == sum((wide[f"in_{wave}"] == "yes").sum() for wave in WAVES)
+    part = long[long["wave"] == "2024"].set_index("person")
+    assert (part["income"] == wide.loc[part.index, "income_2024"]).all()
+    assert list(part["work"].cat.categories) == ["employed", "other"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_another_method_has_as_many_records_as_there_are_persons_if_that_is_public(tmp_path, home):
+    town = opened(tmp_path / "work", home, neighbours="replace-one")
+    town.write_spec(
+        method="aim", data=BY_WAVE, privacy="{epsilon: 2, delta: 1e-6, neighbours: replace-one}"
+    )
+    write_schema(town, wave=None)
+    town.release()
+    assert faults(town.out) == []
+    frame = pd.read_parquet(town.out / "synthetic/set-1.parquet")
+    assert len(frame) == 400
+    assert_consistent(frame)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("data", ["town.csv", BY_WAVE])
+def test_noisy_tables_count_each_person_once_within_and_across_waves(town, data):
+    across = "  - of: [work_2023, work_2024, work_2025]\n"
+    town.write_spec(
+        f"tables:\n{across}  - of: [sex, income_2023, in_2025]\n", privacy=HIGH, data=data
+    )
+    write_schema(town, wave=None if data == BY_WAVE else "year")
+    town.release()
+    rows = panel_frame()
+    wide = rows.pivot(index="id", columns="year", values="work").fillna("3")
+    sex = rows.groupby("id")["sex"].first()
+    income = rows.pivot(index="id", columns="year", values="income")["2023"].astype(float) // 1000
+    here = rows.pivot(index="id", columns="year", values="sex")["2025"].notna()
+    codes = {
+        **{f"work_{wave}": wide[wave].astype(int) - 1 for wave in WAVES},
+        "sex": sex.astype(int) - 1,
+        "income_2023": income.fillna(5).astype(int),
+        "in_2025": (~here).astype(int),
+    }
+    schema = load_schema(town.folder / "town.schema.yaml")
+    compared = set()
+    for item in read_marginals(town.out / "marginals.parquet", schema):
+        if not isinstance(item, Measurement) or not {*item.clique} <= {*codes} or not item.clique:
+            continue
+        exact = np.zeros(item.domain.sizes)
+        np.add.at(exact, tuple(codes[name].to_numpy() for name in item.clique), 1)
+        assert np.abs(item.values - exact).max() < 20 * np.sqrt(item.variance) + 1e-9
+        compared.add(item.clique)
+    assert ("work_2023", "work_2024", "work_2025") in compared
+    assert ("sex", "income_2023", "in_2025") in compared
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_person_changes_each_table_by_one(town):
+    town.release()
+    (reserved,) = town.ledger().entries(kinds=("reserve",))
+    assert (reserved.body["unit"], reserved.body["max_rows"]) == ("person", 1)
+    counts = [
+        entry.body["event"]
+        for entry in town.ledger().entries(kinds=("charge",))
+        if entry.body["stage"] == "one_way"
+    ]
+    assert counts
+    for event in counts:
+        assert event.get("l2_sensitivity_squared", event.get("l1_sensitivity")) == 1
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    "stage", ["identify", "validate", "discretize", "count", "measure", "synthesize"]
+)
+def test_a_release_that_was_interrupted_goes_on_and_pays_once(town, stage):
+    def interrupted(task, *given):
+        result = plainly(task, *given)
+        if task.name == stage:
+            raise KeyboardInterrupt
+        return result
+
+    with pytest.raises(KeyboardInterrupt):
+        town.release(perform=interrupted)
+    town.release()
+    steps = [(e.body["stage"], e.body["step"]) for e in town.ledger().entries(kinds=("charge",))]
+    assert len({*steps}) == len(steps)
+    assert town.redraws() == 0
+    assert faults(town.out) == []
+
+
+@pytest.mark.usefixtures("quick")
+def test_records_are_made_again_if_their_codes_are_lost(town):
+    def until_counted(task, *given):
+        if task.name == "count":
+            raise KeyboardInterrupt
+        return plainly(task, *given)
+
+    with pytest.raises(KeyboardInterrupt):
+        town.release(perform=until_counted)
+    (town.run_folder / "confidential/codes/manifest.json").unlink()
+    town.release()
+    assert faults(town.out) == []
+
+
+# -- what is refused, and what it costs
+
+
+def repeated(rows):
+    return pd.concat([rows, rows.iloc[[5]].assign(income="7")])
+
+
+def unknown_wave(rows):
+    return pd.concat([rows, rows.iloc[[5]].assign(year="1066")])
+
+
+def nobody(rows):
+    return rows.assign(id=rows["id"].where(rows.index != 5, ""))
+
+
+def no_income(rows):
+    return rows.assign(income=rows["income"].where(rows.index != 5, ""))
+
+
+def other_value(rows):
+    return rows.assign(work=rows["work"].where(rows.index != 5, "secret-word"))
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("spoil", "internal", "shown"),
+    [
+        (repeated, "persons with several rows in wave 20", "1 person has several rows in wave 20"),
+        (unknown_wave, "rows of a wave that the schema does not name", "'1066' (1)"),
+        (nobody, "rows without an identifier in 'id'", "1 row has no identifier"),
+        (no_income, "in_20", "1 row breaks the `impossible` rule {in_20"),
+        (other_value, "work_20", "work_20"),
+    ],
+)
+def test_a_faulty_file_is_refused_and_costs_nothing(town, command, spoil, internal, shown):
+    spoil(panel_frame()).to_csv(town.folder / "town.csv", index=False)
+    ended = command("run", town.spec, "--out", town.out, "--json")
+    assert ended.code == 2
+    assert "do not fit its schema" in ended.json["error"]
+    assert town.kinds() == ["ledger", "open", "reserve", "settle"]
+    told = (town.internal / "refusal.txt").read_text()
+    assert internal in told
+    for secret in ("1066", "secret-word"):
+        assert secret not in told
+
+    checked = command("schema", "check", town.folder / "town.schema.yaml", town.folder / "town.csv")
+    assert checked.code == 2
+    assert shown in " ".join(checked.out.split())
+
+
+def test_a_file_that_fits_passes_the_check_with_its_numbers(town, command):
+    schema = town.folder / "town.schema.yaml"
+    checked = command("schema", "check", schema, town.folder / "town.csv")
+    assert checked.code == 0
+    assert "of 400 persons) fits the schema" in checked.out
+
+    write_schema(town, wave=None)
+    files = [town.folder / f"wave-{wave}.csv" for wave in WAVES]
+    checked = command("schema", "check", schema, *files)
+    assert checked.code == 0
+    wrong = command("schema", "check", schema, files[0])
+    assert wrong.code == 2
+    assert "name 3 files, of the waves 2023, 2024, 2025 in this order" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("data", "wave", "said"),
+    [
+        (BY_WAVE, "year", "the rows name their wave in 'year'"),
+        ("town.csv", None, "names one place, but each wave has its own"),
+        ("{2023: a.csv, 2024: b.csv}", None, "the key '2025' is missing"),
+        ("{2023: a.csv, 2024: a.csv, 2025: c.csv}", None, "same place as wave 2023"),
+        ("{2023: a.csv, 2024: 's3://b/x.csv', 2025: c.csv}", None, "is reached in another way"),
+    ],
+)
+def test_the_places_of_the_data_must_be_those_of_the_panel(town, command, data, wave, said):
+    write_schema(town, wave=wave)
+    town.write_spec(data=data)
+    ended = command("plan", town.spec)
+    assert ended.code == 2
+    assert said in ended.err
+
+
+# -- one account over all waves
+
+
+def cross_section(project, data, most, account="town"):
+    """Release rows of the panel as rows of persons."""
+    document = panel_document()
+    del document["panel"]
+    for column in document["columns"].values():
+        column.pop("constant", None)
+    document |= {"unit": {"column": "id", "max_rows": str(most)}, "ignore": ["year"]}
+    (project.folder / "rows.schema.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
+    project.write_spec(release="rows", data=data, schema="rows.schema.yaml", account=account)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("data", "most"), [("town.csv", 3), ("wave-2024.csv", 1)])
+def test_releases_of_one_wave_and_of_the_panel_are_charged_to_one_account(town, data, most):
+    town.write_spec(data=BY_WAVE)
+    write_schema(town, wave=None)
+    if data == "town.csv":
+        town.write_spec()
+        write_schema(town)
+    town.release()
+    cross_section(town, data, most)
+    town.release(town.folder / "rows")
+    assert faults(town.folder / "rows") == []
+    spent = json.loads((town.folder / "rows/release.json").read_bytes())
+    assert spent["ledger"]["account"] == "town"
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("data", "most"), [("town.csv", 3), ("wave-2024.csv", 1)])
+def test_the_same_rows_under_a_second_account_are_refused(town, data, most):
+    if data != "town.csv":
+        town.write_spec(data=BY_WAVE)
+        write_schema(town, wave=None)
+    town.release()
+    town.open_account("second", unit="person", terms=SMALL)
+    cross_section(town, data, most, account="second")
+    with pytest.raises(DataRefused, match="account"):
+        town.release(town.folder / "rows")
