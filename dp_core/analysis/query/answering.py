@@ -18,6 +18,7 @@ distance of the bounds is known almost without error. Here this distance follows
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,7 +133,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     """Return the answer to a question; arguments as for `query`."""
     question, asked, work = prepared(sources, text, level, sampling)
     parts = terms_of(asked)
-    absent = work.absent(parts, asked.counted)
+    absent = _absent(work, asked, parts)
     if absent is not None:
         if (drawn := _from_draws(sources, question, level, sampling)) is not None:
             return drawn
@@ -247,6 +248,16 @@ def terms_of(asked: Asked) -> list[list[Pair]]:
         low, high = asked.bounds
         found += [_parts(asked, (low, high)), _parts(asked, (high, low))]
     return found
+
+
+def _absent(work: Intervals, asked: Asked, parts: Sequence[Sequence[Pair]]) -> Undetermined | None:
+    """Return why the answer is not determined; each wave of a change has tables of its own."""
+    if asked.earlier is not None:
+        for side in (0, 1):
+            found = work.absent([[pairs[side]] for pairs in parts], asked.counted)
+            if found is not None:
+                return found
+    return work.absent(parts, asked.counted)
 
 
 def _terms_of_waves(later: Asked, earlier: Asked) -> list[list[Pair]]:

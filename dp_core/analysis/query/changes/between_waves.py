@@ -137,7 +137,14 @@ def _in_wave(asked: Question, columns: Mapping[str, Column], schema: Schema, wav
         if ABSENT in labels:
             codes = tuple(code for code, label in enumerate(labels) if label != ABSENT)
             here.append(Condition(column.name, codes, f"{column.name} != {ABSENT}"))
-    if not here and asked.measure not in ("mean", "total"):
+    # Someone absent has no value, so a condition that leaves out missing values leaves them out.
+    narrow = (*asked.where, *(asked.of if asked.measure == "count" else ()))
+    known = any(
+        own[each.column].missing_code not in (None, *each.codes)
+        for each in narrow
+        if each.column in own
+    )
+    if not here and not known and asked.measure not in ("mean", "total"):
         name = panel.takes_part[wave]
         if name not in schema.domain.columns:
             raise BadInput(f"The release has no column {name!r}, which this change needs.")

@@ -12,6 +12,7 @@ from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.changes.between_waves import read_any_question
 from dp_core.analysis.query.query_answer import unit_of
 from dp_core.analysis.query.sources import pooled_sources
+from dp_core.display.python_words import in_python
 from dp_core.errors import BadInput
 from dp_core.schema.privacy import Relation
 from dp_core.schema.reading.schema_file import parse_schema
@@ -163,6 +164,17 @@ def test_conditions_and_words_name_the_column_of_the_file():
     assert unit_of(income, SCHEMA, "records") == "income_2024"
 
 
+def test_a_table_of_each_wave_is_enough_and_the_missing_one_is_named():
+    found = sources(SCHEMA, persons(SCHEMA, 1), APART[:1])
+    answer = ask(found, SHARE).undetermined
+    assert answer.missing == (("work_2024",),)
+    assert "needs a table of sex x work_2024" in answer.sentence
+    text = "change in share of health = good from 2023 to 2024"
+    assert "in_2023" in read_any_question(text, SCHEMA).columns
+    text += " where health is not missing"
+    assert read_any_question(text, SCHEMA).columns == {"health_2023", "health_2024"}
+
+
 def test_notes_name_those_who_are_in_one_wave_only():
     notes = ask(sources(SCHEMA, persons(SCHEMA, 1), APART), SHARE).notes
     assert any("take part in one of the two waves only" in note for note in notes)
@@ -191,5 +203,6 @@ def test_a_mistake_gets_a_sentence(typed):
 
 
 def test_a_release_without_waves_names_since():
+    assert in_python("add --since EARLIER.") == "add since=EARLIER."
     with pytest.raises(BadInput, match="--since EARLIER"):
         read_any_question("change in share of sex = male from 2023 to 2024", TOWN)
