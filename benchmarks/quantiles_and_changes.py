@@ -72,10 +72,10 @@ def quantiles(name: str, values: Floats, edges: tuple[int, ...], scale: float, r
             for cell, wanted in zip(ask(sources, text, level=LEVEL).cells, true, strict=True):
                 if cell.low is None or cell.high is None:
                     continue
-                inside[text].append(cell.low <= wanted <= cell.high)
+                inside[text].append(bool(cell.low <= wanted <= cell.high))
                 own = cell.margin_without_bins
                 if own is not None and cell.estimate is not None:
-                    plain.append(abs(cell.estimate - wanted) <= own)
+                    plain.append(bool(abs(cell.estimate - wanted) <= own))
         for kind, level in (("own", LEVEL), ("band", 1 - (1 - LEVEL) / (bins + 1))):
             _, asked, work = prepared(sources, "median of x", level, False)
             found = quantile_answers(work, asked)

@@ -20,6 +20,7 @@ _OPTION = re.compile(
     rf"(?<![-\w])--(?:(?P<flag>{_FLAGS})|(?P<name>family) (?P<value>'?[a-z]+'?))(?![-\w])"
 )
 _CALLS = (
+    (re.compile(r"--since EARLIER"), "since=EARLIER"),
     (re.compile(r"`dp-release (query|infer|verify)`"), r"`\1`"),
     (re.compile(r"`dp-release (resume) ([A-Za-z0-9._-]+)`"), r'`\1("\2")`'),
     (re.compile(r"`dp-release (run|resume)`"), r"`\1`"),

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
-from dp_core.analysis.query.question_grammar import read_question
+from dp_core.analysis.query.changes.between_waves import read_any_question
 from dp_core.documents.typed_text import printable
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.declared_formula import declared_analysis
@@ -107,12 +107,10 @@ def _written(name: str) -> str:
 
 def _table(text: str, schema: Schema) -> AskedQuestion:
     try:
-        question = read_question(text, schema)
+        question = read_any_question(text, schema)
     except BadInput as error:
         raise BadInput(f"{error.message}{_formula_meant(text, schema)}") from None
-    number = () if question.number is None else (question.number,)
-    named = {*question.groups, *(each.column for each in question.conditions), *number}
-    columns = tuple(name for name in schema.names if name in named)
+    columns = tuple(name for name in schema.names if name in question.columns)
     table = {origin(schema, name)[0] for name in columns}
     if schema.nested is not None:
         areas = [name for name in schema.nested.columns if name in table]
@@ -144,6 +142,6 @@ def _formula_meant(text: str, schema: Schema) -> str:
 def _means(text: str, schema: Schema, words: str) -> bool:
     """Return whether a text is read as the question that these words describe."""
     try:
-        return read_question(text, schema).in_words == words
+        return read_any_question(text, schema).in_words == words
     except BadInput:
         return False

@@ -10,7 +10,7 @@ from dp_core.analysis.notebook.noisy_tables import NoisyTables
 from dp_core.analysis.notebook.synthetic_sets import SyntheticSets
 from dp_core.analysis.query.changes.change_answer import ChangeAnswer, Release, answer_change
 from dp_core.analysis.query.query_answer import QueryAnswer, answer_query
-from dp_core.analysis.query.sources import Sources, sources_of
+from dp_core.analysis.query.sources import sources_of
 from dp_core.analysis.regression.regression_answer import RegressionAnswer
 from dp_core.analysis.regression.regression_inference import infer as regression
 from dp_core.bundle.reading import Bundle
@@ -37,13 +37,9 @@ class OpenRelease(Printed):
         return NoisyTables(self._bundle)
 
     @cached_property
-    def _sources(self) -> Sources:
-        return sources_of(self._bundle)
-
-    @property
-    def as_queried(self) -> Release:
-        """The bundle and its noisy tables, from which changes between releases are answered."""
-        return Release(self._bundle, self._sources)
+    def queried(self) -> Release:
+        """The bundle with its pooled tables, from which `query` answers."""
+        return Release(self._bundle, sources_of(self._bundle))
 
     @overload
     def query(
@@ -91,17 +87,16 @@ class OpenRelease(Printed):
         _check_text("question", question)
         _check_level(level)
         if since is None:
+            found = self.queried
             return answer_query(
-                self._bundle, self._sources, question, level=level, sampling=sampling
+                found.bundle, found.sources, question, level=level, sampling=sampling
             )
         if not isinstance(since, OpenRelease):
             raise TypeError(
                 "The earlier release must be one that was opened, such as read_bundle(FOLDER), not"
                 f" {since!r:.40}."
             )
-        return answer_change(
-            self.as_queried, since.as_queried, question, level=level, sampling=sampling
-        )
+        return answer_change(self.queried, since.queried, question, level=level, sampling=sampling)
 
     @speaks_python
     def infer(

@@ -55,6 +55,8 @@ def notes_of(
         *(() if exact else _of_areas(sources, asked)),
         *_notes(sources, asked, unbounded, negative),
     )
+    if asked.earlier is not None:
+        found = (*_of_waves(asked), *found)
     if sampling and asked.schema.states_design:
         found += (
             "The sampling error assumes a simple random sample. To use the sample design in the"
@@ -196,8 +198,20 @@ def _stands(column: Column) -> str:
 def _spread(column: Column) -> str:
     """Return a phrase for the distribution of values within each bin."""
     if column.choice is not None:
-        return "distributed like the noisy counts of its parts"
-    return "uniform" if column.within is None else "following a density fitted to the counts"
+        return "spread like the noisy counts of its parts"
+    return "spread evenly" if column.within is None else "follow a density fitted to the counts"
+
+
+def _of_waves(asked: Asked) -> Iterator[str]:
+    """Yield how a change between waves of a panel is to be read."""
+    panel = asked.schema.panel
+    assert panel is not None
+    yield "A change whose interval contains 0 is within its margin: nothing may have changed."
+    if not panel.balanced:
+        yield (
+            "Each wave counts the persons who take part in it. Part of a change may come from"
+            " persons who take part in one of the two waves only."
+        )
 
 
 def _of_quantile(asked: Asked, ends: Sequence[tuple[float, float]]) -> Iterator[str]:
@@ -246,7 +260,7 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
             f" in a later release make {'them' if several else 'it'} narrower."
         )
         yield (
-            f"The estimate takes values within each bin as {_spread(column)}. If they are, the"
+            f"The estimate assumes that values within each bin {_spread(column)}. If they do, the"
             " margin without bins is valid."
         )
         return

@@ -18,6 +18,7 @@ distance of the bounds is known almost without error. Here this distance follows
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,11 +26,11 @@ import numpy as np
 
 from dp_core.analysis.query.answer_notes import notes_of
 from dp_core.analysis.query.asked_counts import Asked, Counted
+from dp_core.analysis.query.changes.between_waves import read_any_question
 from dp_core.analysis.query.declared.declared_sums import answer_declared
 from dp_core.analysis.query.drawn_shares import NOTE, asked_groups
 from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.question import Question
-from dp_core.analysis.query.question_grammar import read_question
 from dp_core.analysis.query.sources import Sources, sources_of
 from dp_core.analysis.query.term_intervals import Intervals, Pair
 from dp_core.analysis.query.undetermined import Undetermined
@@ -141,7 +142,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     if (declared := _from_declared(sources, question, level, sampling)) is not None:
         return declared
     parts = terms_of(asked)
-    absent = work.absent(parts, asked.counted)
+    absent = _absent(work, asked, parts)
     if absent is not None:
         if (drawn := _from_draws(sources, question, level, sampling)) is not None:
             return drawn
@@ -174,7 +175,11 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         QueryCell(codes, *_plain(*numbers))
         for codes, *numbers in sorted(zip(asked.labels(), *ends, strict=True))
     )
-    counted = question.between is None and question.measure in ("count", "share", "ratio")
+    counted = not (question.between or question.waves) and question.measure in (
+        "count",
+        "share",
+        "ratio",
+    )
     notes = notes_of(
         sources,
         asked,
@@ -211,8 +216,8 @@ def prepared(
     """
     if not 0 < level < 1:
         raise BadInput(f"The level must be between 0 and 1, such as 0.95, not {level}.")
-    question = read_question(text, sources.schema)
-    asked = Asked(question, sources.schema)
+    question = read_any_question(text, sources.schema)
+    asked = Asked.of(question, sources.schema)
     asked.check_groups()
     if sampling and asked.counts_persons:
         raise BadInput(
@@ -271,10 +276,32 @@ def terms_of(asked: Asked) -> list[list[Pair]]:
     """Return the terms of the answer and, if bins matter, those of the smallest and largest."""
     if asked.question.measure == "quantile":
         return [[(asked.cuts(), None)]]
+    if asked.earlier is not None:
+        return _terms_of_waves(asked, asked.earlier)
     found = [_parts(asked)]
     if asked.in_bins:
         low, high = asked.bounds
         found += [_parts(asked, (low, high)), _parts(asked, (high, low))]
+    return found
+
+
+def _absent(work: Intervals, asked: Asked, parts: Sequence[Sequence[Pair]]) -> Undetermined | None:
+    """Return why the answer is not determined; each wave of a change has tables of its own."""
+    if asked.earlier is not None:
+        for side in (0, 1):
+            found = work.absent([[pairs[side]] for pairs in parts], asked.counted)
+            if found is not None:
+                return found
+    return work.absent(parts, asked.counted)
+
+
+def _terms_of_waves(later: Asked, earlier: Asked) -> list[list[Pair]]:
+    """Return the terms of a change: as of a difference, each with its own columns."""
+    found = [[*_parts(later), *_parts(earlier)]]
+    if later.in_bins:
+        (low, high), (its_low, its_high) = later.bounds, earlier.bounds
+        for mine, its in ((low, its_high), (high, its_low)):
+            found.append([*_parts(later, (mine, mine)), *_parts(earlier, (its, its))])
     return found
 
 

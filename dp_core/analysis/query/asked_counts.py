@@ -49,10 +49,24 @@ class Asked:
     Attributes:
         question: The question.
         schema: The published schema as written, not on a grid.
+        also: Further measured columns that get an axis.
+        earlier: The same question in an earlier wave of a panel, which is subtracted; None (the
+            default) without one. It has the same axes.
     """
 
     question: Question
     schema: Schema
+    also: tuple[str, ...] = ()
+    earlier: Asked | None = None
+
+    @classmethod
+    def of(cls, question: Question, schema: Schema) -> Asked:
+        """Return the axes of a question, which may be about two waves."""
+        if question.in_waves is None:
+            return cls(question, schema)
+        first, second = (cls(each, schema) for each in question.in_waves)
+        earlier = cls(first.question, schema, second.columns)
+        return cls(second.question, schema, first.columns, earlier)
 
     @cached_property
     def _origins(self) -> dict[str, tuple[str, NDArray[np.intp]]]:
@@ -91,7 +105,7 @@ class Asked:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Measured columns that the question involves, in the order of the domain."""
-        used = {name for name, _ in self._origins.values()}
+        used = {name for name, _ in self._origins.values()} | {*self.also}
         if self.counts_persons:
             used.add(MEMBERS)
         return tuple(column.name for column in self.schema.columns if column.name in used)
@@ -256,6 +270,8 @@ class Asked:
     @cached_property
     def in_bins(self) -> bool:
         """Whether a bin of `question.number` that meets `where` has several values."""
+        if self.earlier is not None and self.earlier.in_bins:
+            return True
         if self.question.number is None or self.schema.column(self.question.number).levels:
             return False
         low, high = self.bounds

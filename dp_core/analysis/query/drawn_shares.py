@@ -125,7 +125,9 @@ def asked_groups(question: Question, schema: Schema) -> tuple[str, list[tuple[in
 
     Such questions are `share of x`, `share of x = level`, `share by x` and the same for counts.
     """
-    simple = question.measure in ("share", "count") and not (question.where or question.between)
+    simple = question.measure in ("share", "count") and not (
+        question.where or question.between or question.waves
+    )
     asked = (*question.groups, *(condition.column for condition in question.of))
     if not simple or len(asked) != 1:
         return None

@@ -403,6 +403,9 @@ def unit_of(question: Question, schema: Schema, counted: Counted) -> str:
     """Return the unit of an answer (`QueryAnswer.unit`)."""
     if question.measure in ("share", "ratio"):
         return question.measure
+    if question.in_waves is not None:
+        found = unit_of(question.in_waves[1], schema, counted)
+        return "days" if found == "date" else found
     if question.number is None:
         return counted
     if schema.column(question.number).levels:

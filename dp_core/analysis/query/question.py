@@ -44,6 +44,10 @@ class Question:
         by: Columns that make the groups.
         where: Conditions that every counted record meets.
         between: Difference: conditions of the first and of the second group; None without one.
+        waves: Change between two waves of a panel: the earlier and the later one as they were
+            named; None without one. `number` and the conditions then name columns of the panel's
+            file, and `in_waves` those of the record.
+        in_waves: The question in the first wave and in the second; None without a change.
     """
 
     measure: Measure
@@ -55,6 +59,8 @@ class Question:
     by: tuple[str, ...] = ()
     where: Conditions = ()
     between: tuple[Conditions, Conditions] | None = None
+    waves: tuple[str, str] | None = None
+    in_waves: tuple[Question, Question] | None = None
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -66,6 +72,14 @@ class Question:
         """All conditions."""
         first, second = self.between or ((), ())
         return (*self.of, *self.to, *first, *second, *self.where)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of all columns that it involves."""
+        if self.in_waves is not None:
+            return self.in_waves[0].columns | self.in_waves[1].columns
+        number = () if self.number is None else (self.number,)
+        return frozenset((*self.groups, *(each.column for each in self.conditions), *number))
 
     @property
     def in_words(self) -> str:
@@ -83,6 +97,8 @@ class Question:
         if self.between:
             one, two = self.between
             found = f"difference in {found} between {_all(one, ', ')} and {_all(two, ', ')}"
+        if self.waves:
+            found = f"change in {found} from {self.waves[0]} to {self.waves[1]}"
         if self.by:
             found += f" by {', '.join(self.by)}"
         return found + (f" where {_all(self.where)}" if self.where else "")

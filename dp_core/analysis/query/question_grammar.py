@@ -65,12 +65,15 @@ _MEDIANS = ("median", "medians")
 MOST_CHARACTERS = 10_000
 
 
-def read_question(text: str, schema: Schema) -> Question:
+def read_question(
+    text: str, schema: Schema, *, also: Mapping[str, Column] | None = None
+) -> Question:
     """Return the question that a text asks.
 
     Args:
         text: The question.
         schema: The published schema; its released columns may be asked about.
+        also: Further names of columns, with the column of each; none by default.
 
     Raises:
         BadInput: if the text is not a question; the message says what to type instead.
@@ -83,17 +86,17 @@ def read_question(text: str, schema: Schema) -> Question:
                 f"{name!r} is a column of another member, and questions about two members are not"
                 " supported; read the noisy tables of such columns in `marginals.parquet`."
             )
-    return _Reader(text, schema).question()
+    return _Reader(text, schema, also or {}).question()
 
 
 class _Reader(TokenReader):
     """Reads one question from left to right."""
 
-    def __init__(self, text: str, schema: Schema) -> None:
+    def __init__(self, text: str, schema: Schema, also: Mapping[str, Column]) -> None:
         super().__init__(text)
         others = () if schema.linked is None else schema.linked.others
         released = (each.of_member for each in schema.released if each.name not in others)
-        self.columns = {each.name: each for each in released}
+        self.columns = {**{each.name: each for each in released}, **also}
         self.names: dict[str, list[str]] = {}
         for name in self.columns:
             self.names.setdefault(folded(name), []).append(name)

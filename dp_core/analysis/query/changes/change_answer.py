@@ -294,9 +294,14 @@ def answer_change(
     asked, absent = [], None
     for release in reversed(both):
         try:
-            _, own, work = prepared(release.sources, text, level, sampling)
+            question, own, work = prepared(release.sources, text, level, sampling)
         except BadInput as error:
             raise BadInput(f"In {release.bundle.place}: {error.message}") from error
+        if question.waves:
+            raise BadInput(
+                "The question is a change between waves, and so is the answer with an earlier"
+                " release: ask for one of the two."
+            )
         asked.append(own)
         why = work.absent(terms_of(own), own.counted)
         absent = absent or (why and (release, why))

@@ -175,3 +175,15 @@ def test_persons_have_no_sampling_error_because_households_are_sampled(sources):
     with pytest.raises(BadInput, match="a sample of households"):
         ask(sources(("members", "age")), "count by age", sampling=True)
     assert ask(sources(("tenure",)), "count by tenure", sampling=True).undetermined is None
+
+
+def test_a_quantile_of_persons_counts_persons(sources, joined, data):
+    found = ask(sources(("members", "age")), "median of age", level=0.01)
+    (cell,) = found.cells
+    assert found.counted == "persons"
+    # At this level nearly no noise is allowed for, and the counts are exact.
+    assert cell.low <= np.quantile(joined["age"], 0.5, method="inverted_cdf") <= cell.high
+    assert (cell.low, cell.high) != (0, 99)
+    (cell,) = ask(sources(("members",)), "median of members", level=0.01).cells
+    sizes = data["people"].groupby("home_id").size()
+    assert cell.low <= np.quantile(sizes, 0.5, method="inverted_cdf") <= cell.high
