@@ -18,14 +18,14 @@ distance of the bounds is known almost without error. Here this distance follows
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from dp_core.analysis.query.answer_notes import notes_of
 from dp_core.analysis.query.asked_counts import Asked, Counted
-from dp_core.analysis.query.declared.declared_sums import answer_declared
+from dp_core.analysis.query.declared.declared_sums import DeclaredAnswer, answer_declared
 from dp_core.analysis.query.drawn_shares import NOTE, asked_groups
 from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.question import Question
@@ -147,7 +147,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
             "--sampling is not available for a question about persons, because the file is a sample"
             " of households; leave it out."
         )
-    if (declared := _from_declared(sources, question, level, sampling)) is not None:
+    if (declared := _from_declared(sources, question, text, level, sampling)) is not None:
         return declared
     work = Intervals(sources, level, sampling)
     parts = _all_parts(asked)
@@ -210,14 +210,31 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
 
 
 def _from_declared(
-    sources: Sources, question: Question, level: float, sampling: bool
+    sources: Sources, question: Question, text: str, level: float, sampling: bool
 ) -> QueryResult | None:
-    """Return an answer from the sums of a declared statistic; None if there is none."""
+    """Return an answer from what was measured for a declared statistic; None if there is none.
+
+    For a quantile, the tables also have an interval, which is the shorter one if groups are small
+    or noise is large. Each of the two is computed with half of the error probability, so both
+    contain the quantile with at least the stated probability, and so does their intersection.
+    """
     if sampling or not sources.declared:
         return None
-    found = answer_declared(sources.declared, question, sources.schema, sources.pooled, level=level)
+
+    def answered(level: float) -> DeclaredAnswer | None:
+        own = sources.declared, question, sources.schema, sources.pooled
+        return answer_declared(*own, level=level)
+
+    found = answered(level)
     if found is None:
         return None
+    if question.measure == "quantile":
+        half = (1 + level) / 2
+        tables = ask(replace(sources, declared=()), text, level=half)
+        own = answered(half)
+        if tables.undetermined is None and own is not None:
+            ends = {cell.codes: (cell.estimate, cell.low, cell.high) for cell in tables.cells}
+            found = own.within([ends.get(codes, (None, None, None)) for codes in own.labels])
     nothing = np.full(found.values.shape, np.nan)
     ends = (found.values, found.lows, found.highs, nothing)
     cells = tuple(
