@@ -144,9 +144,9 @@ def _one(kind: str, rows: int, epsilon: str, repeats: int) -> None:
             for source, made in (("declared", declared), ("bins", binned)):
                 frame = made.query(question).frame
                 value, low, high = (frame[n].to_numpy(float) for n in ("estimate", "low", "high"))
-                inside = (low <= true) & (true <= high)
-                found[statistic, f"{source} covered"].append(inside.astype(float))
                 # What is not determined has an infinite interval.
+                inside = ~((low > true) | (true > high))
+                found[statistic, f"{source} covered"].append(inside.astype(float))
                 width = np.nan_to_num((high - low) / 2 / true, nan=np.inf)
                 found[statistic, f"{source} width"].append(width)
                 found[statistic, f"{source} error"].append(

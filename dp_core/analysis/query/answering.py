@@ -217,6 +217,8 @@ def _from_declared(
     For a quantile, the tables also have an interval, which is the shorter one if groups are small
     or noise is large. Each of the two is computed with half of the error probability, so both
     contain the quantile with at least the stated probability, and so does their intersection.
+    Where what was declared determines nothing, the tables answer alone; their noise is independent
+    of this.
     """
     if sampling or not sources.declared:
         return None
@@ -229,12 +231,16 @@ def _from_declared(
     if found is None:
         return None
     if question.measure == "quantile":
-        half = (1 + level) / 2
-        tables = ask(replace(sources, declared=()), text, level=half)
-        own = answered(half)
+        half, plain = (1 + level) / 2, replace(sources, declared=())
+        tables, own = ask(plain, text, level=half), answered(half)
         if tables.undetermined is None and own is not None:
-            ends = {cell.codes: (cell.estimate, cell.low, cell.high) for cell in tables.cells}
-            found = own.within([ends.get(codes, (None, None, None)) for codes in own.labels])
+            alone = ask(plain, text, level=level)
+            ends, others = ({each.codes: each for each in of.cells} for of in (tables, alone))
+            cells = [
+                (ends if np.isfinite(high) else others)[codes]
+                for codes, high in zip(own.labels, own.highs, strict=True)
+            ]
+            found = own.within([(each.estimate, each.low, each.high) for each in cells])
     nothing = np.full(found.values.shape, np.nan)
     ends = (found.values, found.lows, found.highs, nothing)
     cells = tuple(
