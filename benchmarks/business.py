@@ -142,7 +142,14 @@ def _one(kind: str, rows: int, epsilon: str, repeats: int) -> None:
         for statistic, question in QUESTIONS.items():
             true = wanted[statistic]
             for source, made in (("declared", declared), ("bins", binned)):
-                frame = made.query(question).frame
+                answer = made.query(question)
+                if not answer.determined:
+                    nothing = np.full(len(true), np.inf)
+                    found[statistic, f"{source} covered"].append(np.ones(len(true)))
+                    found[statistic, f"{source} width"].append(nothing)
+                    found[statistic, f"{source} error"].append(nothing)
+                    continue
+                frame = answer.frame
                 value, low, high = (frame[n].to_numpy(float) for n in ("estimate", "low", "high"))
                 # What is not determined has an infinite interval.
                 inside = ~((low > true) | (true > high))

@@ -150,12 +150,13 @@ def answer_declared(
     labels, weights = _groups(table, question)
     if not labels:
         return None
+    known = _known(table, schema, pooled)
     if wanted:
         values, lows, highs = tree_quantiles(
-            table, best.column, best.answers, weights, float(question.quantile or 0), level
+            *(table, best.column, best.answers, weights),
+            *(float(question.quantile or 0), level, known),
         )
         return DeclaredAnswer(labels, values, lows, highs, (_quantile_note(table),))
-    known = _known(table, schema, pooled)
     found = group_sums(table, *best.answers, known).added(weights)
     lows, highs, values = _intervals(found, question.measure, level)
     return DeclaredAnswer(labels, values, lows, highs, _notes(best, found, question))
