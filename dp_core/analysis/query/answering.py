@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -27,7 +27,7 @@ import numpy as np
 from dp_core.analysis.query.answer_notes import notes_of
 from dp_core.analysis.query.asked_counts import Asked, Counted
 from dp_core.analysis.query.changes.between_waves import read_any_question
-from dp_core.analysis.query.declared.declared_sums import answer_declared
+from dp_core.analysis.query.declared.declared_sums import DeclaredAnswer, answer_declared
 from dp_core.analysis.query.drawn_shares import NOTE, asked_groups
 from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.question import Question
@@ -139,7 +139,7 @@ def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = Fa
 def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
     """Return the answer to a question; arguments as for `query`."""
     question, asked, work = prepared(sources, text, level, sampling)
-    if (declared := _from_declared(sources, question, level, sampling)) is not None:
+    if (declared := _from_declared(sources, question, text, level, sampling)) is not None:
         return declared
     parts = terms_of(asked)
     absent = _absent(work, asked, parts)
@@ -228,14 +228,37 @@ def prepared(
 
 
 def _from_declared(
-    sources: Sources, question: Question, level: float, sampling: bool
+    sources: Sources, question: Question, text: str, level: float, sampling: bool
 ) -> QueryResult | None:
-    """Return an answer from the sums of a declared statistic; None if there is none."""
+    """Return an answer from what was measured for a declared statistic; None if there is none.
+
+    For a quantile, the tables also have an interval, which is the shorter one if groups are small
+    or noise is large. Each of the two is computed with half of the error probability, so both
+    contain the quantile with at least the stated probability, and so does their intersection.
+    Where what was declared determines nothing, the tables answer alone; their noise is independent
+    of this.
+    """
     if sampling or not sources.declared:
         return None
-    found = answer_declared(sources.declared, question, sources.schema, sources.pooled, level=level)
+
+    def answered(level: float) -> DeclaredAnswer | None:
+        own = sources.declared, question, sources.schema, sources.pooled
+        return answer_declared(*own, level=level)
+
+    found = answered(level)
     if found is None:
         return None
+    if question.measure == "quantile":
+        half, plain = (1 + level) / 2, replace(sources, declared=())
+        tables, own = ask(plain, text, level=half), answered(half)
+        if tables.undetermined is None and own is not None:
+            alone = ask(plain, text, level=level)
+            ends, others = ({each.codes: each for each in of.cells} for of in (tables, alone))
+            cells = [
+                (ends if np.isfinite(high) else others)[codes]
+                for codes, high in zip(own.labels, own.highs, strict=True)
+            ]
+            found = own.within([(each.estimate, each.low, each.high) for each in cells])
     nothing = np.full(found.values.shape, np.nan)
     ends = (found.values, found.lows, found.highs, nothing)
     cells = tuple(

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 MOST_LEAVES = 1000
 """Largest number of leaves."""
 _MOST_CELLS = 2**22  # leaves of all groups together, at most
-_LEVELS = ((16, 1), (256, 2))  # numbers of leaves up to which a tree has so many levels
+_LEVELS = ((16, 1), (32, 2))  # numbers of leaves up to which a tree has so many levels
 _MOST_LEVELS = 3
 
 
@@ -84,6 +84,7 @@ def tree_quantiles(
     weights: Floats,
     q: float,
     level: float,
+    known: tuple[Floats, Floats] | None = None,
 ) -> tuple[Floats, Floats, Floats]:
     """Return quantiles and both ends of their intervals, each of shape (results,).
 
@@ -97,10 +98,17 @@ def tree_quantiles(
             groups).
         q: Which quantile, above 0 and below 1.
         level: Confidence level of the intervals.
+        known: Numbers of records of the groups from other measurements, and their variances, shape
+            (groups,) each; None (the default) if there are none.
     """
     leaves = np.array(tree_edges(table)[-1])
-    kept, noise = _deviations(table, [each.variance for each in answers], q)
-    counts = weights @ np.concatenate([table.present(each.values) for each in answers], axis=1)
+    # The variances of the groups are about equal; the largest is safe.
+    of_known = None if known is None else float(known[1].max())
+    kept, noise = _deviations(table, [each.variance for each in answers], q, of_known)
+    nodes = [table.present(each.values) for each in answers]
+    if known is not None:
+        nodes.append(known[0][:, None])
+    counts = weights @ np.concatenate(nodes, axis=1)
     groups = weights.sum(axis=1, keepdims=True)
     variance = kept**2 @ noise
     fourth = (3.0 if answers[0].noise == "laplace" else 0.0) * (kept**4 @ noise**2)
@@ -138,8 +146,17 @@ def rank_noise(table: ValueTable, variances: Sequence[float], q: float) -> float
     return float(np.sqrt((kept**2 @ noise).max()))
 
 
-def _deviations(table: ValueTable, variances: Sequence[float], q: float) -> tuple[Floats, Floats]:
+def _deviations(
+    table: ValueTable, variances: Sequence[float], q: float, known: float | None = None
+) -> tuple[Floats, Floats]:
     """Return the deviations at the edges as sums of the noisy counts, and their noise.
+
+    Args:
+        table: The number and its groups.
+        variances: Variance of the noise of a count of each level.
+        q: Which quantile.
+        known: Variance of another estimate of the number of records, which is the last count; None
+            if there is none.
 
     Returns:
         Weights of the counts of all levels, shape (edges, nodes), and the variance of the noise of
@@ -152,6 +169,9 @@ def _deviations(table: ValueTable, variances: Sequence[float], q: float) -> tupl
         start = np.searchsorted(own, leaves[:-1], side="right") - 1
         nodes.append(start[None, :] == np.arange(len(own) - 1)[:, None])
         noise.append(np.full(len(own) - 1, max(variance, 1e-12)))
+    if known is not None:
+        nodes.append(np.ones((1, len(leaves) - 1), dtype=np.bool_))
+        noise.append(np.array([max(known, 1e-12)]))
     design, every = np.concatenate(nodes).astype(np.float64), np.concatenate(noise)
     weighted = design / every[:, None]
     solved = np.linalg.solve(design.T @ weighted, weighted.T)

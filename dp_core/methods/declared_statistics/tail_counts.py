@@ -1,10 +1,14 @@
 """Estimated numbers of records by group and layer, from noisy counts.
 
-Noise hides the rare records of the outer layers. So a density is fitted to the counts of all groups
-together: outwards from the mode, its logarithm is a concave parabola in the number of the layer.
-This family contains the log-normal distribution, and the Pareto distribution as a straight line.
-The counts of a group are shrunk towards this density (James and Stein 1961, one factor for each
-layer).
+Noise hides the rare records of the outer layers. So the counts of all groups together are continued
+beyond those that stand out from their noise. In the number of the layer, the logarithm of the
+counts is a straight line for a Pareto distribution, and a parabola for a log-normal one. The
+continuation lies between the two: a line through the last counts that stand out, slightly bent. If
+fewer than four stand out, a concave parabola is fitted to all counts from the mode outwards.
+
+A group has the distribution of all groups, moved along the layers to fit its own counts. Its own
+counts then correct this further, as far as groups differ by more than noise (James and Stein 1961,
+one factor for each layer).
 """
 
 from __future__ import annotations
@@ -19,11 +23,14 @@ from dp_core.methods.declared_statistics.layers import Layers
 Floats = NDArray[np.float64]
 
 _LEAST_SLOPE = 0.25  # the counts of layers fall at least by this much in the logarithm, outwards
+_STANDS_OUT = 3.0  # in standard deviations of the noise
+_BENT = 0.09  # by how much the slope of the line falls from one layer to the next
+_LINE = 3  # number of layers through which the line goes
 _BOUND = 3.0  # largest noise that is expected, in standard deviations
 _SPREAD = 2.0  # largest standard deviation of counts between groups, relative to their mean
 _MOVE = 1.5  # standard deviation of the differences between groups, in layers
 _FARTHEST = 4.0  # largest difference, in layers
-_CURVES = -np.concatenate([[0.0], np.geomspace(0.005, 1.0, 14)])
+_CURVES = -np.concatenate([[0.0], np.geomspace(0.005, 0.1, 8)])
 _SLOPES = np.linspace(-2.0, 1.0, 61)
 
 
@@ -70,7 +77,13 @@ def tail_counts(
             shape[outwards] = _falling(mixed[outwards], noise)
     whole = float(shape.sum())
     part = shape / whole if whole > 0 else np.full(len(shape), 1 / len(shape))
-    expected = np.maximum(totals, 0.0)[:, None] * _moved(part, noisy, variance, totals, layers)
+    own_totals = np.maximum(totals, 0.0)[:, None]
+    expected = own_totals * _moved(part, noisy, variance, totals, layers)
+    # All groups together have the distribution that was fitted to them.
+    together = expected.sum(axis=0)
+    ratio = np.ones(len(part))
+    np.divide(own_totals.sum() * part, together, out=ratio, where=together > 0)
+    expected = expected * ratio
     spread = np.maximum(((noisy - expected) ** 2).mean(axis=0) - variance, 0.0)
     # The spread of a few groups is itself uncertain. Counts differ by several times their mean at
     # most, so that noise does not put records into the outermost layers.
@@ -131,7 +144,7 @@ def _shifted(part: Floats, move: float) -> Floats:
 
 
 def _falling(counts: Floats, noise: float) -> Floats:
-    """Return counts whose logarithms fall from the mode outwards as a concave parabola.
+    """Return estimated counts, which fall from the mode outwards where noise hides them.
 
     Args:
         counts: Noisy counts, the layer nearest to the origin first.
@@ -157,11 +170,22 @@ def _falling(counts: Floats, noise: float) -> Floats:
             off = float((weight * (own - height * form) ** 2).sum())
             if off < error:
                 best, error = height * form, off
+    # Counts that stand out from their noise are better than the fit. Beyond them, the logarithm
+    # continues as a straight line through the last ones.
+    sigma = np.sqrt(noise)
+    hidden = np.flatnonzero(own <= _STANDS_OUT * sigma)
+    run = int(hidden[0]) if len(hidden) else len(own)
+    if run > _LINE:
+        at = np.arange(run - _LINE, run)
+        trust = np.sqrt(own[at] ** 2 / (noise + own[at]))
+        slope, level = np.polyfit(at, np.log(own[at]), 1, w=trust)
+        slope = float(np.clip(slope, -3.0, -_LEAST_SLOPE))
+        level = float(np.average(np.log(own[at]) - slope * at, weights=trust**2))
+        steps = place[run:] - (run - 1)
+        line = level + slope * place[run:] - _BENT * steps * (steps - 1) / 2
+        best = np.concatenate([own[:run], np.exp(line)])
     # The noisy counts bound what is there; with little noise they show that a layer is empty.
     most = np.maximum(own, 0.0) + _BOUND * np.sqrt(noise)
     best = np.where(most < 0.5, 0.0, np.minimum(best, most))
-    # Where a count stands out from its noise, it is itself the better estimate.
-    kept = np.maximum(own, 0.0) / (np.maximum(own, 0.0) + 4 * np.sqrt(noise))
-    stands = own > 4 * np.sqrt(noise)
-    found[mode:] = np.where(stands, kept * own + (1 - kept) * best, best)
+    found[mode:] = best
     return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -65,6 +66,26 @@ class DeclaredAnswer:
     lows: Floats
     highs: Floats
     notes: tuple[str, ...]
+
+    def within(self, others: Sequence[tuple[float | None, float | None, float | None]]) -> Self:
+        """Return the intersection of these intervals with others.
+
+        Where they do not meet, this answer's own interval stays.
+
+        Args:
+            others: Estimate and both ends of the other interval of each group; None where it is not
+                determined.
+        """
+        found = np.array(others, dtype=np.float64).reshape(len(self.labels), 3)
+        value, low, high = found.T
+        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+        first, last = np.maximum(self.lows, low), np.minimum(self.highs, high)
+        apart = first > last
+        first, last = np.where(apart, self.lows, first), np.where(apart, self.highs, last)
+        # The estimate of the shorter interval.
+        others_first = np.isnan(self.values) | (high - low < self.highs - self.lows)
+        values = np.where(others_first & ~np.isnan(value), value, self.values)
+        return replace(self, values=np.clip(values, first, last), lows=first, highs=last)
 
 
 def declared_sums(bundle: Bundle) -> tuple[DeclaredSums, ...]:
@@ -129,12 +150,13 @@ def answer_declared(
     labels, weights = _groups(table, question)
     if not labels:
         return None
+    known = _known(table, schema, pooled)
     if wanted:
         values, lows, highs = tree_quantiles(
-            table, best.column, best.answers, weights, float(question.quantile or 0), level
+            *(table, best.column, best.answers, weights),
+            *(float(question.quantile or 0), level, known),
         )
-        return DeclaredAnswer(labels, values, lows, highs, (_first_note(table, "quantiles"),))
-    known = _known(table, schema, pooled)
+        return DeclaredAnswer(labels, values, lows, highs, (_quantile_note(table),))
     found = group_sums(table, *best.answers, known).added(weights)
     lows, highs, values = _intervals(found, question.measure, level)
     return DeclaredAnswer(labels, values, lows, highs, _notes(best, found, question))
@@ -215,10 +237,17 @@ def _shown(number: float) -> str:
 
 def _first_note(table: ValueTable, measure: str) -> str:
     by = f" by {', '.join(table.by)}" if table.by else ""
-    what = "counts of narrow ranges" if measure == "quantiles" else "sums"
     return (
-        f"Answered from {what} that were measured for the declared {measure} of"
-        f" {table.column}{by}, from the numbers' own values and not from the schema's bins."
+        f"Answered from sums that were measured for the declared {measure} of {table.column}{by},"
+        " from the numbers' own values and not from the schema's bins."
+    )
+
+
+def _quantile_note(table: ValueTable) -> str:
+    by = f" by {', '.join(table.by)}" if table.by else ""
+    return (
+        "Answered from counts of narrow ranges that were measured for the declared quantiles of"
+        f" {table.column}{by}, and from the tables: the interval is the intersection of both."
     )
 
 

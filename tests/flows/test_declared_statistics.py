@@ -1,0 +1,145 @@
+"""Releases that measure declared means and quantiles, from the spec to the answer of `query`."""
+
+from __future__ import annotations
+
+import html
+import json
+import shutil
+from fractions import Fraction
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_core.bundle.reading import read_bundle
+from dp_core.bundle.verification.verify import verify
+from dp_core.errors import StageFailed
+from dp_core.methods.declared_statistics import limits
+from dp_core.methods.declared_statistics.sum_answers import PARTS
+from tests.dp_core.bundle.forgery import failed, reseal, statement_of
+from tests.flows.conftest import make_project
+from tests.flows.releases.test_resume import assert_complete, failing, noisy
+from tests.flows.test_reuse import Second
+from tests.full import some
+from tests.plain_judge import PlainJudge, users
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+SENTENCES = ["mean of income by sex", "total of income by sex", "median of income by sex"]
+TEXT = f"analyses: {json.dumps(SENTENCES)}\nsynthesize: {{sets: 0}}\n"
+
+
+@pytest.fixture
+def project(gaussian_project):
+    gaussian_project.write_spec(TEXT)
+    return gaussian_project
+
+
+@pytest.fixture(scope="module", params=some(["gaussian", "laplace"], lambda n: n == "gaussian"))
+def made(request, tmp_path_factory):
+    """The project of a finished release, to be read only."""
+    folder = tmp_path_factory.mktemp("statistics")
+    with pytest.MonkeyPatch.context() as patch:
+        for module in users():
+            patch.setattr(module, "SuiteJudge", PlainJudge)
+        patch.setenv("DP_RELEASE_HOME", str(folder / "home"))
+        patch.setenv("DP_RELEASE_STATE", str(folder / "state"))
+        patch.delenv("DP_RELEASE_LEDGER", raising=False)
+        measure = f"{{noise: {request.param}}}"
+        project = make_project(folder / "work", folder / "home", measure=measure)
+        project.write_spec(TEXT)
+        project.release()
+    return project
+
+
+def charges(project):
+    """Return the costs of the stage by step."""
+    ledger = project.ledger()
+    found = ledger.charges(ledger.reservation("town"))
+    return {each.step: each.cost for each in found if each.stage == "analyses"}
+
+
+def test_a_mean_and_a_total_are_measured_once_and_share_the_budget_with_the_quantile(made):
+    total = made.ledger().reservation("town").currency.limit * Fraction(3, 10)
+    found = charges(made)
+    sums = {f"statistic-1-{part}": total / 2 * own for part, own in PARTS.items()}
+    assert {step: found[step] for step in sums} == sums
+    trees = [step for step in found if step.startswith("quantiles-1-")]
+    assert len(trees) == len(found) - len(sums) > 0
+    assert sum(found.values()) == total
+    assert verify(made.out).passed
+
+
+def test_statement_and_report_name_the_statistics(made):
+    stated = statement_of(made.out)["method"]["analyses"]
+    assert stated["formulas"] == SENTENCES
+    assert all(sentence in stated["in_words"] for sentence in SENTENCES)
+    report = html.unescape((made.out / "report.html").read_text(encoding="utf-8"))
+    assert stated["in_words"] in report
+
+
+@pytest.mark.parametrize("question", [*SENTENCES, "mean of income", "quantile 0.9 of income"])
+def test_query_answers_from_them_and_says_so(made, command, question):
+    found = command("query", made.out, question, "--json").json
+    assert found["answered_from"] == "declared"
+    text = " ".join(command("query", made.out, question).out.split())
+    assert "were measured for the declared" in text
+
+
+def test_the_plan_says_what_is_known_beforehand(project, command, monkeypatch):
+    monkeypatch.setenv("DP_RELEASE_HOME", str(project.home))
+    text = " ".join(command("plan", project.spec).out.split())
+    assert "Declared: mean of income by sex: the noise of a group's total is within" in text
+    assert "Declared: median of income by sex: the rank of a group's quantile is within" in text
+    mean, _, median = command("plan", project.spec, "--json").json["statistics"]
+    assert mean["margin_in_limits"] > 0
+    assert mean["margin_in_records"] is None
+    assert median["margin_in_records"] > 0
+
+
+def test_a_sum_that_was_not_paid_for_is_found(made, tmp_path):
+    copy = shutil.copytree(made.out, tmp_path / "copy")
+    path = copy / "marginals.parquet"
+    table = pq.read_table(path)
+    of = table["of"].to_pylist()
+    changed = [
+        text.replace('"factors":[', '"factors":[1') if text and '"limited-sums"' in text else text
+        for text in of
+    ]
+    assert changed != of
+    place = table.schema.get_field_index("of")
+    column = pq.read_table(path)["of"].type
+    forged = table.set_column(place, table.schema.field(place), pa.array(changed, column))
+    pq.write_table(forged.replace_schema_metadata(table.schema.metadata), path)
+    reseal(copy, statement_of(copy))
+    assert failed(verify(copy))
+
+
+def test_a_release_that_uses_the_tables_answers_from_the_sums_too(made, monkeypatch):
+    monkeypatch.setenv("DP_RELEASE_HOME", str(made.home))
+    second = Second(made)
+    second.write("synthesize: {sets: 1, seed: 9}\n")
+    second.make()
+    assert verify(second.out).passed
+    (sums, tree) = _sources(second.out).declared
+    assert (sums.quantiles, tree.quantiles) == (False, True)
+
+
+def _sources(out):
+    from dp_core.analysis.query.sources import sources_of
+
+    return sources_of(read_bundle(out))
+
+
+@pytest.mark.slow
+def test_a_release_goes_on_with_the_same_questions(project, monkeypatch):
+    """Another machine may round otherwise: the ledger says what is asked."""
+    for name in ("analyses", "publish"):
+        with pytest.raises(StageFailed, match="outside"):
+            project.release(perform=failing(name, StageFailed("outside"), after=True))
+        measured = noisy(project)
+        monkeypatch.setattr(limits, "MISJUDGED", limits.MISJUDGED * 9)
+    project.release()
+    assert_complete(project)
+    assert {name: noisy(project)[name] for name in measured} == measured
+    assert project.redraws() == 0
