@@ -81,12 +81,14 @@ def open_desk(path: Path, ledger: Ledger) -> Desk:
         ledger: The ledger of this home.
 
     Raises:
-        BadInput: for any mistake in the file, and if the data files are not there.
+        BadInput: for any mistake in the file, if no question could be measured or paid under its
+            terms, and if the data files are not there.
         BudgetRefused: if an account does not exist, is closed, or has another neighbouring relation
             or unit; or if the account of a user is not within that of the desk.
     """
     terms = load_desk(path)
     _check_accounts(terms, ledger)
+    _check_answerable(terms)
     folder = home() / FOLDER / terms.account
     desk = Desk(folder, terms, path.absolute())
     with desk.locked():
@@ -156,6 +158,42 @@ def _check_accounts(terms: QuestionDesk, ledger: Ledger) -> None:
                 " file, or use another account.",
                 row="other-relation",
             )
+        total = account.terms.delta
+        if terms.delta > total:
+            raise BadInput(
+                f"The desk states delta {float(terms.delta):g} for each question, but the total"
+                f" delta of the account {name!r}{whose} is {float(total):g}; state at most this in"
+                " the desk file."
+            )
+
+
+def _check_answerable(terms: QuestionDesk) -> None:
+    """Refuse terms under which even the cheapest question could not be measured.
+
+    Raises:
+        BadInput: if they are such terms.
+    """
+    from flows.questions.asked_question import read_asked
+    from flows.questions.question_spec import plan_of, question_document, question_schema
+
+    asked = read_asked("count", terms.schema)
+    schema = question_schema(asked, terms.schema)
+    document = question_document(
+        terms,
+        asked,
+        release=f"{terms.account}-question",
+        account=terms.account,
+        epsilon=terms.largest_epsilon,
+        schema="schema.yaml",
+        gaussian=False,
+    )
+    try:
+        plan_of(document, schema, terms.folder)
+    except BadInput as error:
+        raise BadInput(
+            f"`largest_epsilon: {float(terms.largest_epsilon):g}` admits no question that can be"
+            f" measured; write a larger one. For `count` at this epsilon: {error.message}"
+        ) from None
 
 
 def _with_link(terms: QuestionDesk, folder: Path) -> QuestionDesk:

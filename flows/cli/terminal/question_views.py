@@ -15,8 +15,6 @@ from flows.cli.terminal.view_parts import amount_words, path
 from flows.questions.asking import QuestionAnswer, QuestionPlan
 from flows.questions.desk_answers import AllDesks, DeskShown
 
-_STATES = {"waiting": "awaits approval", "begun": "not finished", "ended": "ended without answer"}
-
 
 def asked(console: Console, found: QuestionPlan | QuestionAnswer) -> None:
     """Print the plan of a question, or its answer and what it cost."""
@@ -117,10 +115,13 @@ def desk(console: Console, found: DeskShown) -> None:
             escape(one.user or ""),
             escape(one.question),
             "0 (paid before)" if one.free else f"{one.epsilon:g}",
-            _STATES.get(one.state, one.state),
+            f"{one.state} (begun)" if one.state == "waiting" and one.begun else one.state,
             one.release,
         )
     console.print(table)
+    for one in found.questions:
+        if one.reason:
+            fact(console, f"Question {one.number}", one.reason)
 
 
 def shown(console: Console, found: DeskShown | AllDesks) -> None:

@@ -70,8 +70,8 @@ def test_an_epsilon_above_the_limit_is_refused(office, says):
 @pytest.mark.parametrize(
     ("question", "says"),
     [
-        ("count by sxe", "Did you mean 'sex'"),
-        ("incom ~ age", "Did you mean 'income'"),
+        ("count by sxe", "The schema (Town survey) has no column 'sxe'. Did you mean 'sex'"),
+        ("incom ~ age", "The schema (Town survey) has no column 'incom'. Did you mean 'income'"),
         ("income ~ age * sex", "interaction age:sex; a regression that a desk answers is"),
         ("income ~ log(age)", "computes with age"),
         ("income = age + sex", 'For a regression write "income ~ age + sex"'),
@@ -269,6 +269,28 @@ def test_the_accounts_of_a_desk_are_checked_when_it_is_opened(office):
     assert office.desk.terms.users == {}
 
 
+@pytest.mark.parametrize(
+    ("terms", "says"),
+    [
+        ({"largest": "1e-30"}, "admits no question that can be measured"),
+        ({"delta": "1e-3"}, "the total delta of the account 'rand' is 1e-06"),
+        (
+            {"delta": "1e-6", "more": "users: {anna: {account: anna}}\n"},
+            "'anna' of user 'anna' is 1e-09",
+        ),
+    ],
+)
+def test_terms_that_no_question_can_meet_are_refused(office, terms, says):
+    office.project.open_account(
+        "anna", within="rand", terms=Terms("basic", Fraction(1), Fraction("1e-9"))
+    )
+    before = office.desk.terms
+    with pytest.raises(BadInput) as refused:
+        office.open(**terms)
+    assert says in refused.value.message
+    assert office.desk.terms == before
+
+
 def test_the_data_of_a_desk_must_be_there(office):
     (office.project.folder / "town.csv").rename(office.project.folder / "part-1.csv")
     with pytest.raises(BadInput, match=r"No file in .* matches"):
@@ -304,9 +326,8 @@ def test_a_question_that_stopped_continues_and_pays_once(office):
     charges = office.project.kinds().count("charge")
     assert charges > 0
     assert office.plan("count by sex").continues == 1
-    assert [each.state for each in desk_shown(office.desk, office.project.ledger()).questions] == [
-        "begun"
-    ]
+    (shown,) = desk_shown(office.desk, office.project.ledger()).questions
+    assert (shown.state, shown.begun) == ("waiting", True)
     office.perform = plainly
     found = office.ask("count by sex")
     assert (found.number, found.already) == (1, False)

@@ -92,7 +92,7 @@ def test_an_answer_that_waits_for_approval_has_exit_code_6(office, typed):
     office.open(more="answers: after-approval\n")
     found = typed("ask", "rand", "count by sex", "--epsilon", "1", "--json")
     assert (found.code, found.json["runbook"]) == (6, "held")
-    assert "awaits approval" in typed("questions", "show", "rand").out
+    assert "awaiting approval" in typed("questions", "show", "rand").out
 
 
 def test_a_process_of_its_own_tells_what_stopped_it(office, monkeypatch):
