@@ -62,11 +62,13 @@ class DeskShown(Answer):
     """A desk: its terms, what is left, and its questions by number.
 
     Attributes:
+        terms_hash: Hash of its terms, as in the ledger's entry of the person who opened it.
         counts: Number of questions in each state; states without questions are left out.
     """
 
     account: str
     closed: bool
+    terms_hash: str
     file: Path
     title: str
     unit: str
@@ -109,6 +111,7 @@ def desk_shown(desk: Desk, ledger: Ledger) -> DeskShown:
     return DeskShown(
         account=terms.account,
         closed=desk.closed,
+        terms_hash=desk.terms_hash,
         file=desk.file,
         title=terms.schema.title,
         unit=terms.schema.unit.word,

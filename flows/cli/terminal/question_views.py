@@ -101,6 +101,7 @@ def desk(console: Console, found: DeskShown) -> None:
         who = "Account" if each.user is None else f"User {each.user}"
         fact(console, who, f"{each.account} has {amount_words(each.left)} left.")
     path(console, "File", found.file)
+    fact(console, "Terms", f"{found.terms_hash} (hash of the terms and the schema).")
     if not found.questions:
         fact(console, "Questions", "none yet.")
         return
@@ -130,7 +131,10 @@ def shown(console: Console, found: DeskShown | AllDesks) -> None:
         desk(console, found)
         return
     if not found.desks:
-        console.print("No question desk is open. `dp-release questions open FILE` opens one.")
+        console.print(
+            "No question desk is open. `dp-release questions open FILE --by NAME --reason TEXT`"
+            " opens one."
+        )
     for each in found.desks:
         state = "closed" if each.closed else "open"
         console.print(f"{each.account}  {state}  {len(each.questions)} questions")

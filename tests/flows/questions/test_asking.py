@@ -16,6 +16,7 @@ from flows.questions.asking import admit_question, answer_question, plan_questio
 from flows.questions.desk import close_desk, find_desk, open_desk
 from flows.questions.desk_answers import desk_shown
 from tests.flows.conftest import COLUMNS, plainly, survey
+from tests.flows.questions.conftest import WHO
 
 row = pytest.mark.runbook
 
@@ -121,7 +122,7 @@ def test_a_regression_is_answered_like_the_files_own(office):
     text = (office.project.folder / "questions.yaml").read_text()
     path = office.project.folder / "large.yaml"
     path.write_text(text.replace("rand", "large").replace("epsilon: 1", "epsilon: 60"))
-    open_desk(path, office.project.ledger())
+    open_desk(path, office.project.ledger(), **WHO)
     desk = find_desk("large")
     number = admit_question(desk, "income ~ age + sex", "50")
     found = answer_question(desk, number, carry_out=office.carry_out)
@@ -264,7 +265,7 @@ def test_the_accounts_of_a_desk_are_checked_when_it_is_opened(office):
         path.write_text(path.read_text().partition("users")[0].replace("rand", account))
 
         with pytest.raises(BudgetRefused, match=says):
-            open_desk(path, office.project.ledger())
+            open_desk(path, office.project.ledger(), **WHO)
         path.write_text(path.read_text().replace(account, "rand"))
     assert office.desk.terms.users == {}
 
@@ -297,7 +298,7 @@ def test_the_data_of_a_desk_must_be_there(office):
         office.open()
     path = office.project.folder / "questions.yaml"
     path.write_text(path.read_text().replace("town.csv", "part-*.csv"))
-    assert open_desk(path, office.project.ledger()).terms.data == "files/part-*.csv"
+    assert open_desk(path, office.project.ledger(), **WHO).terms.data == "files/part-*.csv"
     assert office.ask("count by sex").answer.determined
 
 
@@ -305,7 +306,7 @@ def test_gaussian_noise_is_taken_where_it_costs_less(office):
     office.project.open_account("many", terms=Terms("zcdp", Fraction(5), Fraction("1e-6")))
     path = office.project.folder / "questions.yaml"
     path.write_text(path.read_text().replace("account: rand", "account: many"))
-    open_desk(path, office.project.ledger())
+    open_desk(path, office.project.ledger(), **WHO)
     found = plan_question(find_desk("many"), "count by sex", "0.5")
     # Laplace noise would cost a rho of epsilon^2 / 2.
     assert found.cost.rho < Fraction(1, 8) / 10
@@ -350,7 +351,7 @@ def test_a_desk_that_was_moved_to_other_data_does_not_move_an_admitted_question(
     (other / "town.csv").write_text((office.project.folder / "town.csv").read_text())
     path = office.project.folder / "questions.yaml"
     path.write_text(path.read_text().replace("data: town.csv", "data: other/town.csv"))
-    moved = open_desk(path, office.project.ledger())
+    moved = open_desk(path, office.project.ledger(), **WHO)
     assert moved.terms.data == "files-2/town.csv"
     spec = json.loads(next(moved.folder.glob("*-0001.release.yaml")).read_text())
     assert spec["data"] == "files/town.csv"
@@ -411,7 +412,7 @@ def test_a_plan_that_must_be_approved_waits_before_the_data_are_opened(office):
     )
     path = office.project.folder / "questions.yaml"
     path.write_text(path.read_text().replace("account: rand", "account: strict"))
-    open_desk(path, office.project.ledger())
+    open_desk(path, office.project.ledger(), **WHO)
     desk = find_desk("strict")
     planned = plan_question(desk, "count by sex", "1")
     assert planned.awaits
@@ -429,7 +430,7 @@ def test_a_plan_that_must_be_approved_waits_before_the_data_are_opened(office):
 def test_a_closed_desk_takes_no_new_question_and_keeps_its_answers(office, says):
     first = office.ask("count by sex")
     waiting = admit_question(office.desk, "count by marital", "1")
-    close_desk(office.desk)
+    close_desk(office.desk, office.project.ledger(), **WHO)
     for refused in (
         lambda: office.plan("count by age"),
         lambda: answer_question(office.desk, waiting, carry_out=office.carry_out),
@@ -461,3 +462,38 @@ def test_a_damaged_record_is_named(office, says):
     (office.desk.folder / "desk.json").write_text("{")
     with pytest.raises(StageFailed):
         find_desk("rand")
+
+
+def test_the_ledger_records_who_opened_and_closed_a_desk_under_which_terms(office):
+    first = office.desk.terms_hash
+    office.open(largest="0.5")
+    second = office.desk.terms_hash
+    ledger = office.project.ledger()
+    close_desk(office.desk, ledger, **WHO)
+
+    entries = ledger.entries(kinds=("open-desk", "close-desk"))
+    assert [(each.kind, each.receipt.account, each.body["terms"]) for each in entries] == [
+        ("open-desk", "rand", first),
+        ("open-desk", "rand", second),
+        ("close-desk", "rand", second),
+    ]
+    assert first != second
+    assert all({name: each.body[name] for name in WHO} == WHO for each in entries)
+    assert ledger.verify() is not None
+    shown = desk_shown(office.desk, ledger)
+    assert (shown.closed, shown.terms_hash) == (True, second)
+
+
+def test_an_opening_that_the_ledger_does_not_record_opens_no_desk(office, monkeypatch):
+    before = office.desk.terms_hash
+    monkeypatch.setattr(type(office.project.ledger()), "open_desk", _refusing("the disk is full"))
+    with pytest.raises(StageFailed, match="the disk is full"):
+        office.open(largest="0.5")
+    assert office.desk.terms_hash == before
+
+
+def _refusing(text):
+    def refuse(*_given, **_how):
+        raise StageFailed(text)
+
+    return refuse
