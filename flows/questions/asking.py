@@ -304,7 +304,7 @@ def answer_question(
         user=asked.user,
         account=asked.account,
         release=release,
-        paid=_paid(kept, source) if own else PrivacyAmount(Fraction(0), Fraction(0)),
+        paid=paid_for(kept, source) if own else PrivacyAmount(Fraction(0), Fraction(0)),
         epsilon=source.cost,
         already=not own,
         folder=kept.bundle(source.number),
@@ -338,7 +338,7 @@ def unanswered(desk: Desk, number: int) -> Unanswered | None:
     return Unanswered(release, kept.spec(number), kept.bundle(number))
 
 
-def _paid(kept: KeptQuestions, asked: KeptQuestion) -> PrivacyAmount:
+def paid_for(kept: KeptQuestions, asked: KeptQuestion) -> PrivacyAmount:
     """Return what the release of a question cost the account that pays."""
     ledger, release = kept.ledger, kept.release(asked.number)
     account = ledger.find_account(asked.account)

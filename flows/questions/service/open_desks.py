@@ -16,7 +16,13 @@ from dp_core.errors import BadInput, BudgetRefused, StageFailed
 from dp_core.wall.ledger.account_balance import room
 from flows.answers.amounts import PrivacyAmount, amount_left
 from flows.questions.asked_question import read_asked
-from flows.questions.asking import QuestionPlan, admit_question, answer_question, plan_question
+from flows.questions.asking import (
+    QuestionPlan,
+    admit_question,
+    answer_question,
+    paid_for,
+    plan_question,
+)
 from flows.questions.desk import Desk, all_desks, find_desk
 from flows.questions.kept_questions import KeptQuestion, KeptQuestions, Stage
 from flows.questions.service.desk_port import STATES as ALL_STATES
@@ -220,11 +226,12 @@ def _refuse(desk: Desk, user: str, error: BudgetRefused) -> NoReturn:
 
 def _answer(desk: Desk, number: int) -> Mapping[str, Any]:
     found = answer_question(desk, number, carry_out=_carry_out_nothing)
-    kept = KeptQuestions(desk, open_ledger(desk.home)).find(number)
+    kept = KeptQuestions(desk, open_ledger(desk.home))
+    asked = kept.find(number)
     statement = json.loads((found.folder / STATEMENT).read_bytes())
-    free = kept.answered_by is not None
-    paid = (Fraction(0), Fraction(0)) if free else (kept.cost, Fraction(kept.delta))
-    cost = PrivacyAmount(*paid).to_json()
+    free = asked.answered_by is not None
+    nothing = PrivacyAmount(Fraction(0), Fraction(0))
+    cost = (nothing if free else paid_for(kept, asked)).to_json()
     receipt = {"release": found.release, "ledger_head": statement["ledger"]["head"]}
     answer = found.answer.to_json()
     if "folder" in answer:  # a path of this machine

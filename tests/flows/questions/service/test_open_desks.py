@@ -59,6 +59,7 @@ def test_an_answer_is_that_of_query_with_its_cost_and_receipt(desks, office):
     assert list(found) == [*made.answer.to_json(), "cost", "receipt"]
     assert found["cells"] == plain_json(made.answer.to_json()["cells"])
     assert found["cost"]["epsilon"] == 0.25
+    assert found["cost"]["delta"] == 0  # Laplace noise, although the desk allows a delta
     assert found["receipt"]["release"] == made.release
     assert len(found["receipt"]["ledger_head"]) == 64
     assert str(office.project.home) not in json.dumps(found, allow_nan=False)
