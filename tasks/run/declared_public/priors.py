@@ -21,8 +21,8 @@ def planned_prior(source: PriorSource, schema: Schema) -> PublicPrior:
         schema: Schema of the release that would use them.
 
     Raises:
-        BadInput: if the bundle does not verify, the file is not there, or fewer than two columns
-            match the schema.
+        BadInput: if the statement or a listed file of the bundle was changed, the file is not
+            there, or fewer than two columns match the schema.
 
     Privacy:
         An unrecorded look-up would tell whether a file is a confidential one. So a plan asks the
@@ -39,8 +39,8 @@ def find_prior(source: PriorSource, schema: Schema) -> PublicPrior:
         schema: Schema of the release that uses them.
 
     Raises:
-        BadInput: if the bundle does not verify, the file belongs to an account of this home's
-            ledger, or fewer than two columns match the schema.
+        BadInput: if the statement or a listed file of the bundle was changed, the file belongs to
+            an account of this home's ledger, or fewer than two columns match the schema.
         BudgetRefused: if refused attempts have stopped an account.
 
     Privacy:
