@@ -39,7 +39,8 @@ def prior_of_release(folder: Path, schema: Schema) -> PublicPrior:
     """Return the sets of a published release as a prior.
 
     Args:
-        folder: Folder of its bundle, which must verify.
+        folder: Folder of its bundle. That its statement and the files listed in it are unchanged is
+            checked; its receipts are not (`dp-release verify` checks them).
         schema: Schema of the release that uses the prior.
 
     Raises:

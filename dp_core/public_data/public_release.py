@@ -51,7 +51,7 @@ def release(
     mode: Literal["posterior", "noise-aware", "shared", "split"] | None = None,
     seed: int = 1,
     tables: Iterable[Wanted] = (),
-    analyses: str | Iterable[str] = (),
+    analyses: str | Iterable[str] | Mapping[str, Any] = (),
     prior: Prior | None = None,
     stages: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> MemoryRelease:
@@ -78,7 +78,9 @@ def release(
         seed: Seed for everything but the noise; defaults to 1. The noise has no seed: two calls
             never give the same release.
         tables: Tables to make more accurate, such as `["sex, age"]`; none by default.
-        analyses: Formulas of regressions that are measured directly; none by default.
+        analyses: Formulas of regressions that are measured directly, or as in a spec a dictionary
+            with their part of the budget, such as `{"formulas": ["income ~ age"], "share": 0.4}`;
+            none by default.
         prior: Public records that predict how columns depend: the folder of a published release, a
             release in memory, or a public frame; None (the default) for no prior.
         stages: Options of stages by their names, such as `{"select": {"share": 0.2}}`.
@@ -106,7 +108,9 @@ def release(
     }
     if wanted := [_wanted(table) for table in ([tables] if isinstance(tables, str) else tables)]:
         stated["tables"] = wanted
-    if formulas := [analyses] if isinstance(analyses, str) else list(analyses):
+    if isinstance(analyses, Mapping):
+        stated["analyses"] = dict(analyses)
+    elif formulas := [analyses] if isinstance(analyses, str) else list(analyses):
         stated["analyses"] = formulas
     stated |= _sections(stages or {})
     own = {"sets": sets, "rows": rows, "mode": mode, "seed": seed}

@@ -25,6 +25,7 @@ from flows.answers.amounts import (
     account_above,
     amount_left,
     amount_of,
+    unit_of,
 )
 from tasks.ledger.accounts import Account
 from tasks.ledger.ledger import Ledger
@@ -210,7 +211,13 @@ class AllowedAttempts(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Charge(Answer):
-    """One charge: the ledger entry, what it paid for, and its event."""
+    """One charge: the ledger entry, what it paid for, and its event.
+
+    Attributes:
+        cost: Its cost, in the unit of its release's currency.
+        currency: Currency of its release: `pure`, `gaussian`, `mixed` or `zcdp`.
+        unit: Unit of the cost: `epsilon`, `rho` or `mu²/2`.
+    """
 
     number: int
     receipt: int
@@ -220,6 +227,8 @@ class Charge(Answer):
     stage: str
     step: str
     cost: str
+    currency: str
+    unit: str
     event: Mapping[str, Any]
 
 
@@ -505,6 +514,11 @@ def charges_to(ledger: Ledger, account: str, release: str | None) -> Charges:
         for name in names
         for entry in ledger.entries(account=name, kinds=("charge",), release=release)
     ]
+    paid_in: dict[str, str] = {}
+    for name in {entry.receipt.release for entry in found}:
+        reservation = ledger.reservation(name)
+        assert reservation is not None
+        paid_in[name] = reservation.currency.kind
     charges = (
         Charge(
             number=entry.position,
@@ -515,6 +529,8 @@ def charges_to(ledger: Ledger, account: str, release: str | None) -> Charges:
             stage=entry.body["stage"],
             step=entry.body["step"],
             cost=entry.body["cost"],
+            currency=paid_in[entry.receipt.release],
+            unit=unit_of(paid_in[entry.receipt.release]),
             event=entry.body["event"],
         )
         for entry in sorted(found, key=lambda entry: entry.position)

@@ -408,13 +408,12 @@ def published_release(
     release = plan.spec.release
     folder = RunFolder(home, release)
     account = ledger.account(plan.spec.account)
-    spent = _use(ledger, account.name, release)
     reservation = known_reservation(ledger, release)
     synthesis, check = folder.done("synthesize") or {}, folder.done("check") or {}
     return PublishedRelease(
         release=release,
         account=account.name,
-        spent=PrivacyAmount(spent.epsilon, spent.delta),
+        spent=_spent(ledger, account, release),
         neighbours=plan.spec.privacy.neighbours,
         charges=len(ledger.charges(reservation)),
         left=amount_left(account.terms, account.left),

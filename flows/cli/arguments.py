@@ -258,9 +258,9 @@ def plan_named(text: str) -> tuple[str, Plan | None]:
             " prints it) nor the path of a spec."
         )
     from dp_core.spec.plan import make_plan
-    from tasks.run.earlier_releases import load_release
+    from tasks.run.earlier_releases import load_planned
 
-    plan = make_plan(load_release(path))
+    plan = make_plan(load_planned(path))
     return plan.hash, plan
 
 

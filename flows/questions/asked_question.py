@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,13 +66,27 @@ def read_asked(text: str, schema: Schema) -> AskedQuestion:
     if asked != printable(asked):
         raise BadInput("The question has characters that cannot be printed; type it again.")
     if "~" in asked:
-        return _regression(asked, schema)
+        return _about_the_schema(_regression, asked, schema)
     home = os.path.expanduser("~")
     if home != "~" and f" {home} " in f" {asked} ":
         raise BadInput(
             "The shell replaced ~ by the path of the home folder; put the question in quotes."
         )
-    return _table(asked, schema)
+    return _about_the_schema(_table, asked, schema)
+
+
+def _about_the_schema(
+    read: Callable[[str, Schema], AskedQuestion], text: str, schema: Schema
+) -> AskedQuestion:
+    """Return what `read` reads; its errors then speak of the schema instead of a release."""
+    try:
+        return read(text, schema)
+    except BadInput as error:
+        said = error.message
+        for other in ("The release has no column", "There is no column"):
+            said = said.replace(other, f"The schema ({schema.title}) has no column")
+        said = said.replace("no column of the release", f"no column of the schema ({schema.title})")
+        raise BadInput(said) from None
 
 
 def _unquoted(text: str) -> str:

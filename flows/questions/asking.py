@@ -287,13 +287,13 @@ def answer_question(
     asked = kept.find(number)
     source = asked if asked.answered_by is None else kept.find(asked.answered_by)
     if work is not None:
-        if kept.state(source) == "waiting":
+        if kept.stage(source) == "held":
             raise _waits(desk, source)
         try:
             (carry_out or own_process.in_own_process)(work.spec, work.bundle)
         except Held:
             raise _waits(desk, source) from None
-        if kept.state(source) == "waiting":  # the flow returned a state instead of an error
+        if kept.stage(source) == "held":  # the flow returned a state instead of an error
             raise _waits(desk, source)
     own = work is not None and asked.answered_by is None
     release = kept.release(source.number)
@@ -304,7 +304,7 @@ def answer_question(
         user=asked.user,
         account=asked.account,
         release=release,
-        paid=_paid(kept, source) if own else PrivacyAmount(Fraction(0), Fraction(0)),
+        paid=paid_for(kept, source) if own else PrivacyAmount(Fraction(0), Fraction(0)),
         epsilon=source.cost,
         already=not own,
         folder=kept.bundle(source.number),
@@ -328,17 +328,17 @@ def unanswered(desk: Desk, number: int) -> Unanswered | None:
     asked = kept.find(number)
     if asked.answered_by is not None:
         return None
-    release, state = kept.release(number), kept.state(asked)
-    if state == "ended":
+    release, stage = kept.release(number), kept.stage(asked)
+    if stage == "ended":
         raise _withdrawn(desk, number, release)
-    if state == "admitted":
+    if stage == "admitted":
         _refuse_closed(desk)
-    if state == "answered":
+    if stage == "answered":
         return None
     return Unanswered(release, kept.spec(number), kept.bundle(number))
 
 
-def _paid(kept: KeptQuestions, asked: KeptQuestion) -> PrivacyAmount:
+def paid_for(kept: KeptQuestions, asked: KeptQuestion) -> PrivacyAmount:
     """Return what the release of a question cost the account that pays."""
     ledger, release = kept.ledger, kept.release(asked.number)
     account = ledger.find_account(asked.account)
@@ -418,7 +418,7 @@ def _consider(
     plan = plan_of(document, schema, desk.folder)
     awaits = False
     if earlier is None:
-        if again is None or kept.state(again) == "admitted":
+        if again is None or kept.stage(again) == "admitted":
             _refuse_closed(desk)
             refusal = ledger.refusal(plan)
             if refusal is not None:

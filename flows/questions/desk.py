@@ -19,7 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dp_core.documents.canonical import canonical_json
+from dp_core.documents.canonical import canonical_json, digest
 from dp_core.documents.node import from_plain
 from dp_core.errors import BadInput, BudgetRefused, StageFailed, similar
 from dp_core.schema.reading.schema_file import parse_schema
@@ -60,6 +60,11 @@ class Desk:
         return self.terms.account
 
     @property
+    def terms_hash(self) -> str:
+        """SHA-256 of the terms and the schema as they are kept, as in the ledger's entry."""
+        return digest(self.terms.document())
+
+    @property
     def home(self) -> Path:
         """The home."""
         return self.folder.parent.parent
@@ -73,24 +78,30 @@ class Desk:
             yield
 
 
-def open_desk(path: Path, ledger: Ledger) -> Desk:
+def open_desk(path: Path, ledger: Ledger, *, by: str, reason: str) -> Desk:
     """Open a question desk, or open it again under other terms; nothing is spent.
 
     Args:
         path: The desk file.
-        ledger: The ledger of this home.
+        ledger: The ledger of this home, which records the opening.
+        by: Person who opens it.
+        reason: Reason for the decision.
 
     Raises:
-        BadInput: for any mistake in the file, and if the data files are not there.
+        BadInput: for any mistake in the file, if no question could be measured or paid under its
+            terms, and if the data files are not there.
         BudgetRefused: if an account does not exist, is closed, or has another neighbouring relation
             or unit; or if the account of a user is not within that of the desk.
     """
     terms = load_desk(path)
     _check_accounts(terms, ledger)
+    _check_answerable(terms)
     folder = home() / FOLDER / terms.account
     desk = Desk(folder, terms, path.absolute())
     with desk.locked():
         desk = replace(desk, terms=_with_link(terms, folder))
+        # The entry comes first, so that no desk is open without one.
+        ledger.open_desk(desk.account, desk.terms_hash, by=by, reason=reason)
         _keep(desk)
     return desk
 
@@ -107,7 +118,7 @@ def find_desk(account: str) -> Desk:
         hint = similar(account, known) or (f" Desks: {', '.join(sorted(known))}." * bool(known))
         raise BadInput(
             f"No question desk is open for {account!r:.60}.{hint} A privacy officer opens one with"
-            " `dp-release questions open FILE`.",
+            " `dp-release questions open FILE --by NAME --reason TEXT`.",
             row="no-question-desk",
         )
     return _read(known[account])
@@ -118,11 +129,19 @@ def all_desks() -> tuple[Desk, ...]:
     return tuple(_read(path) for path in sorted((home() / FOLDER).glob(f"*/{_RECORD}")))
 
 
-def close_desk(desk: Desk) -> Desk:
-    """Close a desk: new questions are refused. Begun ones can be finished, and answers read."""
+def close_desk(desk: Desk, ledger: Ledger, *, by: str, reason: str) -> Desk:
+    """Close a desk: new questions are refused. Begun ones can be finished, and answers read.
+
+    Args:
+        desk: The desk.
+        ledger: The ledger of this home, which records the closing.
+        by: Person who closes it.
+        reason: Reason for the decision.
+    """
     with desk.locked():
         closed = replace(desk, closed=True)
         _keep(closed)
+        ledger.close_desk(desk.account, desk.terms_hash, by=by, reason=reason)
     return closed
 
 
@@ -156,6 +175,42 @@ def _check_accounts(terms: QuestionDesk, ledger: Ledger) -> None:
                 " file, or use another account.",
                 row="other-relation",
             )
+        total = account.terms.delta
+        if terms.delta > total:
+            raise BadInput(
+                f"The desk states delta {float(terms.delta):g} for each question, but the total"
+                f" delta of the account {name!r}{whose} is {float(total):g}; state at most this in"
+                " the desk file."
+            )
+
+
+def _check_answerable(terms: QuestionDesk) -> None:
+    """Refuse terms under which even the cheapest question could not be measured.
+
+    Raises:
+        BadInput: if they are such terms.
+    """
+    from flows.questions.asked_question import read_asked
+    from flows.questions.question_spec import plan_of, question_document, question_schema
+
+    asked = read_asked("count", terms.schema)
+    schema = question_schema(asked, terms.schema)
+    document = question_document(
+        terms,
+        asked,
+        release=f"{terms.account}-question",
+        account=terms.account,
+        epsilon=terms.largest_epsilon,
+        schema="schema.yaml",
+        gaussian=False,
+    )
+    try:
+        plan_of(document, schema, terms.folder)
+    except BadInput as error:
+        raise BadInput(
+            f"`largest_epsilon: {float(terms.largest_epsilon):g}` admits no question that can be"
+            f" measured; write a larger one. For `count` at this epsilon: {error.message}"
+        ) from None
 
 
 def _with_link(terms: QuestionDesk, folder: Path) -> QuestionDesk:
@@ -212,6 +267,7 @@ def _read(path: Path) -> Desk:
     except (OSError, ValueError, KeyError, TypeError, BadInput, AssertionError):
         raise StageFailed(
             f"The record of the question desk {path.parent.name!r} ({path}) cannot be read. Restore"
-            " it from a backup, or open the desk again with `dp-release questions open FILE`.",
+            " it from a backup, or open the desk again with `dp-release questions open FILE --by"
+            " NAME --reason TEXT`.",
             row="desk-unreadable",
         ) from None

@@ -12,7 +12,7 @@ from dp_core.display.answer import Answer
 from flows.answers.amounts import PrivacyAmount, amount_left
 from flows.questions.desk import Desk
 from flows.questions.kept_questions import KeptQuestions
-from flows.questions.service.open_desks import counts_by_state
+from flows.questions.service.open_desks import counts_by_state, questions_as_seen
 
 if TYPE_CHECKING:
     from tasks.ledger.ledger import Ledger
@@ -37,8 +37,10 @@ class QuestionShown(Answer):
         kind: `regression` or `table`.
         question: The question as it was understood.
         epsilon: Epsilon of the release that answers it.
-        state: `admitted`, `begun`, `waiting` (for approval), `answered`, or `ended` without an
-            answer.
+        state: Its state, as its user sees it: `waiting`, `running`, `awaiting approval`,
+            `answered`, `refused` or `failed`.
+        begun: Whether its release was begun.
+        reason: Why it was refused or failed; empty otherwise.
         release: Name of the release that answers it.
         free: Whether an earlier question paid for the measurement.
     """
@@ -49,6 +51,8 @@ class QuestionShown(Answer):
     question: str
     epsilon: float
     state: str
+    begun: bool
+    reason: str
     release: str
     free: bool
 
@@ -58,12 +62,13 @@ class DeskShown(Answer):
     """A desk: its terms, what is left, and its questions by number.
 
     Attributes:
-        counts: Number of questions in each state, by the states that the question service shows;
-            states without questions are left out.
+        terms_hash: Hash of its terms, as in the ledger's entry of the person who opened it.
+        counts: Number of questions in each state; states without questions are left out.
     """
 
     account: str
     closed: bool
+    terms_hash: str
     file: Path
     title: str
     unit: str
@@ -102,9 +107,11 @@ def desk_shown(desk: Desk, ledger: Ledger) -> DeskShown:
         account = ledger.find_account(name)
         if account is not None:
             allowances.append(Allowance(user, name, amount_left(account.terms, account.left)))
+    seen = questions_as_seen(desk, kept)
     return DeskShown(
         account=terms.account,
         closed=desk.closed,
+        terms_hash=desk.terms_hash,
         file=desk.file,
         title=terms.schema.title,
         unit=terms.schema.unit.word,
@@ -114,7 +121,7 @@ def desk_shown(desk: Desk, ledger: Ledger) -> DeskShown:
         answers=terms.answers,
         columns=terms.schema.names,
         allowances=tuple(allowances),
-        counts=counts_by_state(desk, kept),
+        counts=counts_by_state(seen),
         questions=tuple(
             QuestionShown(
                 number=each.number,
@@ -122,10 +129,12 @@ def desk_shown(desk: Desk, ledger: Ledger) -> DeskShown:
                 kind=each.kind,
                 question=each.text,
                 epsilon=float(each.cost),
-                state=kept.state(each),
+                state=state.state,
+                begun=kept.stage(each) != "admitted",
+                reason=state.reason,
                 release=kept.release(each.answered_by or each.number),
                 free=each.answered_by is not None,
             )
-            for each in kept.all()
+            for each, state in zip(kept.all(), seen, strict=True)
         ),
     )

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from tasks.ledger.ledger import Ledger
 
 VERSION = 1
-State = Literal["admitted", "begun", "waiting", "answered", "ended"]
-"""`admitted`: nothing is reserved. `begun`: its release is reserved. `waiting`: it awaits
-approval. `ended`: its release ended without an answer."""
+Stage = Literal["admitted", "begun", "held", "answered", "ended"]
+"""How far the release of a question is. `admitted`: nothing is reserved. `begun`: it is reserved.
+`held`: it awaits approval. `ended`: it ended without an answer. Users see the states of
+`service.desk_port` instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +130,8 @@ class KeptQuestions:
         """Return the folder of a question's bundle."""
         return self._desk.folder / self.release(number)
 
-    def state(self, question: KeptQuestion) -> State:
-        """Return where a question stands."""
+    def stage(self, question: KeptQuestion) -> Stage:
+        """Return how far the release of a question is."""
         if question.answered_by is not None:
             return "answered"
         release = self.release(question.number)
@@ -138,7 +139,7 @@ class KeptQuestions:
         if reservation is None or reservation.outcome == "returned":
             return "admitted"
         if reservation.outcome is None:
-            return "begun" if self.ledger.gate(reservation).held is None else "waiting"
+            return "begun" if self.ledger.gate(reservation).held is None else "held"
         if reservation.outcome != "finished":
             return "ended"
         folder = RunFolder(self._desk.home, release, reservation.link)
@@ -158,7 +159,7 @@ class KeptQuestions:
             if each.asks == asks
             and each.answered_by is None
             and each.cost >= least
-            and self.state(each) == "answered"
+            and self.stage(each) == "answered"
         ]
         return max(found, key=lambda each: each.cost, default=None)
 
@@ -166,7 +167,7 @@ class KeptQuestions:
         """Return the open question with the same measurement, epsilon and account; None if none."""
         for each in self.all():
             same = (each.asks, each.cost, each.account) == (asks, epsilon, account)
-            if same and self.state(each) in ("admitted", "begun", "waiting"):
+            if same and self.stage(each) in ("admitted", "begun", "held"):
                 return each
         return None
 

@@ -1,7 +1,8 @@
 """Decisions of people about a ledger: accounts, plans and signing keys.
 
 Each decision is one ledger entry with a name and a reason. People open, raise, restate and close
-accounts, approve plans or withdraw the approval, and add signing keys.
+accounts, approve plans or withdraw the approval, open and close question desks, and add signing
+keys.
 """
 
 from __future__ import annotations
@@ -332,6 +333,51 @@ class Decisions:
                 word = "approved already" if kind == "approve" else "not approved"
                 raise BadInput(f"Plan {plan} is {word}.")
             book.append(kind, about=plan, body={"plan": plan, "by": by, "reason": reason})
+
+    # -- question desks
+
+    def open_desk(self, account: str, terms: str, *, by: str, reason: str) -> None:
+        """Record that a person opens a question desk, or opens it again under other terms.
+
+        Args:
+            account: Account of the desk.
+            terms: Hash of its terms.
+            by: Person who decides.
+            reason: Reason for the decision.
+
+        Raises:
+            BudgetRefused: if there is no such account.
+        """
+        self._of_desk("open-desk", account, terms, by=by, reason=reason)
+
+    def close_desk(self, account: str, terms: str, *, by: str, reason: str) -> None:
+        """Record that a person closes a question desk.
+
+        Args:
+            account: Account of the desk.
+            terms: Hash of the terms under which it was open.
+            by: Person who decides.
+            reason: Reason for the decision.
+
+        Raises:
+            BudgetRefused: if there is no such account.
+        """
+        self._of_desk("close-desk", account, terms, by=by, reason=reason)
+
+    def _of_desk(
+        self,
+        kind: Literal["open-desk", "close-desk"],
+        account: str,
+        terms: str,
+        *,
+        by: str,
+        reason: str,
+    ) -> None:
+        body = {"terms": terms, "by": by, "reason": reason}
+        with self._database.writing() as book:
+            if book.charter(account) is None:
+                raise BudgetRefused(f"There is no account {account!r}.", row="no-account")
+            book.append(kind, account=account, about=terms, body=body)
 
     # -- keys
 

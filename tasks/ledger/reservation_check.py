@@ -103,9 +103,11 @@ def check_attempts(book: Transaction, account: str) -> None:
     refused = refused_in_family(book, account)
     raise BudgetRefused(
         f"{MOST_REFUSED} attempts on account {_with_family(book, account)} were refused"
-        f"{_spread(refused, account)}. Each refusal is an exact answer about the data. Find the"
-        " cause; then a person may allow further attempts: `dp-release ledger allow-retry"
-        f" {account if account in refused else next(iter(refused))} --by NAME --reason TEXT`.",
+        f"{_spread(refused, account)}: the data did not fit, or the release ended before its first"
+        " charge, or somebody declared the data public. Each of these can reveal something exact"
+        " about the data. Find the cause; then a person may allow further attempts: `dp-release"
+        f" ledger allow-retry {account if account in refused else next(iter(refused))} --by NAME"
+        " --reason TEXT`.",
         row="attempts-refused",
     )
 

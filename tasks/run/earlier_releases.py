@@ -19,7 +19,7 @@ from dp_core.errors import BadInput, StageFailed, similar
 from dp_core.spec.earlier_release import EarlierRelease
 from dp_core.spec.reading.spec_file import load_spec
 from dp_core.spec.release_spec import ReleaseSpec
-from tasks.run.declared_public.priors import find_prior
+from tasks.run.declared_public.priors import find_prior, planned_prior
 from tasks.run.home_folder import home
 from tasks.support.run_folder import RunFolder, write_atomically
 
@@ -51,6 +51,20 @@ def load_release(path: Path) -> ReleaseSpec:
         BadInput: for any mistake in the file, or an earlier release or a prior that cannot be used.
     """
     return load_spec(path, find=partial(find_earlier, home()), find_prior=find_prior)
+
+
+def load_planned(path: Path) -> ReleaseSpec:
+    """Return the release of a spec file for a plan, which writes nothing.
+
+    A file that the spec declares public is neither recorded nor looked up in the ledger.
+
+    Args:
+        path: The spec file.
+
+    Raises:
+        BadInput: as for `load_release`.
+    """
+    return load_spec(path, find=partial(find_earlier, home()), find_prior=planned_prior)
 
 
 def find_earlier(where: Path, release: str) -> EarlierRelease:

@@ -176,6 +176,27 @@ def test_a_confidential_file_is_no_public_file_and_the_attempt_is_counted(second
     assert second.project.kinds()[len(before) :] == ["declare-public", "refuse-public"]
 
 
+@pytest.mark.parametrize("confidential", [False, True])
+def test_a_plan_with_a_public_file_writes_nothing(second, command, monkeypatch, confidential):
+    """It does not look the file up either: an unrecorded look-up would be an answer."""
+    monkeypatch.setenv("DP_RELEASE_HOME", str(second.project.home))
+    if confidential:
+        shutil.copy(second.project.folder / "town.csv", second.project.folder / "public.csv")
+    else:
+        public_file(second)
+    second.write(FILE)
+    before = second.project.ledger().entries()
+
+    planned = command("plan", second.spec)
+    assert planned.code == 0, planned.err
+    assert "checks in the ledger" in " ".join(planned.out.split())
+    assert second.project.ledger().entries() == before
+    if not confidential:
+        plan = command("plan", second.spec, "--json").json["plan_hash"]
+        second.make()
+        assert second.project.ledger().reservation("next").plan == plan
+
+
 def test_a_public_file_is_named_with_who_declared_it_public(second):
     public_file(second)
     second.write(FILE)

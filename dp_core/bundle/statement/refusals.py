@@ -1,4 +1,4 @@
-"""The statement's `refusals`: the refused and open attempts of the account.
+"""The statement's `refusals`: the refused and open attempts of the account and of its family.
 
 It follows from the settlement alone, so anyone can recompute it. Names and reasons stay in the
 ledger.
@@ -19,18 +19,29 @@ def refusals_statement(settled: Mapping[str, Any] | None) -> dict[str, object]:
     Returns:
         The numbers of refused, open and fitted attempts of the account until the settlement, the
         days on which a person allowed further attempts, and a sentence. A number is None if the
-        ledger did not count such attempts yet.
+        ledger did not count such attempts yet. If other accounts belong to its family, `family` has
+        the three numbers of all of them together.
     """
     counted: Mapping[str, Any] = (settled or {}).get("attempts") or {}
     refused, unsettled = counted.get("refused"), counted.get("open")
     fitted, allowed = counted.get("fitted"), list(counted.get("allowed", ()))
-    return {
+    whole = counted.get("family")
+    found: dict[str, object] = {
         "refused_attempts": refused,
         "open_attempts": unsettled,
         "fitted_attempts": fitted,
         "allowed_retries": allowed,
         "in_words": _in_words(refused, unsettled, fitted, allowed),
     }
+    if whole is not None:
+        numbers = {f"{name}_attempts": whole.get(name) for name in ("refused", "open", "fitted")}
+        found["family"] = numbers
+        found["in_words"] = (
+            f"{found['in_words']} Together with the accounts of its family, which share the data:"
+            f" {whole.get('refused')} refused, {whole.get('open')} open and {whole.get('fitted')}"
+            " that found that the data fit."
+        )
+    return found
 
 
 def _in_words(refused: object, unsettled: object, fitted: object, allowed: list[str]) -> str:

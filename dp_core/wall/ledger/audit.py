@@ -168,6 +168,8 @@ class _State:
                 return body["within"]
             case "reserve" | "approve" | "withdraw":
                 return body["plan"]
+            case "open-desk" | "close-desk":
+                return body["terms"]
             case "charge" | "attempt" | "commit":
                 return body["batch"]
             case "key":

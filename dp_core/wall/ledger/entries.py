@@ -211,6 +211,8 @@ def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> 
             return None
         case "adopt" | "allow-retry" | "declare-public" | "refuse-public":
             return None
+        case "open-desk" | "close-desk":
+            return None
         case other:
             assert_never(other)
 

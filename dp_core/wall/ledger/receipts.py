@@ -29,6 +29,8 @@ EntryKind = Literal[
     AccountKind,
     "approve",
     "withdraw",
+    "open-desk",
+    "close-desk",
     "reserve",
     "input",
     "charge",

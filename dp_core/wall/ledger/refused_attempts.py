@@ -131,8 +131,18 @@ def examination_of(book: Book, reservation: int) -> Examination | None:
 
 
 def attempts_stated(book: Book, account: str) -> dict[str, object]:
-    """Return what a settlement states about the attempts of its account, before it."""
-    return {"attempts": attempts_of(book, account).to_json()}
+    """Return what a settlement states about attempts before it: of its account and of its family.
+
+    The family is stated only if it has other accounts.
+    """
+    return {"attempts": attempts_of(book, account).to_json() | _of_family(book, account)}
+
+
+def _of_family(book: Book, account: str) -> dict[str, object]:
+    if family(book, account) == [account]:
+        return {}
+    found = attempts_of_family(book, account).to_json()
+    return {"family": {name: found[name] for name in ("refused", "open", "fitted")}}
 
 
 def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
@@ -242,5 +252,7 @@ def _broken_by_end(entry: Entry, book: Book) -> str | None:
     right = found.to_json()
     if isinstance(stated, dict) and "fitted" not in stated and not found.fitted:
         del right["fitted"]  # written before they were counted
+    if isinstance(stated, dict) and "family" in stated:  # not written before families were stated
+        right |= _of_family(book, account)
     same = stated == right
     return None if same else "states other refused attempts than the ledger recorded"

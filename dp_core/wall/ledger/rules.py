@@ -99,7 +99,7 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             return _restate(entry, book)
         case "ledger" | "key" | "raise" | "close" | "approve" | "withdraw" | "input" | "attempt":
             return {}
-        case "adopt" | "declare-public":
+        case "adopt" | "declare-public" | "open-desk" | "close-desk":
             return {}
         case None:
             raise ValueError(f"An entry ({entry.kind:.20}) {UNKNOWN_KIND}.")
@@ -180,6 +180,9 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
             if charter is None or charter.closed:
                 return "concerns an account that is not open"
             return _broken_by_terms(entry, charter, book)
+        case "open-desk" | "close-desk":
+            if book.charter(receipt.account) is None:
+                return "concerns an unknown account"
         case "allow-retry" | "refuse-public":
             known = book.charter(receipt.account) is not None
             return broken_by_attempts(entry, book) if known else "concerns an unknown account"

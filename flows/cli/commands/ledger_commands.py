@@ -317,11 +317,11 @@ def ledger_forecast(spec: Path, every: str | None) -> Forecast:
     """
     from dp_core.spec.plan import make_plan
     from flows.answers.forecast_answers import forecast_answer
-    from tasks.run.earlier_releases import load_release
+    from tasks.run.earlier_releases import load_planned
 
     period = None if every is None else cast("Period", known_word("--every", every))
     _refuse_name(spec)
-    plan = make_plan(load_release(spec))
+    plan = make_plan(load_planned(spec))
     return forecast_answer(existing_ledger(), plan, every=period)
 
 

@@ -87,11 +87,11 @@ def plan(spec: Path) -> PlanAnswer:
     """
     from dp_core.spec.plan import make_plan
     from flows.answers.plan_answers import plan_answer
-    from tasks.run.earlier_releases import load_release
+    from tasks.run.earlier_releases import load_planned
     from tasks.run.machine_note import machine_of
     from tasks.support.named_cluster import check_cluster
 
-    read = load_release(spec)
+    read = load_planned(spec)
     check_cluster(read.dask)
     return plan_answer(make_plan(read), ledger_if_any(), machine_of(this_home()))
 

@@ -216,7 +216,16 @@ def charges(console: Console, answer: answers.Charges) -> None:
         return
     last = found[-MOST_CHARGES:] if console.is_terminal else found
     one = bool(answer.release)
-    names = ("entry", "day", *(() if one else ("release",)), "stage", "step", "cost", "noise")
+    names = (
+        "entry",
+        "day",
+        *(() if one else ("release",)),
+        "stage",
+        "step",
+        "cost",
+        "unit",
+        "noise",
+    )
     table = table_of(*names, "scale", right=("entry",), fold=("step", "release"))
     for charge in last:
         event = charge.event
@@ -228,6 +237,7 @@ def charges(console: Console, answer: answers.Charges) -> None:
             charge.stage,
             escape(charge.step),
             number(charge.cost),
+            charge.unit,
             event["mechanism"].removeprefix("discrete-"),
             number(event["scale"]) + threshold,
         )

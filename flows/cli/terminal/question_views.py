@@ -15,8 +15,6 @@ from flows.cli.terminal.view_parts import amount_words, path
 from flows.questions.asking import QuestionAnswer, QuestionPlan
 from flows.questions.desk_answers import AllDesks, DeskShown
 
-_STATES = {"waiting": "awaits approval", "begun": "not finished", "ended": "ended without answer"}
-
 
 def asked(console: Console, found: QuestionPlan | QuestionAnswer) -> None:
     """Print the plan of a question, or its answer and what it cost."""
@@ -103,6 +101,7 @@ def desk(console: Console, found: DeskShown) -> None:
         who = "Account" if each.user is None else f"User {each.user}"
         fact(console, who, f"{each.account} has {amount_words(each.left)} left.")
     path(console, "File", found.file)
+    fact(console, "Terms", f"{found.terms_hash} (hash of the terms and the schema).")
     if not found.questions:
         fact(console, "Questions", "none yet.")
         return
@@ -117,10 +116,13 @@ def desk(console: Console, found: DeskShown) -> None:
             escape(one.user or ""),
             escape(one.question),
             "0 (paid before)" if one.free else f"{one.epsilon:g}",
-            _STATES.get(one.state, one.state),
+            f"{one.state} (begun)" if one.state == "waiting" and one.begun else one.state,
             one.release,
         )
     console.print(table)
+    for one in found.questions:
+        if one.reason:
+            fact(console, f"Question {one.number}", one.reason)
 
 
 def shown(console: Console, found: DeskShown | AllDesks) -> None:
@@ -129,7 +131,10 @@ def shown(console: Console, found: DeskShown | AllDesks) -> None:
         desk(console, found)
         return
     if not found.desks:
-        console.print("No question desk is open. `dp-release questions open FILE` opens one.")
+        console.print(
+            "No question desk is open. `dp-release questions open FILE --by NAME --reason TEXT`"
+            " opens one."
+        )
     for each in found.desks:
         state = "closed" if each.closed else "open"
         console.print(f"{each.account}  {state}  {len(each.questions)} questions")

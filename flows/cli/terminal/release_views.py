@@ -155,6 +155,8 @@ def _remarks(plan: PlanAnswer) -> Iterator[str]:
             f" {plan.columns} columns depend on each other; it costs nothing. The sets follow it as"
             " far as the noisy tables agree."
         )
+        if plan.prior.kind == "file":
+            yield "`run` checks in the ledger that this file is no confidential input."
         yield from plan.prior.notes
     if plan.public_totals:
         yield (f"Every set meets these public totals, at no cost: {'; '.join(plan.public_totals)}.")
@@ -338,7 +340,7 @@ def published(console: Console, made: answers.PublishedRelease) -> None:
             size = f"{made.rows:,} households with {made.persons:,} persons"
         sets = f"{plural(made.sets, 'set')} of {size}"
     console.print(f"[bold]{made.release}[/bold] is released: {sets} in {made.seconds} s.")
-    spent = f"{privacy(made.spent)} ({made.neighbours}) in {made.charges} charges"
+    spent = f"{amount_words(made.spent)} ({made.neighbours}) in {made.charges} charges"
     if made.measurements:
         spent = f"nothing; the tables of {made.measurements} were used"
     fact(console, "Spent", f"{spent}; {left_of(made.account, made.left, made.above)}.")

@@ -73,12 +73,13 @@ def permanently_spent(amount: PrivacyAmount) -> str:
 def refusals_so_far(account: str, refused: int) -> str:
     """Return a sentence on how many of the attempts that an account allows were refused.
 
-    >>> refusals_so_far("town", 2).partition(",")[0]
+    >>> refusals_so_far("town", 2).partition(";")[0]
     "2 of 3 attempts on account 'town' (with its family) were refused"
     """
     were = "was" if refused == 1 else "were"
     return (
         f"{refused} of {MOST_REFUSED} attempts on account {account!r} (with its family) {were}"
-        f" refused; after {MOST_REFUSED}, a person must allow more. `dp-release schema check SCHEMA"
-        " FILE` shows all that does not fit and is not counted."
+        f" refused; after {MOST_REFUSED}, a person must allow more. An attempt is also refused"
+        " if its release ended before its first charge. `dp-release schema check SCHEMA FILE` shows"
+        " all that does not fit and is not counted."
     )

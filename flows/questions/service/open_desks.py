@@ -16,10 +16,15 @@ from dp_core.errors import BadInput, BudgetRefused, StageFailed
 from dp_core.wall.ledger.account_balance import room
 from flows.answers.amounts import PrivacyAmount, amount_left
 from flows.questions.asked_question import read_asked
-from flows.questions.asking import QuestionPlan, admit_question, answer_question, plan_question
+from flows.questions.asking import (
+    QuestionPlan,
+    admit_question,
+    answer_question,
+    paid_for,
+    plan_question,
+)
 from flows.questions.desk import Desk, all_desks, find_desk
-from flows.questions.kept_questions import KeptQuestion, KeptQuestions
-from flows.questions.kept_questions import State as KeptState
+from flows.questions.kept_questions import KeptQuestion, KeptQuestions, Stage
 from flows.questions.service.desk_port import STATES as ALL_STATES
 from flows.questions.service.desk_port import AdmittedQuestion, NotAllowed, State
 from flows.questions.service.service_records import ServiceRecords
@@ -27,10 +32,10 @@ from tasks.run.home import open_ledger
 
 KEPT_ANSWERS = 200
 """Answers that are kept in memory, so that reading one again needs no new analysis."""
-STATES: Mapping[KeptState, State] = {
+STATES: Mapping[Stage, State] = {
     "admitted": "waiting",
     "begun": "waiting",
-    "waiting": "awaiting approval",
+    "held": "awaiting approval",
     "answered": "answered",
     "ended": "refused",
 }
@@ -49,7 +54,7 @@ class OpenDesks:
 
     def __init__(self) -> None:
         self._answers: OrderedDict[tuple[str, int], Mapping[str, Any]] = OrderedDict()
-        self._ended: dict[tuple[str, int], KeptState] = {}
+        self._ended: dict[tuple[str, int], Stage] = {}
         self._lock = threading.Lock()
 
     def plan(self, account: str, user: str, question: str, epsilon: str) -> Mapping[str, Any]:
@@ -101,15 +106,15 @@ class OpenDesks:
             kept = KeptQuestions(desk, open_ledger(desk.home))
             for each in kept.all():
                 if each.user is not None:
-                    found.append(_admitted(desk, each, self._state(desk, kept, each)))
+                    found.append(_admitted(desk, each, self._stage(desk, kept, each)))
         return found
 
-    def _state(self, desk: Desk, kept: KeptQuestions, question: KeptQuestion) -> KeptState:
-        """Return the state of a question; `answered` is remembered, because it is final."""
+    def _stage(self, desk: Desk, kept: KeptQuestions, question: KeptQuestion) -> Stage:
+        """Return the stage of a question; `answered` is remembered, because it is final."""
         key = desk.account, question.number
         known = self._ended.get(key)
         if known is None:
-            known = kept.state(question)
+            known = kept.stage(question)
             if known == "answered":
                 self._ended[key] = known
         return known
@@ -161,29 +166,32 @@ class OpenDesks:
         )
 
 
-def counts_by_state(desk: Desk, kept: KeptQuestions) -> dict[str, int]:
-    """Return how many questions of a desk are in each state that users see, without empty states.
+def questions_as_seen(desk: Desk, kept: KeptQuestions) -> list[AdmittedQuestion]:
+    """Return the questions of a desk by number, in the states that its users see.
 
     Args:
         desk: The desk.
         kept: Its questions.
     """
-    found = [_admitted(desk, each, kept.state(each)) for each in kept.all()]
-    if ServiceRecords.exist(desk.home):
-        found = ServiceRecords(desk.home).seen(found)
-    counts = Counter(each.state for each in found)
+    found = [_admitted(desk, each, kept.stage(each)) for each in kept.all()]
+    return ServiceRecords(desk.home).seen(found) if ServiceRecords.exist(desk.home) else found
+
+
+def counts_by_state(questions: Sequence[AdmittedQuestion]) -> dict[str, int]:
+    """Return how many questions are in each state, without empty states."""
+    counts = Counter(each.state for each in questions)
     return {state: counts[state] for state in ALL_STATES if counts[state]}
 
 
-def _admitted(desk: Desk, question: KeptQuestion, state: KeptState) -> AdmittedQuestion:
+def _admitted(desk: Desk, question: KeptQuestion, stage: Stage) -> AdmittedQuestion:
     return AdmittedQuestion(
         desk.account,
         question.number,
         question.user or "",
         question.text,
         question.epsilon,
-        STATES[state],
-        ENDED if state == "ended" else "",
+        STATES[stage],
+        ENDED if stage == "ended" else "",
     )
 
 
@@ -218,11 +226,12 @@ def _refuse(desk: Desk, user: str, error: BudgetRefused) -> NoReturn:
 
 def _answer(desk: Desk, number: int) -> Mapping[str, Any]:
     found = answer_question(desk, number, carry_out=_carry_out_nothing)
-    kept = KeptQuestions(desk, open_ledger(desk.home)).find(number)
+    kept = KeptQuestions(desk, open_ledger(desk.home))
+    asked = kept.find(number)
     statement = json.loads((found.folder / STATEMENT).read_bytes())
-    free = kept.answered_by is not None
-    paid = (Fraction(0), Fraction(0)) if free else (kept.cost, Fraction(kept.delta))
-    cost = PrivacyAmount(*paid).to_json()
+    free = asked.answered_by is not None
+    nothing = PrivacyAmount(Fraction(0), Fraction(0))
+    cost = (nothing if free else paid_for(kept, asked)).to_json()
     receipt = {"release": found.release, "ledger_head": statement["ledger"]["head"]}
     answer = found.answer.to_json()
     if "folder" in answer:  # a path of this machine

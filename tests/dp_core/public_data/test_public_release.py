@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import weakref
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -196,6 +197,7 @@ def test_weights_are_calibrated_to_public_totals():
         ({"seed": "x"}, "synthesize.seed"),
         ({"tables": ["a, d"]}, "there is no column 'd'"),
         ({"analyses": "a ~ d"}, "no column 'd'"),
+        ({"analyses": {"formulas": ["a ~ b"], "shar": 0.1}}, "Did you mean 'share'"),
         ({"stages": {"selct": {}}}, "Did you mean 'select'"),
         ({"stages": {"select": 0.1}}, "must be a dictionary"),
         ({"stages": {"checks": {"share": 0.1}}}, "there is no 'checks'"),
@@ -208,6 +210,14 @@ def test_a_wrong_argument_is_named(options, says):
         dp.release(people(), SCHEMA, **options)
 
     assert says in raised.value.message
+
+
+@pytest.mark.parametrize("given", [["a ~ b"], {"formulas": ["a ~ b"], "share": 0.6}])
+def test_declared_analyses_may_have_a_share(given):
+    made = dp.release(people(), SCHEMA, sets=2, analyses=given)
+    share = Fraction(3, 5) if isinstance(given, dict) else Fraction(3, 10)
+    assert made._outcome.plan.spec.shares["analyses"] == share
+    assert made.infer("a ~ b").answered_from == "declared"
 
 
 def test_the_schema_may_be_text_a_path_a_dictionary_or_a_schema(tmp_path):

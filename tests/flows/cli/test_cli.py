@@ -300,7 +300,7 @@ def test_run_and_abandon_answer_machines(project, command):
 def test_run_tells_people_what_was_spent_and_where_it_is(project, command):
     answer = command("run", project.spec, "--out", project.out)
     assert answer.code == 0
-    assert "Spent    epsilon 1, delta 1e-06 (add-remove)" in answer.out
+    assert "Spent    epsilon 1, delta 0 (add-remove)" in answer.out
     assert f"Bundle   {project.out}" in answer.out
     assert f"Check    dp-release verify {project.out}" in answer.out
     assert "Validate against the schema" in answer.err

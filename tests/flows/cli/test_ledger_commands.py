@@ -741,6 +741,10 @@ def test_charges_are_those_of_one_release_or_of_all_accounts_within(project, com
     ]
     only = command("ledger", "charges", "town", "--release", "two", "--json").json
     assert only == everything[1:]
+    assert [(charge["currency"], charge["unit"]) for charge in everything] == [
+        ("gaussian", "mu²/2")
+    ] * 2
+    assert "mu²/2" in command("ledger", "charges", "town", "--release", "two").out
     text = command("ledger", "charges", "town", "--release", "one").out
     assert "1 charge to release 'one' in account 'town'." in text
     assert "gaussian" in text

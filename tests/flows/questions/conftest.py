@@ -15,6 +15,9 @@ from flows.questions.desk import Desk, find_desk, open_desk
 from flows.release import carry_out
 from tests.flows.conftest import Project, plainly
 
+WHO = {"by": "Ana Officer", "reason": "a test"}
+"""Who opens and closes desks, and why."""
+
 
 @dataclass
 class Office:
@@ -36,7 +39,7 @@ class Office:
             "version: 1\naccount: rand\ndata: town.csv\nschema: town.schema.yaml\n"
             f"privacy: {{delta: {delta}}}\nlargest_epsilon: {largest}\n{more}"
         )
-        return open_desk(path, self.project.ledger())
+        return open_desk(path, self.project.ledger(), **WHO)
 
     @property
     def desk(self) -> Desk:

@@ -12,6 +12,7 @@ from flows.questions.asking import admit_question, answer_question
 from flows.questions.desk import close_desk
 from flows.releases import unattended
 from flows.releases.run_records import RunRecords
+from tests.flows.questions.conftest import WHO
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_an_admitted_question_is_answered_once(office, fire):
 
 def test_a_question_that_may_not_be_answered_stops_before_the_data(office, fire):
     number = admit_question(office.desk, "count by sex", "1")
-    close_desk(office.desk)
+    close_desk(office.desk, office.project.ledger(), **WHO)
     with pytest.raises(BudgetRefused, match="is closed"):
         fire(number)
     with pytest.raises(BadInput, match="no question 9"):

@@ -16,6 +16,7 @@ from flows.questions.asking import admit_question, answer_question, plan_questio
 from flows.questions.desk import close_desk, find_desk, open_desk
 from flows.questions.desk_answers import desk_shown
 from tests.flows.conftest import COLUMNS, plainly, survey
+from tests.flows.questions.conftest import WHO
 
 row = pytest.mark.runbook
 
@@ -70,8 +71,8 @@ def test_an_epsilon_above_the_limit_is_refused(office, says):
 @pytest.mark.parametrize(
     ("question", "says"),
     [
-        ("count by sxe", "Did you mean 'sex'"),
-        ("incom ~ age", "Did you mean 'income'"),
+        ("count by sxe", "The schema (Town survey) has no column 'sxe'. Did you mean 'sex'"),
+        ("incom ~ age", "The schema (Town survey) has no column 'incom'. Did you mean 'income'"),
         ("income ~ age * sex", "interaction age:sex; a regression that a desk answers is"),
         ("income ~ log(age)", "computes with age"),
         ("income = age + sex", 'For a regression write "income ~ age + sex"'),
@@ -129,7 +130,7 @@ def test_a_regression_is_answered_like_the_files_own(office):
     text = (office.project.folder / "questions.yaml").read_text()
     path = office.project.folder / "large.yaml"
     path.write_text(text.replace("rand", "large").replace("epsilon: 1", "epsilon: 60"))
-    open_desk(path, office.project.ledger())
+    open_desk(path, office.project.ledger(), **WHO)
     desk = find_desk("large")
     number = admit_question(desk, "income ~ age + sex", "50")
     found = answer_question(desk, number, carry_out=office.carry_out)
@@ -272,9 +273,31 @@ def test_the_accounts_of_a_desk_are_checked_when_it_is_opened(office):
         path.write_text(path.read_text().partition("users")[0].replace("rand", account))
 
         with pytest.raises(BudgetRefused, match=says):
-            open_desk(path, office.project.ledger())
+            open_desk(path, office.project.ledger(), **WHO)
         path.write_text(path.read_text().replace(account, "rand"))
     assert office.desk.terms.users == {}
+
+
+@pytest.mark.parametrize(
+    ("terms", "says"),
+    [
+        ({"largest": "1e-30"}, "admits no question that can be measured"),
+        ({"delta": "1e-3"}, "the total delta of the account 'rand' is 1e-06"),
+        (
+            {"delta": "1e-6", "more": "users: {anna: {account: anna}}\n"},
+            "'anna' of user 'anna' is 1e-09",
+        ),
+    ],
+)
+def test_terms_that_no_question_can_meet_are_refused(office, terms, says):
+    office.project.open_account(
+        "anna", within="rand", terms=Terms("basic", Fraction(1), Fraction("1e-9"))
+    )
+    before = office.desk.terms
+    with pytest.raises(BadInput) as refused:
+        office.open(**terms)
+    assert says in refused.value.message
+    assert office.desk.terms == before
 
 
 def test_the_data_of_a_desk_must_be_there(office):
@@ -283,7 +306,7 @@ def test_the_data_of_a_desk_must_be_there(office):
         office.open()
     path = office.project.folder / "questions.yaml"
     path.write_text(path.read_text().replace("town.csv", "part-*.csv"))
-    assert open_desk(path, office.project.ledger()).terms.data == "files/part-*.csv"
+    assert open_desk(path, office.project.ledger(), **WHO).terms.data == "files/part-*.csv"
     assert office.ask("count by sex").answer.determined
 
 
@@ -291,7 +314,7 @@ def test_gaussian_noise_is_taken_where_it_costs_less(office):
     office.project.open_account("many", terms=Terms("zcdp", Fraction(5), Fraction("1e-6")))
     path = office.project.folder / "questions.yaml"
     path.write_text(path.read_text().replace("account: rand", "account: many"))
-    open_desk(path, office.project.ledger())
+    open_desk(path, office.project.ledger(), **WHO)
     found = plan_question(find_desk("many"), "count by sex", "0.5")
     # Laplace noise would cost a rho of epsilon^2 / 2.
     assert found.cost.rho < Fraction(1, 8) / 10
@@ -312,9 +335,8 @@ def test_a_question_that_stopped_continues_and_pays_once(office):
     charges = office.project.kinds().count("charge")
     assert charges > 0
     assert office.plan("count by sex").continues == 1
-    assert [each.state for each in desk_shown(office.desk, office.project.ledger()).questions] == [
-        "begun"
-    ]
+    (shown,) = desk_shown(office.desk, office.project.ledger()).questions
+    assert (shown.state, shown.begun) == ("waiting", True)
     office.perform = plainly
     found = office.ask("count by sex")
     assert (found.number, found.already) == (1, False)
@@ -337,7 +359,7 @@ def test_a_desk_that_was_moved_to_other_data_does_not_move_an_admitted_question(
     (other / "town.csv").write_text((office.project.folder / "town.csv").read_text())
     path = office.project.folder / "questions.yaml"
     path.write_text(path.read_text().replace("data: town.csv", "data: other/town.csv"))
-    moved = open_desk(path, office.project.ledger())
+    moved = open_desk(path, office.project.ledger(), **WHO)
     assert moved.terms.data == "files-2/town.csv"
     spec = json.loads(next(moved.folder.glob("*-0001.release.yaml")).read_text())
     assert spec["data"] == "files/town.csv"
@@ -398,7 +420,7 @@ def test_a_plan_that_must_be_approved_waits_before_the_data_are_opened(office):
     )
     path = office.project.folder / "questions.yaml"
     path.write_text(path.read_text().replace("account: rand", "account: strict"))
-    open_desk(path, office.project.ledger())
+    open_desk(path, office.project.ledger(), **WHO)
     desk = find_desk("strict")
     planned = plan_question(desk, "count by sex", "1")
     assert planned.awaits
@@ -416,7 +438,7 @@ def test_a_plan_that_must_be_approved_waits_before_the_data_are_opened(office):
 def test_a_closed_desk_takes_no_new_question_and_keeps_its_answers(office, says):
     first = office.ask("count by sex")
     waiting = admit_question(office.desk, "count by marital", "1")
-    close_desk(office.desk)
+    close_desk(office.desk, office.project.ledger(), **WHO)
     for refused in (
         lambda: office.plan("count by age"),
         lambda: answer_question(office.desk, waiting, carry_out=office.carry_out),
@@ -448,3 +470,38 @@ def test_a_damaged_record_is_named(office, says):
     (office.desk.folder / "desk.json").write_text("{")
     with pytest.raises(StageFailed):
         find_desk("rand")
+
+
+def test_the_ledger_records_who_opened_and_closed_a_desk_under_which_terms(office):
+    first = office.desk.terms_hash
+    office.open(largest="0.5")
+    second = office.desk.terms_hash
+    ledger = office.project.ledger()
+    close_desk(office.desk, ledger, **WHO)
+
+    entries = ledger.entries(kinds=("open-desk", "close-desk"))
+    assert [(each.kind, each.receipt.account, each.body["terms"]) for each in entries] == [
+        ("open-desk", "rand", first),
+        ("open-desk", "rand", second),
+        ("close-desk", "rand", second),
+    ]
+    assert first != second
+    assert all({name: each.body[name] for name in WHO} == WHO for each in entries)
+    assert ledger.verify() is not None
+    shown = desk_shown(office.desk, ledger)
+    assert (shown.closed, shown.terms_hash) == (True, second)
+
+
+def test_an_opening_that_the_ledger_does_not_record_opens_no_desk(office, monkeypatch):
+    before = office.desk.terms_hash
+    monkeypatch.setattr(type(office.project.ledger()), "open_desk", _refusing("the disk is full"))
+    with pytest.raises(StageFailed, match="the disk is full"):
+        office.open(largest="0.5")
+    assert office.desk.terms_hash == before
+
+
+def _refusing(text):
+    def refuse(*_given, **_how):
+        raise StageFailed(text)
+
+    return refuse

@@ -12,6 +12,8 @@ from flows.questions import own_process
 from flows.questions.asking import admit_question, answer_question
 from flows.questions.own_process import in_own_process
 
+DECISION = ("--by", "Ana Officer", "--reason", "a test")
+
 
 @pytest.fixture
 def typed(office, command, monkeypatch):
@@ -80,10 +82,10 @@ def test_a_folder_for_the_copy_that_is_in_use_is_refused_first(office, typed, tm
 
 
 def test_an_officer_opens_and_closes_a_desk(office, typed):
-    assert typed("questions", "close", "rand").code == 0
+    assert typed("questions", "close", "rand", *DECISION).code == 0
     refused = typed("ask", "rand", "count by sex", "--epsilon", "1")
     assert (refused.code, "is closed" in refused.err) == (3, True)
-    opened = typed("questions", "open", office.project.folder / "questions.yaml")
+    opened = typed("questions", "open", office.project.folder / "questions.yaml", *DECISION)
     assert (opened.code, "Question desk rand is open" in opened.out) == (0, True)
     assert typed("ask", "rand", "count by sex", "--epsilon", "1").code == 0
 
@@ -92,7 +94,7 @@ def test_an_answer_that_waits_for_approval_has_exit_code_6(office, typed):
     office.open(more="answers: after-approval\n")
     found = typed("ask", "rand", "count by sex", "--epsilon", "1", "--json")
     assert (found.code, found.json["runbook"]) == (6, "held")
-    assert "awaits approval" in typed("questions", "show", "rand").out
+    assert "awaiting approval" in typed("questions", "show", "rand").out
 
 
 def test_a_process_of_its_own_tells_what_stopped_it(office, monkeypatch):

@@ -90,6 +90,9 @@ def metered(url: str, plan: Plan, releases: int) -> Meter:
             writer.commit(held, "tables", "0" * 64)
         with meter.of("settle"):
             writer.settle(held, "finished")
+    with meter.of("desk"):
+        ledger.open_desk("town", "0" * 64, by="officer", reason="test")
+        ledger.close_desk("town", "0" * 64, by="officer", reason="test")
     with meter.of("balance"):
         ledger.account("town")
     with meter.of("status"):

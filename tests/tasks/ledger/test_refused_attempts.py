@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dp_core.bundle.statement.refusals import refusals_statement
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.wall.ledger.refused_attempts import attempts_of
 from tasks.ledger.ledger import Ledger
@@ -681,3 +682,30 @@ def test_attempts_that_fit_in_a_ledger_of_before_are_not_counted(ledger, plans, 
     with pytest.raises(LedgerCorrupt, match="other refused"):
         fit(ledger, plans("liar"))
     ledger.verify(KEY)
+
+
+def test_a_settlement_states_the_attempts_of_its_family_too(ledger, wards, monkeypatch):
+    def of_the_account(book, account):
+        return {"attempts": attempts_of(book, account).to_json()}
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tasks.ledger.reservation_entries.attempts_stated", of_the_account)
+        fit(ledger, wards("before", account="north"))  # as an earlier version wrote it
+    refuse(ledger, wards("no", account="south"))
+    fit(ledger, wards("done", account="north"))
+    ledger.verify(KEY)
+    (end,) = ledger.entries(kinds=("settle",), release="done")
+    own = {"refused": 0, "open": 0, "fitted": 2, "allowed": []}
+    assert end.body["attempts"] == own | {"family": {"refused": 1, "open": 0, "fitted": 2}}
+    stated = refusals_statement(end.body)
+    assert stated["refused_attempts"] == 0
+    assert stated["family"]["refused_attempts"] == 1
+    assert "1 refused, 0 open and 2" in stated["in_words"]
+
+    def less(book, account):
+        found = {"refused": 0, "open": 0, "fitted": 3}
+        return {"attempts": attempts_of(book, account).to_json() | {"family": found}}
+
+    monkeypatch.setattr("tasks.ledger.reservation_entries.attempts_stated", less)
+    with pytest.raises(LedgerCorrupt, match="other refused"):
+        fit(ledger, wards("liar", account="north"))

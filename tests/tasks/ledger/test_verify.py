@@ -85,6 +85,8 @@ def fill(ledger, folder):
     for number in range(3):
         refuse(ledger, plan_of(folder, release=f"refused-{number}", account="village"))
     ledger.allow_retry("village", **WHO)
+    ledger.open_desk("town", "f" * 64, **WHO)
+    ledger.close_desk("town", "f" * 64, **WHO)
     ledger.declare_public(1, **WHO)
     with pytest.raises(BadInput, match="belong to account 'town'"):
         ledger.refuse_known(["input of second", "unknown"], **WHO)

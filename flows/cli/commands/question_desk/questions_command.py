@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flows.cli.command_parts import PATH, CommandGroup, answering, cli, existing_ledger
+from flows.cli.command_parts import PATH, CommandGroup, answering, cli, decided, existing_ledger
 from flows.cli.completion import ACCOUNT
 from flows.cli.missing_packages import require_pipeline
 
@@ -22,19 +22,20 @@ def questions() -> None:
 
 @questions.command("open")
 @click.argument("file", type=PATH)
+@decided
 @answering("question_views.desk")
-def open_(file: Path) -> DeskShown:
+def open_(file: Path, by: str, reason: str) -> DeskShown:
     """Open a question desk, or apply a change of its file.
 
     It checks the file, the schema and the accounts, and that the data exist. It opens no data and
-    spends nothing.
+    spends nothing. The ledger records who opened it, why, and the hash of its terms.
     """
     require_pipeline()
     ledger = existing_ledger()
     from flows.questions.desk import open_desk
     from flows.questions.desk_answers import desk_shown
 
-    return desk_shown(open_desk(file, ledger), ledger)
+    return desk_shown(open_desk(file, ledger, by=by, reason=reason), ledger)
 
 
 @questions.command("show")
@@ -57,15 +58,16 @@ def show(account: str | None) -> DeskShown | AllDesks:
 
 @questions.command("close")
 @click.argument("account", type=ACCOUNT)
+@decided
 @answering("question_views.desk")
-def close(account: str) -> DeskShown:
+def close(account: str, by: str, reason: str) -> DeskShown:
     """Close a desk: it takes no new questions.
 
-    Answers can still be read at no cost.
+    Answers can still be read at no cost. The ledger records who closed it, and why.
     """
     require_pipeline()
     ledger = existing_ledger()
     from flows.questions.desk import close_desk, find_desk
     from flows.questions.desk_answers import desk_shown
 
-    return desk_shown(close_desk(find_desk(account)), ledger)
+    return desk_shown(close_desk(find_desk(account), ledger, by=by, reason=reason), ledger)

@@ -13,6 +13,7 @@ from flows.questions.asking import answer_question
 from flows.questions.desk import close_desk
 from flows.questions.service.desk_port import NotAllowed
 from flows.questions.service.open_desks import ABOVE, OpenDesks, plain_json
+from tests.flows.questions.conftest import WHO
 
 USERS = "users: {anna: {account: rand-anna}, ben: {account: rand-ben}}\n"
 
@@ -58,6 +59,7 @@ def test_an_answer_is_that_of_query_with_its_cost_and_receipt(desks, office):
     assert list(found) == [*made.answer.to_json(), "cost", "receipt"]
     assert found["cells"] == plain_json(made.answer.to_json()["cells"])
     assert found["cost"]["epsilon"] == 0.25
+    assert found["cost"]["delta"] == 0  # Laplace noise, although the desk allows a delta
     assert found["receipt"]["release"] == made.release
     assert len(found["receipt"]["ledger_head"]) == 64
     assert str(office.project.home) not in json.dumps(found, allow_nan=False)
@@ -122,7 +124,7 @@ def test_who_is_not_a_user_of_the_desk_learns_nothing(desks, account, user):
 def test_a_closed_desk_takes_no_question_and_keeps_its_answers(desks, office):
     number = desks.admit("rand", "anna", "count by sex", "0.25")
     answered(office, number)
-    close_desk(office.desk)
+    close_desk(office.desk, office.project.ledger(), **WHO)
     with pytest.raises(BudgetRefused, match="closed"):
         desks.admit("rand", "anna", "count by age", "0.25")
     assert not desks.allowance("rand", "anna")["open"]

@@ -72,4 +72,9 @@ def test_a_desk_shows_how_many_questions_are_in_each_state(desk, command, office
     ServiceRecords(office.project.home).keep_outcome("rand", 2, Outcome("refused", "No."))
     shown = command("questions", "show", "rand", "--json").json
     assert shown["counts"] == {"waiting": 2, "refused": 1}
-    assert "2 waiting, 1 refused" in command("questions", "show", "rand").out
+    states = [(each["state"], each["begun"], each["reason"]) for each in shown["questions"]]
+    assert states == [("waiting", False, ""), ("refused", False, "No."), ("waiting", False, "")]
+    printed = command("questions", "show", "rand").out
+    assert "2 waiting, 1 refused" in printed
+    assert "admitted" not in printed
+    assert "No." in printed

@@ -19,6 +19,7 @@ from dp_core.wall.accounting.composition import Terms
 from flows.questions.desk import find_desk, open_desk
 from flows.questions.kept_questions import KeptQuestions
 from flows.questions.service.tokens import TokenStore
+from tests.flows.questions.conftest import WHO
 from tests.processes import ROOT
 
 pytestmark = pytest.mark.slow
@@ -44,7 +45,7 @@ def desk(project):
     for name, epsilon in (("town-anna", Fraction(1)), ("town-ben", Fraction(1, 4))):
         project.open_account(name, terms=Terms("basic", epsilon, Fraction(0)), within="town")
     (project.folder / "questions.yaml").write_text(DESK)
-    return open_desk(project.folder / "questions.yaml", project.ledger())
+    return open_desk(project.folder / "questions.yaml", project.ledger(), **WHO)
 
 
 def _without_server():
