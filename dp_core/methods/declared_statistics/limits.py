@@ -37,12 +37,15 @@ class Excess:
         variance: Variance of both together: that of the estimated counts, and that of the values of
             a few records, which the counts do not show.
         records: Estimated number of records beyond the limits.
+        allowance: Largest expected error of `above` and `below`: all of it, or what records that
+            noise may hide would add.
     """
 
     above: Floats
     below: Floats
     variance: Floats
     records: Floats
+    allowance: Floats
 
 
 def excess(tail: TailCounts, layers: Layers, limits: Floats) -> Excess:
@@ -53,17 +56,21 @@ def excess(tail: TailCounts, layers: Layers, limits: Floats) -> Excess:
         layers: The layers.
         limits: Limit of each group, as a distance from the origin.
     """
-    cut = (layers.far[None, :] > limits[:, None] * (1 + 1e-12)) & ~_rare(tail, layers)
-    over = np.maximum(layers.means[None, :] - limits[:, None], 0.0) * cut
+    beyond = layers.far[None, :] > limits[:, None] * (1 + 1e-12)
+    cut = beyond & ~_rare(tail, layers)
+    amount = np.maximum(layers.means[None, :] - limits[:, None], 0.0)
+    over = amount * cut
     squares = layers.squares[None, :] - 2 * limits[:, None] * layers.means + limits[:, None] ** 2
     squares = np.maximum(squares, over**2) * cut
     side = np.where(layers.above, 1.0, 0.0)
     amounts = tail.counts * over
+    hidden = (tail.doubt * amount * beyond).sum(axis=1)
     return Excess(
         (amounts * side).sum(axis=1),
         (amounts * (1 - side)).sum(axis=1),
         (tail.counts * squares + tail.variance * over**2).sum(axis=1),
         (tail.counts * cut).sum(axis=1),
+        np.maximum(MISJUDGED * amounts.sum(axis=1), hidden),
     )
 
 
@@ -91,8 +98,7 @@ def sums_question(
     errors = []
     for option in options:
         lost = excess(tail, layers, np.full(table.groups, option))
-        bias = MISJUDGED * (lost.above + lost.below)
-        errors.append((noise * option) ** 2 + bias**2 + lost.variance)
+        errors.append((noise * option) ** 2 + lost.allowance**2 + lost.variance)
     limits = options[np.argmin(np.array(errors), axis=0)]
     lows = np.maximum(layers.least, layers.origin - limits)
     highs = np.minimum(layers.most, layers.origin + limits)
@@ -122,7 +128,7 @@ def sums_question(
 def probe(table: ValueTable) -> LimitedSums:
     """Return a question of the same kind, with which its noise is looked up."""
     empty = np.zeros((table.groups, len(table.layers.far)))
-    tail = TailCounts(empty, empty)
+    tail = TailCounts(empty, empty, empty)
     return sums_question(table, tail, 0.0, 1.0)
 
 

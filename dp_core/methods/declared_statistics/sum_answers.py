@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.methods.declared_statistics.limits import (
-    MISJUDGED,
     excess,
     probe,
     sums_question,
@@ -159,7 +158,7 @@ def group_sums(
         totals=(totals + lost.above - lost.below) * unit,
         variance=(noise + centres**2 * variance + lost.variance) * unit**2,
         fourth=(3.0 * noise**2 if sums.noise == "laplace" else 0.0 * noise) * unit**4,
-        allowance=MISJUDGED * (lost.above + lost.below) * unit,
+        allowance=lost.allowance * unit,
         counts=number,
         counts_variance=variance,
         covariance=centres * variance * unit,

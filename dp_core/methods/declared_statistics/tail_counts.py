@@ -4,7 +4,10 @@ Noise hides the rare records of the outer layers. So the counts of all groups to
 beyond those that stand out from their noise. In the number of the layer, the logarithm of the
 counts is a straight line for a Pareto distribution, and a parabola for a log-normal one. The
 continuation lies between the two: a line through the last counts that stand out, slightly bent. If
-fewer than four stand out, a concave parabola is fitted to all counts from the mode outwards.
+fewer than four stand out, a concave parabola is fitted to all counts from the mode outwards, or to
+all but the first ones: many numbers have a value, such as 0 or 1, that is far more frequent than
+the others. The parabolas that fit nearly as well say how many records may be where noise hides them
+(profile likelihood).
 
 A group has the distribution of all groups, moved along the layers to fit its own counts. Its own
 counts then correct this further, as far as groups differ by more than noise (James and Stein 1961,
@@ -26,6 +29,12 @@ _LEAST_SLOPE = 0.25  # the counts of layers fall at least by this much in the lo
 _STANDS_OUT = 3.0  # in standard deviations of the noise
 _BENT = 0.09  # by how much the slope of the line falls from one layer to the next
 _LINE = 3  # number of layers through which the line goes
+_APART = 2
+"""Number of layers at the mode that may be left out of a parabola; more if counts stand out beyond
+them, as those of positive values beyond many zeros."""
+_PRICE = 3.0  # by how much a layer that is left out must improve the fit, in units of chi-squared
+_PLAUSIBLE = 4.0  # how much worse a parabola may fit that is still plausible, in the same units
+_HIDDEN_SLOPE = 0.6  # as `_LEAST_SLOPE`, beyond the counts that stand out: nearly a finite mean
 _BOUND = 3.0  # largest noise that is expected, in standard deviations
 _SPREAD = 2.0  # largest standard deviation of counts between groups, relative to their mean
 _MOVE = 1.5  # standard deviation of the differences between groups, in layers
@@ -41,10 +50,12 @@ class TailCounts:
     Attributes:
         counts: Estimated number of records, at least 0, shape (groups, layers).
         variance: Variance of their error, same shape.
+        doubt: Further records that plausible continuations of the counts have, same shape.
     """
 
     counts: Floats
     variance: Floats
+    doubt: Floats
 
 
 def tail_counts(
@@ -70,11 +81,12 @@ def tail_counts(
     mixed = weight * pooled + (1 - weight) * noisy.sum(axis=0)
     noise = others * pooled_variance / max(others + pooled_variance, 1e-300)
     shape = np.maximum(mixed, 0.0)
+    most = shape.copy()
     if noise > 0:
         for above in (True, False):
             own = np.flatnonzero(layers.above == above)
             outwards = own if above else own[::-1]
-            shape[outwards] = _falling(mixed[outwards], noise)
+            shape[outwards], most[outwards] = _falling(mixed[outwards], noise)
     whole = float(shape.sum())
     part = shape / whole if whole > 0 else np.full(len(shape), 1 / len(shape))
     own_totals = np.maximum(totals, 0.0)[:, None]
@@ -91,7 +103,12 @@ def tail_counts(
     spread = np.minimum(spread, _SPREAD**2 * (expected**2).mean(axis=0))
     kept = spread / np.maximum(spread + variance, 1e-300) if variance > 0 else np.ones(len(shape))
     counts = np.maximum(expected + kept * (noisy - expected), 0.0)
-    return TailCounts(counts, np.broadcast_to(kept * variance, counts.shape).copy())
+    # Of the further records, each group has its part of the layer, or of all records.
+    together = expected.sum(axis=0)
+    parts = np.tile(own_totals / max(float(own_totals.sum()), 1e-300), len(part))
+    np.divide(expected, together, out=parts, where=together > 0)
+    doubt = np.maximum(most - shape, 0.0) * parts
+    return TailCounts(counts, np.broadcast_to(kept * variance, counts.shape).copy(), doubt)
 
 
 def _moved(part: Floats, noisy: Floats, variance: float, totals: Floats, layers: Layers) -> Floats:
@@ -143,49 +160,88 @@ def _shifted(part: Floats, move: float) -> Floats:
     return found
 
 
-def _falling(counts: Floats, noise: float) -> Floats:
+def _falling(counts: Floats, noise: float) -> tuple[Floats, Floats]:
     """Return estimated counts, which fall from the mode outwards where noise hides them.
 
     Args:
         counts: Noisy counts, the layer nearest to the origin first.
         noise: Variance of their noise.
+
+    Returns:
+        The estimated counts, and the largest plausible ones.
     """
+    found = np.maximum(counts, 0.0)
     if not len(counts):
-        return counts
+        return found, found
     smooth = np.convolve(np.pad(counts, 1, mode="edge"), (0.25, 0.5, 0.25), mode="valid")
     mode = int(np.argmax(smooth))
-    found = np.maximum(counts, 0.0)
     own = counts[mode:]
     if len(own) < 2:
-        return found
-    place = np.arange(len(own), dtype=np.float64)
-    best, error = found[mode:], np.inf
-    weight = 1 / (noise + np.maximum(own, 0.0))
-    for curve in _CURVES:
-        for slope in _SLOPES:
-            steps = np.minimum(slope + curve * (2 * place[1:] - 1), 0.4)
-            steps[1:] = np.minimum(steps[1:], -_LEAST_SLOPE) if len(steps) > 3 else steps[1:]
-            form = np.exp(np.concatenate([[0.0], np.cumsum(steps)]))
-            height = max(float((weight * form * own).sum() / (weight * form**2).sum()), 0.0)
-            off = float((weight * (own - height * form) ** 2).sum())
-            if off < error:
-                best, error = height * form, off
+        return found, found
+    best, greatest = _parabolas(own, noise)
     # Counts that stand out from their noise are better than the fit. Beyond them, the logarithm
     # continues as a straight line through the last ones.
-    sigma = np.sqrt(noise)
-    hidden = np.flatnonzero(own <= _STANDS_OUT * sigma)
+    hidden = np.flatnonzero(own <= _STANDS_OUT * np.sqrt(noise))
     run = int(hidden[0]) if len(hidden) else len(own)
     if run > _LINE:
-        at = np.arange(run - _LINE, run)
-        trust = np.sqrt(own[at] ** 2 / (noise + own[at]))
-        slope, level = np.polyfit(at, np.log(own[at]), 1, w=trust)
-        slope = float(np.clip(slope, -3.0, -_LEAST_SLOPE))
-        level = float(np.average(np.log(own[at]) - slope * at, weights=trust**2))
-        steps = place[run:] - (run - 1)
-        line = level + slope * place[run:] - _BENT * steps * (steps - 1) / 2
-        best = np.concatenate([own[:run], np.exp(line)])
+        best = np.concatenate([own[:run], _line(own[:run], noise, len(own))])
     # The noisy counts bound what is there; with little noise they show that a layer is empty.
     most = np.maximum(own, 0.0) + _BOUND * np.sqrt(noise)
-    best = np.where(most < 0.5, 0.0, np.minimum(best, most))
-    found[mode:] = best
-    return found
+    empty = most < 0.5
+    best = np.where(empty, 0.0, np.minimum(best, most))
+    greatest = np.where(empty, 0.0, np.minimum(np.maximum(greatest, best), most))
+    return np.concatenate([found[:mode], best]), np.concatenate([found[:mode], greatest])
+
+
+def _parabolas(own: Floats, noise: float) -> tuple[Floats, Floats]:
+    """Return counts whose logarithms are a concave parabola, and the largest plausible ones.
+
+    Args:
+        own: Noisy counts from the mode outwards, at least two.
+        noise: Variance of their noise.
+
+    Returns:
+        The counts that fit best, and for each layer the largest count of those that fit nearly as
+        well.
+    """
+    weight = 1 / (noise + np.maximum(own, 0.0))
+    hidden = own <= _STANDS_OUT * np.sqrt(noise)
+    clear = len(own) - int(np.argmin(hidden[::-1])) if not hidden.all() else 0
+    forms, errors = [], []
+    for apart in range(min(max(_APART, clear - 1), len(own) - 2) + 1):
+        rest, trust = own[apart:], weight[apart:]
+        place = np.arange(1.0, len(rest))
+        # At the layers beyond all that stand out, the fall is steeper.
+        least = np.where(np.arange(apart + 1, len(own)) >= clear, _HIDDEN_SLOPE, _LEAST_SLOPE)
+        for curve in _CURVES:
+            for slope in _SLOPES:
+                steps = np.minimum(slope + curve * (2 * place - 1), 0.4)
+                if len(steps) > 3:
+                    steps[1:] = np.minimum(steps[1:], -least[1:])
+                form = np.exp(np.concatenate([[0.0], np.cumsum(steps)]))
+                height = float((trust * form * rest).sum() / (trust * form**2).sum())
+                form = max(height, 0.0) * form
+                forms.append(np.concatenate([np.maximum(own[:apart], 0.0), form]))
+                errors.append(float((trust * (rest - form) ** 2).sum()) + _PRICE * apart)
+    every, off = np.array(forms), np.array(errors)
+    plausible = every[off <= off.min() + _PLAUSIBLE]
+    return every[np.argmin(off)], plausible.max(axis=0)
+
+
+def _line(own: Floats, noise: float, layers: int) -> Floats:
+    """Return the counts beyond those that stand out, along a slightly bent line of logarithms.
+
+    Args:
+        own: The counts that stand out, more than `_LINE`.
+        noise: Variance of their noise.
+        layers: Number of layers, with those beyond.
+    """
+    run = len(own)
+    at = np.arange(run - _LINE, run)
+    trust = np.sqrt(own[at] ** 2 / (noise + own[at]))
+    slope, level = np.polyfit(at, np.log(own[at]), 1, w=trust)
+    slope = float(np.clip(slope, -3.0, -_LEAST_SLOPE))
+    level = float(np.average(np.log(own[at]) - slope * at, weights=trust**2))
+    place = np.arange(run, layers, dtype=np.float64)
+    steps = place - (run - 1)
+    return np.asarray(np.exp(level + slope * place - _BENT * steps * (steps - 1) / 2))
