@@ -16,7 +16,7 @@ from dp_core.inspection.file_check import check_files, data_files, with_findings
 from dp_core.inspection.findings import Example, FileCheck, Finding
 from dp_core.inspection.header_check import check_header
 from dp_core.schema.definition import Schema
-from dp_core.schema.panel.panel_waves import Panel
+from dp_core.schema.panel.panel_waves import ABSENT, Panel
 
 More = Callable[[Path], Sequence[Finding]]
 """Further findings in a file of records."""
@@ -59,8 +59,6 @@ def check_panel(patterns: Sequence[str], schema: Schema, more: More | None = Non
             header = check_header(path, kind, of_rows)
             about = f"{path.name}: " if len(files) > 1 or len(parts) > 1 else ""
             found += [replace(one, message=f"{about}{one.message}") for one in header.findings]
-            if any(header.names.get(name) != name for name in reads) and not header.findings:
-                found.append(Finding("refusal", "column", "", "Columns are missing.", "Add them."))
         sources.append(Source(files, kind, reads))
     if any(one.severity == "refusal" for one in found):
         return _result(schema, names, len(schema.reads), found)
@@ -83,8 +81,17 @@ def check_panel(patterns: Sequence[str], schema: Schema, more: More | None = Non
         if more is not None and checked.fits:
             found += more(path)
         persons = records.persons
-    checked = replace(checked, files=tuple(names), rows=rows, persons=persons)
+    shown = tuple(one for one in checked.findings if not _of_absence(one, panel))
+    checked = replace(checked, files=tuple(names), rows=rows, persons=persons, findings=shown)
     return with_findings(checked, found)
+
+
+def _of_absence(finding: Finding, panel: Panel) -> bool:
+    """Return whether a hint is only about the columns and levels that the program adds."""
+    if finding.severity != "hint":
+        return False
+    added = finding.column in panel.takes_part.values()
+    return added or {one.text for one in finding.examples} == {repr(ABSENT)}
 
 
 def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:

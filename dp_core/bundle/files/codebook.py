@@ -273,10 +273,11 @@ def _table_schema_type(kind: pa.DataType) -> str:
 def _fields(schema: Schema) -> list[dict[str, Any]]:
     """Return the field of every column, with the column that it follows or in which it lies."""
     described = {column.name: field(column) for column in schema.released}
-    for name in described if schema.panel is not None else ():
-        place = schema.panel.place(name)
-        if place is not None:
-            described[name] |= {"wave": place[1], "variable": place[0]}
+    if schema.panel is not None:
+        for name in described:
+            place = schema.panel.place(name)
+            if place is not None:
+                described[name] |= {"wave": place[1], "variable": place[0]}
     if schema.weight is not None:
         described[schema.weight.name] |= _weight(schema.weight, schema)
     for column in (schema.stratum, schema.cluster):

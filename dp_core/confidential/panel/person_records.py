@@ -255,7 +255,7 @@ class PersonRecords:
             self._wave_numbers.get(text, -1 if text in ignored else -2) for text in (*texts, "")
         ]
         index = np.asarray(encoded.indices.fill_null(len(texts)))
-        found = np.asarray(known, np.int16)[index]
+        found: NDArray[np.int16] = np.asarray(known, np.int16)[index]
         counts = np.bincount(index, minlength=len(known))
         for text, number, rows in zip((*texts, ""), known, counts.tolist(), strict=True):
             if number == -2 and rows:
@@ -332,7 +332,7 @@ class PersonRecords:
         of = np.cumsum(new) - 1
         if again.any():
             if panel.repeated == "keep_one":
-                order = self._keep_one(tables, rows, order, new, again)
+                order = self._keep_one(tables, rows, order, again)
                 new = _changes(first[order], second[order])
                 of = np.cumsum(new) - 1
             else:
@@ -402,14 +402,12 @@ class PersonRecords:
         tables: Sequence[pa.Table | None],
         rows: pa.Table,
         order: NDArray[np.intp],
-        new: NDArray[np.bool_],
         again: NDArray[np.bool_],
     ) -> NDArray[np.intp]:
         """Return the order with one row for each person and wave.
 
         The row is the first by a hash of the person and of the row's values.
         """
-        del new
         starts = np.flatnonzero(~again)
         group = np.cumsum(~again) - 1
         several = np.unique(group[again])
