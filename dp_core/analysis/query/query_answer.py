@@ -368,7 +368,7 @@ def _texts(
     exact = least <= 0 and unit != "share"
     whole = integers or (exact and all(float(cell[name]).is_integer() for name in order))
     digits = dict.fromkeys(order, 0 if whole else decimals(scale * least))
-    if WITHOUT_BINS in digits:
+    if WITHOUT_BINS in digits and float(cell[WITHOUT_BINS]) > 0:
         # A margin of 0, or of a rounding error only, does not add decimals.
         digits[WITHOUT_BINS] = decimals(max(float(cell[WITHOUT_BINS]), scale * least / 1000))
     return tuple(f"{float(cell[name]) * scale:,.{digits[name]}f}{sign}" for name in order)

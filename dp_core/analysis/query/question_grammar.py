@@ -129,6 +129,8 @@ class _Reader(TokenReader):
         token = self.next_token()
         if not within and token is not None and self.is_word(token, *BY, *WHERE):
             return Question(measure="count")
+        if self.word("what"):  # `what is the median of income?`
+            self.word("is", "are", "was")
         self.word("the")
         if self.word("how"):
             if not self.word("many"):
@@ -199,7 +201,15 @@ class _Reader(TokenReader):
         """
         if self.word(*_MEDIANS):
             return Fraction(1, 2)
-        start, before = self.place, self._part()
+        start = self.place
+        token = self.next_token()
+        short = re.fullmatch(r"p(\d{1,2})", token.text.casefold()) if token else None
+        if short and int(short[1]) > 0:
+            self.place += 1
+            if self.word("of"):
+                return Fraction(int(short[1]), 100)
+            self.place = start
+        before = self._part()
         token = self.next_token()
         kind = token.text.casefold().removesuffix("s") if token and token.kind == "word" else ""
         if kind not in _PARTS:

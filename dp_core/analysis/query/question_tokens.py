@@ -135,7 +135,8 @@ class TokenReader:
         shown = f"{token.text!r}" if token else "the end"
         near = ""
         if token is not None and token.kind == "word":
-            near = similar(token.text, (*BY, *WHERE, "between", "and"))
+            others = {*BY, *WHERE, "between", "and"} - {token.text.casefold()}
+            near = similar(token.text, others)
         return BadInput(f"After {before!r} comes {shown} instead of {wanted}.{near}")
 
 

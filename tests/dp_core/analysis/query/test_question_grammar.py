@@ -74,6 +74,8 @@ SAME = {
         "quantile 90% of age",
         "9th decile of age",
         "percentile 90 of age",
+        "p90 of age",
+        "What is the 90th percentile of age?",
     ],
     "quantile 0.25 of born": [
         "lower quartile of born",
@@ -130,6 +132,7 @@ WRONG = {
     "count where sex = “male": ["quote"],
     "median of sex": ["no order", "share of sex"],
     "median of agee": ["'agee'", "'age'"],
+    "median of age and health": ["comes 'and' instead"],
     "median": ["the column whose quantile is asked"],
     "meidan of age": ["'median'"],
     "quantile of age": ["not stated which quantile", "quantile 0.9 of COLUMN"],
