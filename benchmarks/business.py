@@ -28,6 +28,7 @@ import argparse
 import math
 import time
 from collections import defaultdict
+from functools import partial
 
 import numpy as np
 import opendp.prelude as opendp
@@ -95,7 +96,7 @@ def by_opendp(file: pd.DataFrame, bounds: Floats, rho: float) -> Floats:
         rho: Budget of the sum and the count together, in zCDP.
     """
     found = []
-    domain = opendp.vector_domain(opendp.atom_domain(T=int))
+    domain = opendp.vector_domain(opendp.atom_domain(T="i64"))
     metric = opendp.symmetric_distance()
     for name, bound in zip(INDUSTRIES, bounds, strict=True):
         values = file.loc[file["industry"] == name, "turnover"].tolist()
@@ -135,10 +136,9 @@ def _one(kind: str, rows: int, epsilon: str, repeats: int) -> None:
     for _ in range(repeats):
         file = firms(kind, rows, rng)
         wanted, own = true_values(file), schema(rows)
-        options = {"epsilon": epsilon, "delta": 1e-6, "sets": 0}
+        usual = partial(dp.release, file, own, epsilon=epsilon, delta=1e-6, sets=0)
         stages = {"measure": {"noise": "gaussian"}}
-        declared = dp.release(file, own, analyses=DECLARED, stages=stages, **options)
-        binned = dp.release(file, own, stages=stages, **options)
+        declared, binned = usual(analyses=DECLARED, stages=stages), usual(stages=stages)
         for statistic, question in QUESTIONS.items():
             true = wanted[statistic]
             for source, made in (("declared", declared), ("bins", binned)):

@@ -78,9 +78,9 @@ def release(
         seed: Seed for everything but the noise; defaults to 1. The noise has no seed: two calls
             never give the same release.
         tables: Tables to make more accurate, such as `["sex, age"]`; none by default.
-        analyses: Formulas of regressions that are measured directly, or as in a spec a dictionary
-            with their part of the budget, such as `{"formulas": ["income ~ age"], "share": 0.4}`;
-            none by default.
+        analyses: Formulas of regressions, and statistics such as `mean of income by sex`, that are
+            measured directly; or as in a spec a dictionary with their part of the budget, such as
+            `{"formulas": ["income ~ age"], "share": 0.4}`; none by default.
         prior: Public records that predict how columns depend: the folder of a published release, a
             release in memory, or a public frame; None (the default) for no prior.
         stages: Options of stages by their names, such as `{"select": {"share": 0.2}}`.

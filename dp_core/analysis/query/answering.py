@@ -253,12 +253,12 @@ def _from_declared(
         tables, own = ask(plain, text, level=half), answered(half)
         if tables.undetermined is None and own is not None:
             alone = ask(plain, text, level=level)
-            ends, others = ({each.codes: each for each in of.cells} for of in (tables, alone))
-            cells = [
-                (ends if np.isfinite(high) else others)[codes]
+            both, plainly = ({each.codes: each for each in of.cells} for of in (tables, alone))
+            of_tables = [
+                (both if np.isfinite(high) else plainly)[codes]
                 for codes, high in zip(own.labels, own.highs, strict=True)
             ]
-            found = own.within([(each.estimate, each.low, each.high) for each in cells])
+            found = own.within([(each.estimate, each.low, each.high) for each in of_tables])
     nothing = np.full(found.values.shape, np.nan)
     ends = (found.values, found.lows, found.highs, nothing)
     cells = tuple(

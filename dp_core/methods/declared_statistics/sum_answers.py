@@ -70,20 +70,15 @@ class GroupSums:
         """
         largest = np.where(weights > 0, self.limits[None, :], -np.inf).max(axis=1)
         return GroupSums(
-            *(
-                weights @ each
-                for each in (
-                    self.totals,
-                    self.variance,
-                    self.fourth,
-                    self.allowance,
-                    self.counts,
-                    self.counts_variance,
-                    self.covariance,
-                    self.beyond,
-                )
-            ),
-            largest,
+            totals=weights @ self.totals,
+            variance=weights @ self.variance,
+            fourth=weights @ self.fourth,
+            allowance=weights @ self.allowance,
+            counts=weights @ self.counts,
+            counts_variance=weights @ self.counts_variance,
+            covariance=weights @ self.covariance,
+            beyond=weights @ self.beyond,
+            limits=largest,
         )
 
 

@@ -145,7 +145,7 @@ def _moved(part: Floats, noisy: Floats, variance: float, totals: Floats, layers:
         weight = 1 / (variance + np.maximum(wanted, 0.5))
         score[:, place] = ((noisy - wanted) ** 2 * weight - np.log(weight)).sum(axis=1)
         score[:, place] += (move / _MOVE) ** 2
-    return np.array(forms)[np.argmin(score, axis=1)]
+    return np.asarray(np.array(forms)[np.argmin(score, axis=1)], dtype=np.float64)
 
 
 def _shifted(part: Floats, move: float) -> Floats:

@@ -84,16 +84,15 @@ def _measured(
     def asked(part: str, question: Sum) -> Totals:
         return ask(f"statistic-{number}-{part}", question, costs[part])
 
-    before = [
-        asked("counts", counts_question(table)),
-        asked("shape", shape_question(table)),
-        asked("layers", layers_question(table)),
-    ]
+    counts = asked("counts", counts_question(table))
+    shape = asked("shape", shape_question(table))
+    layers = asked("layers", layers_question(table))
 
     def of_sums(question: Sum) -> float:
         return noise(question, costs["sums"])
 
-    return [*before, asked("sums", limited_question(table, *before, of_sums))]
+    sums = asked("sums", limited_question(table, counts, shape, layers, of_sums))
+    return [counts, shape, layers, sums]
 
 
 def margin_in_records(plan: Plan, statistic: DeclaredStatistic) -> float | None:

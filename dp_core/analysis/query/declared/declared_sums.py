@@ -157,9 +157,14 @@ def answer_declared(
             *(float(question.quantile or 0), level, known),
         )
         return DeclaredAnswer(labels, values, lows, highs, (_quantile_note(table),))
-    found = group_sums(table, *best.answers, known).added(weights)
+    found = group_sums(table, *_four(best.answers), known).added(weights)
     lows, highs, values = _intervals(found, question.measure, level)
     return DeclaredAnswer(labels, values, lows, highs, _notes(best, found, question))
+
+
+def _four(answers: Sequence[Totals]) -> tuple[Totals, Totals, Totals, Totals]:
+    counts, shape, layers, sums = answers
+    return counts, shape, layers, sums
 
 
 def _known(table: ValueTable, schema: Schema, pooled: Pooled) -> tuple[Floats, Floats] | None:

@@ -140,21 +140,15 @@ class LimitedSums(Sum):
     @property
     def reach(self) -> int:
         """Largest absolute value that a record may add to an entry, at least 1."""
-        return max(
-            1,
-            *(
-                factor * max(abs(low - centre), abs(high - centre))
-                for low, high, centre, factor in zip(*self._limits, strict=True)
-            ),
-        )
+        cells = zip(self.lows, self.highs, self.centres, self.factors, strict=True)
+        reaches = [1, *(f * max(abs(low - c), abs(high - c)) for low, high, c, f in cells)]
+        return max(reaches)
 
     @property
     def span(self) -> int:
         """Largest difference between what two records of one cell add, at least 1."""
-        return max(
-            1,
-            *(factor * (high - low) for low, high, _, factor in zip(*self._limits, strict=True)),
-        )
+        cells = zip(self.lows, self.highs, self.factors, strict=True)
+        return max([1, *(factor * (high - low) for low, high, factor in cells)])
 
     def values(self) -> NDArray[np.int64]:
         """Return the value of every position, shape (positions,)."""

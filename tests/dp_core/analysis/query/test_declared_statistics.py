@@ -105,8 +105,8 @@ def test_without_noise_the_file_s_own_statistic_is_found(exact, question, of, me
     assert answer.answered_from == answer.to_json()["answered_from"] == "declared"
     frame, (values, lows, highs) = numbers(answer)
     wanted = FIRMS.groupby("industry")[of].agg(measure)
-    # Values are rounded by less than a thousandth; ranges of quantiles are wider.
-    off = 0.05 if measure == "median" else 0.002
+    # The estimate of what is beyond the limits adds up to a hundredth; ranges are wider.
+    off = 0.05 if measure == "median" else 0.01
     assert frame["industry"].tolist() == wanted.index.tolist()
     assert np.allclose(values, wanted, rtol=off)
     assert (lows <= wanted * (1 + 0.002)).all()
@@ -116,12 +116,12 @@ def test_without_noise_the_file_s_own_statistic_is_found(exact, question, of, me
 def test_fewer_groups_and_conditions_on_groups_are_answered_from_the_same_sums(exact):
     whole = exact.query("total of turnover")
     assert whole.answered_from == "declared"
-    assert whole.frame["estimate"][0] == pytest.approx(FIRMS["turnover"].sum(), rel=0.002)
+    assert whole.frame["estimate"][0] == pytest.approx(FIRMS["turnover"].sum(), rel=0.01)
     some = exact.query("mean of turnover by staff where industry in (i1, i3)")
     assert some.answered_from == "declared"
     own = FIRMS[FIRMS["industry"].isin(["i1", "i3"])]
     wanted = own.groupby(pd.cut(own["staff"], [-1, 4, 49, 9999]), observed=True)["turnover"].mean()
-    assert np.allclose(some.frame["estimate"].to_numpy(dtype=float), wanted, rtol=0.002)
+    assert np.allclose(some.frame["estimate"].to_numpy(dtype=float), wanted, rtol=0.01)
     at = exact.query("quantile 0.75 of turnover by staff")
     assert at.answered_from == "declared"
 
