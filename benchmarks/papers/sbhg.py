@@ -250,28 +250,45 @@ class FullConditionals:
 
     def __init__(self, data: Dataset) -> None:
         """Read the conditionals of a file."""
-        self._records = [tuple(record) for record in data.codes.T.tolist()]
-        self._given: list[dict[tuple[int, ...], list[int]]] = []
+        self._data = data
+        self._keys, self._orders = [], []
         for column in range(len(data.domain)):
-            table: dict[tuple[int, ...], list[int]] = {}
-            for record in self._records:
-                others = (*record[:column], *record[column + 1 :])
-                table.setdefault(others, []).append(record[column])
-            self._given.append(table)
-        self._domain = data.domain
+            keys = self._others(data.codes, column)
+            order = np.argsort(keys, kind="stable")
+            self._keys.append(keys[order])
+            self._orders.append(order)
 
-    def sample(self, rows: int, *, chains: int, rng: np.random.Generator) -> Dataset:
-        """Return states of chains from random records, each after another sweep of all columns."""
-        found = []
-        for chain in range(chains):
-            state = list(self._records[rng.integers(len(self._records))])
-            for _ in range(rows // chains + (chain < rows % chains)):
-                for column, table in enumerate(self._given):
-                    own = table[(*state[:column], *state[column + 1 :])]
-                    state[column] = own[rng.integers(len(own))]
-                found.append(list(state))
-        codes = np.array(found, dtype=np.uint16).T
-        return Dataset(self._domain, np.ascontiguousarray(codes))
+    def sample(
+        self, rows: int, *, chains: int, rng: np.random.Generator, sweeps: int = 1
+    ) -> Dataset:
+        """Return states of chains that begin at random records.
+
+        Args:
+            rows: Number of states.
+            chains: Number of chains, which give about equally many states.
+            rng: Generator.
+            sweeps: Sweeps of all columns before each state; 1 by default.
+        """
+        data, found = self._data, []
+        state = data.codes[:, rng.integers(0, data.rows, chains)].copy()
+        for _ in range(-(-rows // chains)):
+            for _, column in itertools.product(range(sweeps), range(len(data.domain))):
+                wanted = self._others(state, column)
+                starts, ends = (
+                    np.searchsorted(self._keys[column], wanted, side=side)
+                    for side in ("left", "right")
+                )
+                own = self._orders[column][rng.integers(starts, ends)]
+                state[column] = data.codes[column, own]
+            found.append(state.copy())
+        return Dataset(data.domain, np.ascontiguousarray(np.hstack(found)[:, :rows]))
+
+    def _others(self, codes: NDArray[np.uint16], column: int) -> NDArray[np.int64]:
+        """Return the number of each record's cell in the table of all columns but one."""
+        sizes = self._data.domain.sizes
+        others = [axis for axis in range(len(sizes)) if axis != column]
+        parts = tuple(codes[axis].astype(np.int64) for axis in others)
+        return np.ravel_multi_index(parts, [sizes[axis] for axis in others])
 
 
 def baselines(runs: int) -> None:

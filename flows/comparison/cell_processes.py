@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dp_core.analysis.comparison.cells import Cell, CellStore, Declaration, Result, document
+from flows.processes.child_process import environment
 
 _LOOK = 0.02
 """Seconds between polls of the running processes."""
@@ -104,7 +105,9 @@ def _begin(job: Job, store: CellStore, declaration: Declaration) -> _Running:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=errors,
-        env=_environment(),
+        # One thread each: waiting threads would be counted as processor time, and several
+        # processes may run at once.
+        env=environment() | dict.fromkeys(_THREADS, "1"),
         # Ctrl-C reaches this process only, which then ends its workers.
         start_new_session=True,
     )
@@ -157,13 +160,3 @@ def _close(one: _Running) -> None:
             one.process.stdin.close()
     one.errors.close()
     Path(one.errors.name).unlink(missing_ok=True)
-
-
-def _environment() -> dict[str, str]:
-    environment = dict(os.environ)
-    root = str(Path(__file__).parents[2])
-    before = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = root if not before else os.pathsep.join([root, before])
-    # One thread each: waiting threads would be counted as processor time, and several processes
-    # may run at once.
-    return environment | dict.fromkeys(_THREADS, "1")

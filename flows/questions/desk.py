@@ -206,10 +206,10 @@ def _check_answerable(terms: QuestionDesk) -> None:
     )
     try:
         plan_of(document, schema, terms.folder)
-    except BadInput as error:
+    except BadInput:
         raise BadInput(
             f"`largest_epsilon: {float(terms.largest_epsilon):g}` admits no question that can be"
-            f" measured; write a larger one. For `count` at this epsilon: {error.message}"
+            " measured, not even `count`; write a larger one."
         ) from None
 
 

@@ -11,11 +11,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.schema.privacy import Neighbours
 from dp_core.tables.codes import Codes
-from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import names, wholes
-from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
+from dp_core.wall.statistics.statistic import DisjointCounts
 from dp_core.wall.statistics.whole_numbers import MOST_CODES, cell_numbers
 
 MOST_CELLS = 2**26
@@ -23,7 +21,7 @@ MOST_CELLS = 2**26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BinnedCounts(Sum):
+class BinnedCounts(DisjointCounts):
     """Numbers of records by levels of some columns and bins of others. Unit: records.
 
     The entries are a table with an axis for each column, flattened row by row.
@@ -36,10 +34,7 @@ class BinnedCounts(Sum):
     """
 
     NAME: ClassVar[str] = "binned-counts"
-    IN_SHARES: ClassVar[bool] = True
 
-    columns: tuple[str, ...]
-    sizes: tuple[int, ...]
     edges: tuple[tuple[int, ...] | None, ...]
 
     def __post_init__(self) -> None:
@@ -73,10 +68,6 @@ class BinnedCounts(Sum):
     def length(self) -> int:
         return prod(self.shape)
 
-    @property
-    def clique(self) -> Clique:
-        return self.columns
-
     def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         codes = cells.astype(np.int64)
         for axis, each in enumerate(self.edges):
@@ -85,17 +76,6 @@ class BinnedCounts(Sum):
         found = np.zeros(self.length, dtype=np.int64)
         np.add.at(found, cell_numbers(codes, self.shape), counts)
         return found
-
-    def l1(self, neighbours: Neighbours) -> int:
-        """1 under add-remove, 2 under replace-one: a record adds 1 to exactly one cell."""
-        return 1 if neighbours == "add-remove" else 2
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """1 under add-remove, 2 under replace-one: two cells change by 1 each, or none."""
-        return 1 if neighbours == "add-remove" else 2
-
-    def claimed_codes(self) -> list[ClaimedCodes]:
-        return claims(self.columns, self.sizes)
 
     def to_json(self) -> dict[str, Any]:
         return {

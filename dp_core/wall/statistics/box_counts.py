@@ -9,11 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.schema.privacy import Neighbours
 from dp_core.tables.codes import Codes
-from dp_core.tables.domain import Clique
 from dp_core.wall.statistics.descriptions import names, wholes
-from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
+from dp_core.wall.statistics.statistic import DisjointCounts
 from dp_core.wall.statistics.whole_numbers import MOST_CODES
 
 MOST_BOXES = 4096
@@ -22,7 +20,7 @@ _PART = 256  # boxes that are compared with all others at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoxCounts(Sum):
+class BoxCounts(DisjointCounts):
     """Numbers of records in boxes of codes, no two of which overlap. Unit: records.
 
     A record is in a box if each of its codes is in the box's range of that column. A record in no
@@ -36,10 +34,7 @@ class BoxCounts(Sum):
     """
 
     NAME: ClassVar[str] = "box-counts"
-    IN_SHARES: ClassVar[bool] = True
 
-    columns: tuple[str, ...]
-    sizes: tuple[int, ...]
     boxes: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
@@ -65,10 +60,6 @@ class BoxCounts(Sum):
     def length(self) -> int:
         return len(self.boxes)
 
-    @property
-    def clique(self) -> Clique:
-        return self.columns
-
     def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         codes = np.ascontiguousarray(cells.T, dtype=np.int64)
         found = np.zeros(self.length, dtype=np.int64)
@@ -79,17 +70,6 @@ class BoxCounts(Sum):
                 inside = inside[(there >= low) & (there < high)]
             found[number] = counts[inside].sum()
         return found
-
-    def l1(self, neighbours: Neighbours) -> int:
-        """1 under add-remove, 2 under replace-one: a record adds 1 to at most one entry."""
-        return 1 if neighbours == "add-remove" else 2
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """1 under add-remove, 2 under replace-one: at most two entries change, by 1 each."""
-        return 1 if neighbours == "add-remove" else 2
-
-    def claimed_codes(self) -> list[ClaimedCodes]:
-        return claims(self.columns, self.sizes)
 
     def to_json(self) -> dict[str, Any]:
         return {

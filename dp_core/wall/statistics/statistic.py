@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -203,6 +204,38 @@ class Sum(Statistic):
     def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
         found = cls.read(document)
         return found.largest_change(neighbours), found.l1(neighbours), found.l2_squared(neighbours)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisjointCounts(Sum):
+    """Numbers of records in sets of cells, no two of which have a cell in common. Unit: records.
+
+    A subclass checks, when it is made, that a record is counted in at most one entry.
+
+    Attributes:
+        columns: Columns that decide where a record is counted.
+        sizes: Number of codes of each column.
+    """
+
+    IN_SHARES: ClassVar[bool] = True
+
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def clique(self) -> Clique:
+        return self.columns
+
+    def l1(self, neighbours: Neighbours) -> int:
+        """1 under add-remove, 2 under replace-one: a record adds 1 to at most one entry."""
+        return 1 if neighbours == "add-remove" else 2
+
+    def l2_squared(self, neighbours: Neighbours) -> int:
+        """1 under add-remove, 2 under replace-one: at most two entries change, by 1 each."""
+        return 1 if neighbours == "add-remove" else 2
+
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        return claims(self.columns, self.sizes)
 
 
 def check_codes(statistic: Statistic, domain: Domain) -> None:

@@ -60,8 +60,8 @@ def _plan(console: Console, plan: QuestionPlan) -> None:
         width = "unknown without `rows_about` in the schema"
         if plan.expected_width is not None:
             width = (
-                f"about {plan.expected_width:.2g} times as wide as from the file without noise; at"
-                " small epsilon, or for long tails and outcomes of several levels, often wider"
+                f"about {plan.expected_width:.2g} times as wide as from the file without noise;"
+                " with long tails often wider, and at small epsilon now and then far wider"
             )
         fact(console, "Intervals", f"{width}.")
     elif plan.expected_width is not None and plan.table is not None:

@@ -69,25 +69,9 @@ def resampled(data: Dataset, rows: int, rng: np.random.Generator) -> Dataset:
     return Dataset(data.domain, np.ascontiguousarray(data.codes[:, chosen]))
 
 
-def full_conditionals(data: Dataset, rows: int, rng: np.random.Generator) -> Dataset:
-    """Return records drawn column by column from the exact full conditionals: the Gibbs sampler."""
-    made = resampled(data, rows, rng).codes.copy()
-    sizes = data.domain.sizes
-    for _, column in itertools.product(range(SWEEPS), range(len(sizes))):
-        own, theirs = (keys_without(codes, sizes, column) for codes in (data.codes, made))
-        order = np.argsort(own, kind="stable")
-        starts, ends = (
-            np.searchsorted(own[order], theirs, side=side) for side in ("left", "right")
-        )
-        made[column] = data.codes[column, order[rng.integers(starts, ends)]]
-    return Dataset(data.domain, made)
-
-
-def keys_without(codes: NDArray[np.uint16], sizes: Sequence[int], column: int) -> NDArray[np.int64]:
-    """Return the number of each record's cell in the table of all columns but one."""
-    others = [axis for axis in range(len(sizes)) if axis != column]
-    parts = tuple(codes[axis].astype(np.int64) for axis in others)
-    return np.ravel_multi_index(parts, [sizes[axis] for axis in others])
+def gibbs(data: Dataset, rows: int, rng: np.random.Generator) -> Dataset:
+    """Return the states of one Gibbs sampler for each record, after `SWEEPS` sweeps."""
+    return sbhg.FullConditionals(data).sample(rows, chains=rows, rng=rng, sweeps=SWEEPS)
 
 
 def options(method: str, data: Dataset) -> tuple[str, dict[str, object]]:
@@ -172,7 +156,7 @@ def baselines(context: Context, setting: Setting, repeats: range) -> Values:
         if method == "empirical":
             file: Dataset | None = resampled(data, size, rng)
         elif method == "Gibbs":
-            file = full_conditionals(data, size, rng)
+            file = gibbs(data, size, rng)
         else:
             way = method.replace("best", str(BEST[str(setting["file"])]))
             made = made_by(way, data, str(setting["epsilon"]), sbhg.DELTA, repeat, rows=size)
