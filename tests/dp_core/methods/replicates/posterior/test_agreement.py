@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.methods.replicates.posterior.agreement import with_margins, with_total
+from dp_core.methods.replicates.posterior.agreement import clear_scores, with_margins, with_total
 
 
 def test_the_change_is_in_proportion_to_the_variance():
@@ -48,3 +48,16 @@ def test_a_table_gets_its_margins_and_keeps_impossible_cells(moments):
     assert (found >= 0).all()
     if moments:
         assert (product * found).sum() == pytest.approx(kept[0][1], abs=0.05)
+
+
+def test_values_far_out_count_as_the_last_value_that_stands_out_from_noise():
+    scores, counts = np.array([1.0, 2.0, 3.0, 1e6]), np.array([900.0, 800.0, 700.0, 20.0])
+    assert clear_scores(scores, counts, np.full(4, 100.0)).tolist() == [1, 2, 3, 3]
+    assert clear_scores(-scores, counts, np.full(4, 100.0)).tolist() == [-1, -2, -3, -3]
+    assert clear_scores(scores, counts, np.full(4, 1.0)).tolist() == [1, 2, 3, 1e6]
+
+
+def test_a_column_of_noise_alone_has_no_moment_to_keep():
+    scores = np.array([1.0, 2.0, 3.0])
+    assert clear_scores(scores, np.array([5.0, -3.0, 2.0]), np.full(3, 100.0)) is None
+    assert clear_scores(scores, np.array([5.0, 900.0, 2.0]), np.full(3, 100.0)) is None

@@ -173,3 +173,26 @@ def test_draws_of_a_column_have_the_noise_of_its_counts_whether_the_rows_are_pub
     expected = 20 / 2**0.5 if rows else 20
     spread = found.columns["a"].draws.std(axis=0, ddof=1)
     np.testing.assert_allclose(spread, expected, rtol=0.15)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_value_far_out_that_nobody_has_does_not_move_the_others(seed):
+    rng = np.random.default_rng(seed)
+    counts = population(rng, rows=4000)
+    counts[:, :, 3] = 0
+    scores = {"c": np.array([1.0, 10.0, 100.0, 1e6])}
+    released = measured(counts, [*ONES, *PAIRS], 5.0, rng)
+    rows = counts.sum()
+
+    def distance(known):
+        found = posterior(released, scores=known)
+        return np.mean(
+            [
+                np.abs(table.values - margin(counts, table.clique)).sum() / rows / 2
+                for number in range(1, 5)
+                for table in found.draw(number)
+                if len(table.clique) == 2
+            ]
+        )
+
+    assert distance(scores) < 1.3 * distance(None)
