@@ -141,14 +141,18 @@ class LimitedSums(Sum):
     def reach(self) -> int:
         """Largest absolute value that a record may add to an entry, at least 1."""
         cells = zip(self.lows, self.highs, self.centres, self.factors, strict=True)
-        reaches = [1, *(f * max(abs(low - c), abs(high - c)) for low, high, c, f in cells)]
+        reaches: list[int] = [
+            1,
+            *(f * max(abs(low - c), abs(high - c)) for low, high, c, f in cells),
+        ]
         return max(reaches)
 
     @property
     def span(self) -> int:
         """Largest difference between what two records of one cell add, at least 1."""
         cells = zip(self.lows, self.highs, self.factors, strict=True)
-        return max([1, *(factor * (high - low) for low, high, factor in cells)])
+        spans: list[int] = [1, *(factor * (high - low) for low, high, factor in cells)]
+        return max(spans)
 
     def values(self) -> NDArray[np.int64]:
         """Return the value of every position, shape (positions,)."""
