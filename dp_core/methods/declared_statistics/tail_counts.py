@@ -211,19 +211,19 @@ def _parabolas(own: Floats, noise: float) -> tuple[Floats, Floats]:
     for apart in range(min(max(_APART, clear - 1), len(own) - 2) + 1):
         rest, trust = own[apart:], weight[apart:]
         place = np.arange(1.0, len(rest))
-        # At the layers beyond all that stand out, the fall is steeper.
-        least = np.where(np.arange(apart + 1, len(own)) >= clear, _HIDDEN_SLOPE, _LEAST_SLOPE)
-        for curve in _CURVES:
-            for slope in _SLOPES:
-                steps = np.minimum(slope + curve * (2 * place - 1), 0.4)
-                if len(steps) > 3:
-                    steps[1:] = np.minimum(steps[1:], -least[1:])
-                form = np.exp(np.concatenate([[0.0], np.cumsum(steps)]))
-                height = float((trust * form * rest).sum() / (trust * form**2).sum())
-                form = max(height, 0.0) * form
-                forms.append(np.concatenate([np.maximum(own[:apart], 0.0), form]))
-                errors.append(float((trust * (rest - form) ** 2).sum()) + _PRICE * apart)
-    every, off = np.array(forms), np.array(errors)
+        steps = _SLOPES[None, :, None] + _CURVES[:, None, None] * (2 * place - 1)
+        steps = np.minimum(steps.reshape(-1, len(place)), 0.4)
+        if len(place) > 3:
+            # At the layers beyond all that stand out, the fall is steeper.
+            least = np.where(np.arange(apart + 1, len(own)) >= clear, _HIDDEN_SLOPE, _LEAST_SLOPE)
+            steps[:, 1:] = np.minimum(steps[:, 1:], -least[1:])
+        form = np.exp(np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0))))
+        height = (form @ (trust * rest)) / (form**2 @ trust)
+        form = np.maximum(height, 0.0)[:, None] * form
+        before = np.broadcast_to(np.maximum(own[:apart], 0.0), (len(form), apart))
+        forms.append(np.hstack([before, form]))
+        errors.append((rest - form) ** 2 @ trust + _PRICE * apart)
+    every, off = np.concatenate(forms), np.concatenate(errors)
     plausible = every[off <= off.min() + _PLAUSIBLE]
     return every[np.argmin(off)], plausible.max(axis=0)
 
