@@ -259,6 +259,11 @@ def _from_declared(
                 for codes, high in zip(own.labels, own.highs, strict=True)
             ]
             found = own.within([(each.estimate, each.low, each.high) for each in of_tables])
+            if level != _ESTIMATED_AT:
+                # The estimate does not depend on the level.
+                plainly = _from_declared(sources, question, text, _ESTIMATED_AT, sampling)
+                assert plainly is not None
+                found = found.with_estimates([each.estimate for each in plainly.cells])
     nothing = np.full(found.values.shape, np.nan)
     ends = (found.values, found.lows, found.highs, nothing)
     cells = tuple(
@@ -274,6 +279,10 @@ def _from_declared(
         notes=found.notes,
         answered_from="declared",
     )
+
+
+_ESTIMATED_AT = 0.95
+"""Level of the intervals from which the estimate of a declared quantile follows."""
 
 
 def _from_draws(

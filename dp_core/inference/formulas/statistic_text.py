@@ -53,6 +53,8 @@ def declared_statistic(text: str, schema: Schema) -> DeclaredStatistic:
         what = "is neither a formula nor a statistic"
         if _LATER.match(text):
             what = "is answered from the tables, and need not be declared"
+        elif re.fullmatch(r"[\w-]+", text.strip()):
+            what += " (a sentence with a comma needs quotes)"
         raise BadInput(
             f"{text!r:.120} {what}; a declared analysis is a formula such as 'income ~ age + sex',"
             f" or a mean, total, median or quantile such as {FORM}."

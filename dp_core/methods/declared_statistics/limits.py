@@ -34,8 +34,8 @@ class Excess:
     Attributes:
         above: Estimated excess of the values above the upper limit, shape (groups,).
         below: That of the values below the lower limit, at least 0.
-        variance: Variance of both together: that of the estimated counts, and that of the values of
-            a few records, which the counts do not show.
+        variance: Variance of both together: that of the estimated counts and of a group's own
+            distribution, and that of the values of a few records, which the counts do not show.
         records: Estimated number of records beyond the limits.
         allowance: Largest expected error of `above` and `below`: all of it, or what records that
             noise may hide would add.
@@ -65,10 +65,11 @@ def excess(tail: TailCounts, layers: Layers, limits: Floats) -> Excess:
     side = np.where(layers.above, 1.0, 0.0)
     amounts = tail.counts * over
     hidden = (tail.doubt * amount * beyond).sum(axis=1)
+    own = (tail.own_doubt * amount * beyond).sum(axis=1)
     return Excess(
         (amounts * side).sum(axis=1),
         (amounts * (1 - side)).sum(axis=1),
-        (tail.counts * squares + tail.variance * over**2).sum(axis=1),
+        (tail.counts * squares + tail.variance * over**2).sum(axis=1) + (own / 2) ** 2,
         (tail.counts * cut).sum(axis=1),
         np.maximum(MISJUDGED * amounts.sum(axis=1), hidden),
     )
@@ -128,7 +129,7 @@ def sums_question(
 def probe(table: ValueTable) -> LimitedSums:
     """Return a question of the same kind, with which its noise is looked up."""
     empty = np.zeros((table.groups, len(table.layers.far)))
-    tail = TailCounts(empty, empty, empty)
+    tail = TailCounts(empty, empty, empty, empty)
     return sums_question(table, tail, 0.0, 1.0)
 
 

@@ -33,7 +33,7 @@ _APART = 2
 """Number of layers at the mode that may be left out of a parabola; more if counts stand out beyond
 them, as those of positive values beyond many zeros."""
 _PRICE = 3.0  # by how much a layer that is left out must improve the fit, in units of chi-squared
-_PLAUSIBLE = 4.0  # how much worse a parabola may fit that is still plausible, in the same units
+_PLAUSIBLE = 4.0  # how much worse a plausible distribution may fit than the best, in chi-squared
 _HIDDEN_SLOPE = 0.6  # as `_LEAST_SLOPE`, beyond the counts that stand out: nearly a finite mean
 _BOUND = 3.0  # largest noise that is expected, in standard deviations
 _SPREAD = 2.0  # largest standard deviation of counts between groups, relative to their mean
@@ -50,12 +50,16 @@ class TailCounts:
     Attributes:
         counts: Estimated number of records, at least 0, shape (groups, layers).
         variance: Variance of their error, same shape.
-        doubt: Further records that plausible continuations of the counts have, same shape.
+        doubt: Further records that plausible continuations of the counts have, same shape. They are
+            an error of all groups together.
+        own_doubt: Further records that plausible distributions of the group itself have, same
+            shape; an error of each group by itself, of two standard deviations.
     """
 
     counts: Floats
     variance: Floats
     doubt: Floats
+    own_doubt: Floats
 
 
 def tail_counts(
@@ -90,7 +94,8 @@ def tail_counts(
     whole = float(shape.sum())
     part = shape / whole if whole > 0 else np.full(len(shape), 1 / len(shape))
     own_totals = np.maximum(totals, 0.0)[:, None]
-    expected = own_totals * _moved(part, noisy, variance, totals, layers)
+    moved, farthest = _moved(part, noisy, variance, totals, layers)
+    expected = own_totals * moved
     # All groups together have the distribution that was fitted to them.
     together = expected.sum(axis=0)
     ratio = np.ones(len(part))
@@ -108,10 +113,19 @@ def tail_counts(
     parts = np.tile(own_totals / max(float(own_totals.sum()), 1e-300), len(part))
     np.divide(expected, together, out=parts, where=together > 0)
     doubt = np.maximum(most - shape, 0.0) * parts
-    return TailCounts(counts, np.broadcast_to(kept * variance, counts.shape).copy(), doubt)
+    # A group may have more records than is estimated, too.
+    greatest = (own_totals + 2 * np.sqrt(variance)) * farthest * ratio
+    return TailCounts(
+        counts,
+        np.broadcast_to(kept * variance, counts.shape).copy(),
+        doubt,
+        np.maximum(greatest - counts, 0.0),
+    )
 
 
-def _moved(part: Floats, noisy: Floats, variance: float, totals: Floats, layers: Layers) -> Floats:
+def _moved(
+    part: Floats, noisy: Floats, variance: float, totals: Floats, layers: Layers
+) -> tuple[Floats, Floats]:
     """Return the distribution of each group: that of all groups, moved along the layers.
 
     The move has the largest posterior density given the noisy counts, with a normal prior of
@@ -126,7 +140,8 @@ def _moved(part: Floats, noisy: Floats, variance: float, totals: Floats, layers:
         layers: The layers.
 
     Returns:
-        Shape (groups, layers).
+        The distributions, and for each layer the largest part of those that fit nearly as well;
+        each of shape (groups, layers).
     """
     moves = np.arange(-_FARTHEST, _FARTHEST + 0.25, 0.5)
     forms = []
@@ -145,7 +160,10 @@ def _moved(part: Floats, noisy: Floats, variance: float, totals: Floats, layers:
         weight = 1 / (variance + np.maximum(wanted, 0.5))
         score[:, place] = ((noisy - wanted) ** 2 * weight - np.log(weight)).sum(axis=1)
         score[:, place] += (move / _MOVE) ** 2
-    return np.asarray(np.array(forms)[np.argmin(score, axis=1)], dtype=np.float64)
+    every = np.array(forms)
+    plausible = score <= score.min(axis=1, keepdims=True) + _PLAUSIBLE
+    farthest = np.where(plausible[:, :, None], every[None, :, :], 0.0).max(axis=1)
+    return every[np.argmin(score, axis=1)], farthest
 
 
 def _shifted(part: Floats, move: float) -> Floats:

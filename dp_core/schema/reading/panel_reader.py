@@ -429,9 +429,28 @@ class _Records:
         if not names:
             return (item,)
         waves = [w for w in panel.waves if all(w in panel.columns[name] for name in names)]
+        found = {
+            wave: _renamed(item, {n: panel.name(n, wave) for n in names}, levels) for wave in waves
+        }
+        if panel.balanced or not isinstance(item.content, str):
+            return tuple(found.values())
+        # The rule holds for the persons who take part in the wave.
         return tuple(
-            _renamed(item, {n: panel.name(n, wave) for n in names}, levels) for wave in waves
+            replace(each, content=_for_those_in(panel.takes_part[wave], str(each.content)))
+            for wave, each in found.items()
         )
+
+
+def _for_those_in(takes_part: str, rule: str) -> str:
+    """Return a rule between columns for the persons who take part in a wave.
+
+    >>> _for_those_in("in_2023", "if work_2023 == inactive then income_2023 <= 999")
+    'if in_2023 == yes and work_2023 == inactive then income_2023 <= 999'
+    """
+    condition = re.match(r"\s*if\s+", rule, re.IGNORECASE)
+    if condition is None:
+        return f"if {takes_part} == yes then {rule}"
+    return f"if {takes_part} == yes and {rule[condition.end() :]}"
 
 
 def _is_constant(node: Node) -> bool:

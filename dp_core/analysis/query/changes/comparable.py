@@ -141,6 +141,14 @@ def _release_notes(later: Bundle, earlier: Bundle) -> Iterator[str]:
             f"The titles of the releases differ: {titles[1]!r} (earlier) and {titles[0]!r}. Check"
             " that both describe the same population."
         )
+    panels = [each.claims.schema.panel for each in (later, earlier)]
+    waves = ["none" if each is None else ", ".join(each.waves) for each in panels]
+    if waves[0] != waves[1]:
+        yield (
+            f"The releases have other waves: {waves[1]} (earlier) and {waves[0]}. Persons who are in"
+            " any of these waves are counted, so shares of all persons are of different groups;"
+            " compare the persons who take part in one wave."
+        )
 
 
 def created(bundle: Bundle) -> str | None:

@@ -87,6 +87,15 @@ class DeclaredAnswer:
         values = np.where(others_first & ~np.isnan(value), value, self.values)
         return replace(self, values=np.clip(values, first, last), lows=first, highs=last)
 
+    def with_estimates(self, estimates: Sequence[float | None]) -> Self:
+        """Return the answer with other estimates, moved into its intervals.
+
+        Args:
+            estimates: Estimate of each group; None where it is not determined.
+        """
+        values = np.array(estimates, dtype=np.float64)
+        return replace(self, values=np.clip(values, self.lows, self.highs))
+
 
 def declared_sums(bundle: Bundle) -> tuple[DeclaredSums, ...]:
     """Return what a release measured for its declared statistics."""
