@@ -96,14 +96,13 @@ def plan(console: Console, plan: PlanAnswer) -> None:
         within = ""
         if margin := statistic.margin_in_limits:
             within = (
-                f": the noise of a group's total is within ±{margin:.2g} times the limit to which"
-                " the group's values are cut, 95 times in 100. Limits, and so margins, depend on"
-                " the data"
+                f": the noise margin of a group's total is ±{margin:.2g} times the limit to which"
+                " the group's values are clipped (95 %). The limits are chosen from noisy counts"
             )
         if margin := statistic.margin_in_records:
             within = (
-                f": the rank of a group's quantile is within ±{margin:.2g} records, 95 times in"
-                " 100. How far values are apart there depends on the data"
+                f": the noise margin of the rank of a group's quantile is ±{margin:.2g} records"
+                " (95 %). The width of the interval also depends on how far apart the values are"
             )
         sentence(console, f"Declared: {statistic.statistic}{within}.")
     if plan.wanted:
