@@ -9,10 +9,9 @@ D_k is a linear functional of the counts, so its estimate has the distribution o
 numerator of Fieller's interval of the share C_k / N). Bin b is kept unless D_b is significantly
 above 0 or D_(b+1) significantly below 0. Each of these two tests errs with a probability of at most
 (1 - level)/2, and only those at the edges of the bin that contains x can exclude x. So the kept
-bins contain x with at least the stated probability, although the tests at all edges do not hold
-together with that probability. This is true of every x between the two middle values of a median,
-too: if x is an edge, D is 0 there, and each of the two tests at that edge excludes one of its
-sides.
+bins contain x with at least the stated probability. The tests at all edges need not be right at
+once. This holds for every x between the two middle values of a median, too: if x is an edge, D is 0
+there, and each of the two tests at that edge excludes one of its sides.
 
 Nothing is assumed about the values within bins. So an interval begins at the smallest possible
 value of the first kept bin, and ends at the largest of the last.
@@ -183,7 +182,7 @@ def quantile_interval(
 
 
 def rounded_up(half_widths: Floats, variances: Floats) -> Floats:
-    """Return half-widths, those of noise below one record rounded up to whole records.
+    """Return half-widths; those of noise below one record are rounded up to whole records.
 
     Noise of counts is a whole number, and so small that its distribution is not close to a
     continuous one.

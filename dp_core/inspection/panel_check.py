@@ -25,7 +25,7 @@ More = Callable[[Path], Sequence[Finding]]
 def check_panel(patterns: Sequence[str], schema: Schema, more: More | None = None) -> FileCheck:
     """Return everything in the files of a panel that does not fit its schema. Confidential.
 
-    Rows that belong to no record are reported, and the records of all others are checked like any
+    Rows that belong to no record are reported. The records of all other rows are checked like any
     file. Records are written to a temporary folder, which is deleted.
 
     Args:

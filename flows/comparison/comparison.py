@@ -22,7 +22,7 @@ from dp_core.metrics.attacks.attack_audit import FEWEST
 from dp_core.schema.definition import Schema
 from flows.answers.comparison_answers import ComparisonAnswer
 from flows.comparison.cell_processes import Job, run_cells
-from flows.comparison.comparison_layout import Input, Prepared, prepare
+from flows.comparison.comparison_layout import RECORDS, Input, Prepared, prepare
 from flows.comparison.comparison_progress import ComparisonProgress
 from flows.comparison.comparison_request import Request
 
@@ -62,6 +62,8 @@ def compare(request: Request, progress: ComparisonProgress) -> ComparisonAnswer:
             ) from None
         finally:
             progress.stop()
+            # The records of a panel name its persons; they are made anew when they are needed.
+            shutil.rmtree(prepared.out / RECORDS, ignore_errors=True)
         return report(prepared)
 
 

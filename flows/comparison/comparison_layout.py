@@ -84,6 +84,10 @@ class Prepared:
     store: CellStore = field(repr=False)
 
 
+RECORDS = "records"
+"""Folder of the records of a panel while a comparison runs."""
+
+
 def prepare(request: Request) -> Prepared:
     """Return the cells of a comparison, after all checks that need no rows.
 
@@ -105,7 +109,7 @@ def prepare(request: Request) -> Prepared:
                     " state them in the schema."
                 )
             # The records of a panel are made there when they are first read.
-            source = open_input(spec.spec, schema, out / "records")
+            source = open_input(spec.spec, schema, out / RECORDS)
             name = _name(place[0], [one.name for one in inputs.values()])
             inputs[place] = Input(name, schema, source, keyed_digest(source, _PUBLIC))
     sources = list({one.source.files: one.source for one in inputs.values()}.values())

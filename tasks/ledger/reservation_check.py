@@ -104,7 +104,7 @@ def check_attempts(book: Transaction, account: str) -> None:
     raise BudgetRefused(
         f"{MOST_REFUSED} attempts on account {_with_family(book, account)} were refused"
         f"{_spread(refused, account)}: the data did not fit, or the release ended before its first"
-        " charge, or somebody declared the data public. Each of these can reveal something exact"
+        " charge, or somebody declared the data public. Each of these can reveal an exact fact"
         " about the data. Find the cause; then a person may allow further attempts: `dp-release"
         f" ledger allow-retry {account if account in refused else next(iter(refused))} --by NAME"
         " --reason TEXT`.",

@@ -89,8 +89,8 @@ def test_query_answers_from_them_and_says_so(made, command, question):
 def test_the_plan_says_what_is_known_beforehand(project, command, monkeypatch):
     monkeypatch.setenv("DP_RELEASE_HOME", str(project.home))
     text = " ".join(command("plan", project.spec).out.split())
-    assert "Declared: mean of income by sex: the noise of a group's total is within" in text
-    assert "Declared: median of income by sex: the rank of a group's quantile is within" in text
+    assert "Declared: mean of income by sex: the noise margin of a group's total is ±" in text
+    assert "Declared: median of income by sex: the noise margin of the rank of a group's" in text
     mean, _, median = command("plan", project.spec, "--json").json["statistics"]
     assert mean["margin_in_limits"] > 0
     assert mean["margin_in_records"] is None

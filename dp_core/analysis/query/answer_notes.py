@@ -206,7 +206,7 @@ def _of_waves(asked: Asked) -> Iterator[str]:
     """Yield how a change between waves of a panel is to be read."""
     panel = asked.schema.panel
     assert panel is not None
-    yield "A change whose interval contains 0 is within its margin: nothing may have changed."
+    yield "If the interval of a change contains 0, the change is within its margin of error."
     if not panel.balanced:
         yield (
             "Each wave counts the persons who take part in it. Part of a change may come from"
@@ -226,7 +226,7 @@ def _of_quantile(asked: Asked, ends: Sequence[tuple[float, float]]) -> Iterator[
         low, high = asked.bounds[0][0], asked.bounds[1][column.bins - 1]
         names = [value_text(each, scale_of(column)) for each in legal_range(column)]
     reached = [
-        f"{name}, the {word} possible one,"
+        f"{name}, the {word} possible value,"
         for name, word, met in (
             (names[0], "first", any(low >= each for each, _ in ends)),
             (names[1], "last", any(high <= each for _, each in ends)),

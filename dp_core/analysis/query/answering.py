@@ -328,7 +328,7 @@ def _absent(work: Intervals, asked: Asked, parts: Sequence[Sequence[Pair]]) -> U
 
 
 def _terms_of_waves(later: Asked, earlier: Asked) -> list[list[Pair]]:
-    """Return the terms of a change: as of a difference, each with its own columns."""
+    """Return the terms of a change: those of a difference, each with its own columns."""
     found = [[*_parts(later), *_parts(earlier)]]
     if later.in_bins:
         (low, high), (its_low, its_high) = later.bounds, earlier.bounds

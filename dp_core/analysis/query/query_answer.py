@@ -220,9 +220,7 @@ class QueryAnswer(Printed, Answer):
         percent, what = f"{100 * self.level:.4g} %", self._width_word
         bins = "any position of the values within their bins"
         if self.answered_from == "declared":
-            more = (
-                "" if self.measure == "quantile" else " and an allowance for values beyond limits"
-            )
+            more = "" if self.measure == "quantile" else " and a bias allowance for clipped values"
             return (
                 f"{percent} for the value in the confidential file: the margin covers the privacy"
                 f" noise{more}. It does not cover the error of the file as a sample."

@@ -39,8 +39,8 @@ def _of_statistics(sentences: Sequence[str]) -> str:
     each = "it" if len(sentences) == 1 else "each of them"
     return (
         "The following statistics were measured directly, from the numbers' own values instead of"
-        f" bins: {'; '.join(sentences)}. Values in sums were cut to limits that were chosen from"
-        f" noisy counts. dp-release query answers {each} from these noisy sums and counts."
+        f" bins: {'; '.join(sentences)}. Values in sums were clipped to limits that were chosen"
+        f" from noisy counts. dp-release query answers {each} from these noisy sums and counts."
     )
 
 

@@ -37,7 +37,7 @@ def refusals_statement(settled: Mapping[str, Any] | None) -> dict[str, object]:
         numbers = {f"{name}_attempts": whole.get(name) for name in ("refused", "open", "fitted")}
         found["family"] = numbers
         found["in_words"] = (
-            f"{found['in_words']} Together with the accounts of its family, which share the data:"
+            f"{found['in_words']} In all accounts of its family, which may use the same data:"
             f" {whole.get('refused')} refused, {whole.get('open')} open and {whole.get('fitted')}"
             " that found that the data fit."
         )

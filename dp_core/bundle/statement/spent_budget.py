@@ -171,10 +171,10 @@ QUESTIONS: Mapping[str, str] = {
         " up to twice that"
     ),
     "limited-sums": (
-        "one record adds its value, cut to the `lows` and `highs` of its cell, minus the cell's"
-        " `centres`, times its `factors`; the largest absolute value of that is R and the largest"
-        " difference within a cell is D; a replaced record moves two cells by up to R each, or one"
-        " by up to D"
+        "one record adds its value, clipped to the `lows` and `highs` of its cell, minus the"
+        " cell's `centres`, times its `factors`; R is the largest absolute value of that, and D the"
+        " largest difference within a cell; a replaced record changes two cells by up to R each, or"
+        " one by up to D"
     ),
     "products": (
         "one record adds the product of two positions, or moves a sum of products about the cells'"

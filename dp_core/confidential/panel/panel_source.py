@@ -66,8 +66,8 @@ class PanelSource(Source):
         """Return the keyed hash of the rows: of the one source, or of every wave's in order.
 
         Privacy:
-            A panel in one file is identified like the same file without a panel, so a second
-            account cannot pay for it as another input.
+            A panel in one file has the same hash as this file without a panel, so a second account
+            cannot pay for it as a different input.
         """
         each = [rows.digest(key) for rows in self.rows]
         if len(each) == 1:
@@ -87,7 +87,7 @@ class PanelSource(Source):
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in self._folder.glob(f"{NAME}*"):
             shutil.rmtree(left, ignore_errors=True)
-        # A folder of this attempt only, as a process that lost its lease may still write.
+        # This attempt has its own folder, because a process that lost its lease may still write.
         folder = self._folder / f"{NAME}{secrets.token_hex(8)}"
         folder.mkdir(mode=0o700)
         try:

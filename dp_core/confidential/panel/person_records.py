@@ -51,11 +51,11 @@ _PERSON = ("person 1", "person 2", "wave", "identifier")
 
 @dataclass(slots=True)
 class Misfits:
-    """What in the rows of a panel does not fit. Confidential.
+    """The rows and persons of a panel that do not fit its schema. Confidential.
 
     Attributes:
         without: Rows without an identifier of their person.
-        unknown: Rows of each wave that the schema does not name, by its text.
+        unknown: Number of rows of each wave that the schema does not name, by the wave's text.
         repeated: Persons with several rows in a wave, by wave.
         absent: Persons without a row in a wave, by wave, if everyone takes part in every wave.
         disagreeing: Persons with several values of a constant column, by column.
@@ -123,8 +123,8 @@ class PersonRecords:
     Args:
         schema: The schema of records.
         folder: Existing, empty folder for the parts and the records.
-        keep_going: Whether the records that can be made are made although rows do not fit, for a
-            check of the file; False by default.
+        keep_going: Whether to make records of the rows that fit even if others do not, to check a
+            file; False by default.
 
     Attributes:
         misfits: What does not fit.
@@ -171,7 +171,7 @@ class PersonRecords:
         )
 
     def add(self, records: pa.RecordBatch, wave: str | None = None) -> None:
-        """Add rows of the source that was begun last.
+        """Add rows of the source whose rows were begun last.
 
         Args:
             records: The rows, with the columns of the file.
@@ -238,7 +238,7 @@ class PersonRecords:
 
     @property
     def _stopped(self) -> bool:
-        """Whether rows do not fit, so that records are no longer needed."""
+        """Whether some rows do not fit, so that no more records need to be made."""
         return self.misfits.violation(self._panel) is not None
 
     def _levelled(self, source: str) -> bool:
@@ -247,7 +247,7 @@ class PersonRecords:
         return bool(self._schema.column(name).levels)
 
     def _waves(self, values: pa.Array) -> NDArray[np.int16]:
-        """Return the number of each row's wave, -1 for one that is left out, and note others."""
+        """Return the number of each row's wave, -1 for a row that is left out, and note misfits."""
         encoded = as_texts(values).dictionary_encode()
         texts = ["" if text is None else text.strip() for text in encoded.dictionary.to_pylist()]
         ignored = {*self._panel.ignore_waves}

@@ -118,8 +118,8 @@ def _fit(
         if regression.linear
         else _Classes(of, codes, x, w, at)
     )
-    # A weak prior for the move: a direction that the scores do not determine, such as that of a
-    # level without records, must not carry the others with it.
+    # A weak prior for the difference: a direction that the scores do not determine, such as that
+    # of a level without records, must not distort the other coefficients.
     usual = 1 / (_USUAL_MOVE * model.reach) ** 2
     weight = variance * usual
     found = np.zeros(q * p)

@@ -21,8 +21,8 @@ from dp_core.methods.declared.declared_regression import (
 )
 from dp_core.wall.statistics.regressions.features import Levels
 
-_COLLINEAR = 1e-9  # smallest eigenvalue of the correlations, from which coefficients are determined
-_LEAST = 8  # added records of each level
+_COLLINEAR = 1e-9  # smallest eigenvalue of the correlations at which coefficients are determined
+_LEAST = 8  # number of added records of each level
 
 
 def determining_records(regression: DeclaredRegression, codes: Codes, moments: Moments) -> Codes:

@@ -1,7 +1,7 @@
 """Declared statistics: means, totals and quantiles of skewed numbers that a release measures.
 
 For a column and its groups, the release measures noisy counts by layers of values, chooses public
-limits of the values from these counts, and measures sums of the values within the limits. This room
+limits from these counts, and measures sums of the values clipped to the limits. This room
 is post-processing only; the sums are in `dp_core.wall.statistics.limited`.
 
 Read `value_table` (what is measured), `layers` (ranges of values), `tail_counts` (how many records

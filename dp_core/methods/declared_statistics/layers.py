@@ -52,7 +52,7 @@ class Layers:
 
     @property
     def limits(self) -> tuple[int, ...]:
-        """Distances at which values may be cut, ascending; the last cuts nothing."""
+        """Distances to which values may be clipped, ascending; the last one clips nothing."""
         return tuple(sorted({int(each) for each in self.far if each >= 1})) or (1,)
 
 

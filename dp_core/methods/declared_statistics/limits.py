@@ -1,6 +1,7 @@
 """The question for the sums of a table: public limits for each group, from noisy counts.
 
-A limit has the least expected squared error: its noise grows with it, and what it cuts falls.
+The limit with the least expected squared error is chosen. A larger limit needs more noise, and a
+smaller limit clips more.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from dp_core.wall.statistics.limited.limited_sums import MOST_REACH, LimitedSums
 Floats = NDArray[np.float64]
 
 MISJUDGED = 1.0
-"""Largest relative error that is expected of the estimate of what the limits cut."""
+"""Largest relative error that is expected of the estimated amount that clipping removes."""
 RARE = 0.01
-"""Expected number of records beyond which values are not allowed for: the probability that a group
-has such a giant, which no interval covers."""
+"""Expected number of records in the outermost layers below which the estimate leaves them out. So
+this is the probability that a group has a dominant record, which no interval covers."""
 _CENTRES = 17  # number of centres between the limits that are tried
-_FINER = 8  # the largest range of a group, in the reach: how finely factors are rounded
+_FINER = 8  # reach divided by the largest range of a group: how finely factors are rounded
 _MOST_NOISE = 2.0**50  # largest standard deviation of an entry's noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Excess:
-    """What the limits of each group cut from its sum, in the unit of the values.
+    """The amount that clipping removes from the sum of each group, in the unit of the values.
 
     Attributes:
         above: Estimated excess of the values above the upper limit, shape (groups,).
         below: That of the values below the lower limit, at least 0.
         variance: Variance of both together: that of the estimated counts and of a group's own
-            distribution, and that of the values of a few records, which the counts do not show.
+            distribution, and that of the values of the few records beyond the limits.
         records: Estimated number of records beyond the limits.
-        allowance: Largest expected error of `above` and `below`: all of it, or what records that
-            noise may hide would add.
+        allowance: Bias allowance, the largest expected error of `above` and `below`: their sum, or
+            the amount that records hidden by noise would add.
     """
 
     above: Floats
@@ -49,7 +50,7 @@ class Excess:
 
 
 def excess(tail: TailCounts, layers: Layers, limits: Floats) -> Excess:
-    """Return what limits cut.
+    """Return the amount that clipping removes.
 
     Args:
         tail: Estimated counts.
@@ -127,7 +128,7 @@ def sums_question(
 
 
 def probe(table: ValueTable) -> LimitedSums:
-    """Return a question of the same kind, with which its noise is looked up."""
+    """Return a question of the same kind, from which the noise of the question is looked up."""
     empty = np.zeros((table.groups, len(table.layers.far)))
     tail = TailCounts(empty, empty, empty, empty)
     return sums_question(table, tail, 0.0, 1.0)
@@ -138,7 +139,8 @@ def _centres(lows: Floats, highs: Floats, means: Floats, sigma: float, noise: fl
 
     With a centre c and records up to a distance r from it, the total has the variance (noise r)^2 +
     (c sigma)^2, and the mean, times the number of records, has (noise r)^2 + ((mean - c) sigma)^2.
-    The centre has the least product of the two. A centre of 0 is always tried.
+    The centre has the least product of the two. A centre of 0 is always tried. Centres from which a
+    record could add more than `MOST_REACH` are left out.
     """
     parts = np.linspace(0.0, 1.0, _CENTRES)
     options = np.rint(lows[:, None] + parts * (highs - lows)[:, None])
@@ -147,6 +149,7 @@ def _centres(lows: Floats, highs: Floats, means: Floats, sigma: float, noise: fl
     common = (noise * np.maximum(reach, 1.0)) ** 2
     score = np.log(common + (options * sigma) ** 2)
     score += np.log(common + ((means[:, None] - options) * sigma) ** 2)
+    score = np.where(reach <= MOST_REACH, score, np.inf)
     return np.asarray(options[np.arange(len(lows)), np.argmin(score, axis=1)])
 
 

@@ -26,8 +26,8 @@ Floats = NDArray[np.float64]
 
 MOST_LEAVES = 1000
 """Largest number of leaves."""
-_MOST_CELLS = 2**22  # leaves of all groups together, at most
-_LEVELS = ((16, 1), (32, 2))  # numbers of leaves up to which a tree has so many levels
+_MOST_CELLS = 2**22  # largest number of leaves of all groups together
+_LEVELS = ((16, 1), (32, 2))  # largest numbers of leaves for a tree of one level, two levels, ...
 _MOST_LEVELS = 3
 
 

@@ -44,7 +44,8 @@ class GroupSums:
         variance: Variance of its noise, of the noise of the counts that it uses, and of what is
             beyond the limits.
         fourth: Fourth cumulant of the noise of the sums.
-        allowance: Largest expected error of the estimate of what is beyond the limits.
+        allowance: Bias allowance: the largest expected error of the estimate of what is beyond the
+            limits.
         counts: Number of records that have the number.
         counts_variance: Variance of its noise.
         covariance: Covariance of totals and counts.

@@ -1,17 +1,18 @@
 """Estimated numbers of records by group and layer, from noisy counts.
 
-Noise hides the rare records of the outer layers. So the counts of all groups together are continued
-beyond those that stand out from their noise. In the number of the layer, the logarithm of the
-counts is a straight line for a Pareto distribution, and a parabola for a log-normal one. The
-continuation lies between the two: a line through the last counts that stand out, slightly bent. If
-fewer than four stand out, a concave parabola is fitted to all counts from the mode outwards, or to
-all but the first ones: many numbers have a value, such as 0 or 1, that is far more frequent than
-the others. The parabolas that fit nearly as well say how many records may be where noise hides them
-(profile likelihood).
+The counts of the outer layers are too small to be distinguished from noise. So the counts of all
+groups together are extrapolated beyond the last significant counts. As a function of the number of
+the layer, the logarithm of the counts is a straight line for a Pareto distribution, and a parabola
+for a log-normal one. The extrapolation lies between the two: a line through the last significant
+counts, with a slight downward curvature. If fewer than four counts are significant, a concave
+parabola is fitted to all counts from the mode outwards. This fit can leave out the first layers,
+because in many columns one value, such as 0 or 1, is far more frequent than the others. The
+parabolas that fit nearly as well bound the number of records that noise may hide (profile
+likelihood).
 
-A group has the distribution of all groups, moved along the layers to fit its own counts. Its own
-counts then correct this further, as far as groups differ by more than noise (James and Stein 1961,
-one factor for each layer).
+The distribution of a group is that of all groups, shifted along the layers to fit the group's own
+counts. These counts then correct it further, as far as groups differ by more than noise (James and
+Stein 1961, one factor for each layer).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dp_core.methods.declared_statistics.layers import Layers
 Floats = NDArray[np.float64]
 
 _LEAST_SLOPE = 0.25  # the counts of layers fall at least by this much in the logarithm, outwards
-_STANDS_OUT = 3.0  # in standard deviations of the noise
+_STANDS_OUT = 3.0  # least significant count, in standard deviations of the noise
 _BENT = 0.09  # by how much the slope of the line falls from one layer to the next
 _LINE = 3  # number of layers through which the line goes
 _APART = 2
@@ -34,8 +35,10 @@ _APART = 2
 them, as those of positive values beyond many zeros."""
 _PRICE = 3.0  # by how much a layer that is left out must improve the fit, in units of chi-squared
 _PLAUSIBLE = 4.0  # how much worse a plausible distribution may fit than the best, in chi-squared
-_HIDDEN_SLOPE = 0.6  # as `_LEAST_SLOPE`, beyond the counts that stand out: nearly a finite mean
-_BOUND = 3.0  # largest noise that is expected, in standard deviations
+_HIDDEN_SLOPE = (
+    0.6  # as `_LEAST_SLOPE`, beyond the counts that are significant: nearly a finite mean
+)
+_BOUND = 3.0  # largest expected noise, in standard deviations
 _SPREAD = 2.0  # largest standard deviation of counts between groups, relative to their mean
 _MOVE = 1.5  # standard deviation of the differences between groups, in layers
 _FARTHEST = 4.0  # largest difference, in layers
@@ -50,10 +53,10 @@ class TailCounts:
     Attributes:
         counts: Estimated number of records, at least 0, shape (groups, layers).
         variance: Variance of their error, same shape.
-        doubt: Further records that plausible continuations of the counts have, same shape. They are
-            an error of all groups together.
-        own_doubt: Further records that plausible distributions of the group itself have, same
-            shape; an error of each group by itself, of two standard deviations.
+        doubt: Number of further records under the largest plausible extrapolation, same shape: an
+            error of all groups together.
+        own_doubt: Number of further records under the largest plausible distribution of the group
+            itself, same shape. It is an error of each group by itself, two standard deviations.
     """
 
     counts: Floats
@@ -108,7 +111,7 @@ def tail_counts(
     spread = np.minimum(spread, _SPREAD**2 * (expected**2).mean(axis=0))
     kept = spread / np.maximum(spread + variance, 1e-300) if variance > 0 else np.ones(len(shape))
     counts = np.maximum(expected + kept * (noisy - expected), 0.0)
-    # Of the further records, each group has its part of the layer, or of all records.
+    # A group's part of the further records is its part of the layer's or of all records.
     together = expected.sum(axis=0)
     parts = np.tile(own_totals / max(float(own_totals.sum()), 1e-300), len(part))
     np.divide(expected, together, out=parts, where=together > 0)
@@ -126,9 +129,9 @@ def tail_counts(
 def _moved(
     part: Floats, noisy: Floats, variance: float, totals: Floats, layers: Layers
 ) -> tuple[Floats, Floats]:
-    """Return the distribution of each group: that of all groups, moved along the layers.
+    """Return the distribution of each group: that of all groups, shifted along the layers.
 
-    The move has the largest posterior density given the noisy counts, with a normal prior of
+    The shift has the largest posterior density given the noisy counts, with a normal prior of
     standard deviation `_MOVE` layers. So a group of larger firms has a longer tail than the others,
     although its own counts of the outer layers are noise.
 
@@ -167,7 +170,7 @@ def _moved(
 
 
 def _shifted(part: Floats, move: float) -> Floats:
-    """Return a distribution over layers moved outwards; what leaves at an end stays there."""
+    """Return a distribution over layers shifted outwards; what would leave stays at the end."""
     place = np.arange(len(part), dtype=np.float64) + move
     low = np.floor(place).astype(np.int64)
     upper = place - low
@@ -179,7 +182,7 @@ def _shifted(part: Floats, move: float) -> Floats:
 
 
 def _falling(counts: Floats, noise: float) -> tuple[Floats, Floats]:
-    """Return estimated counts, which fall from the mode outwards where noise hides them.
+    """Return estimated counts; those that are not significant fall from the mode outwards.
 
     Args:
         counts: Noisy counts, the layer nearest to the origin first.
@@ -197,13 +200,13 @@ def _falling(counts: Floats, noise: float) -> tuple[Floats, Floats]:
     if len(own) < 2:
         return found, found
     best, greatest = _parabolas(own, noise)
-    # Counts that stand out from their noise are better than the fit. Beyond them, the logarithm
-    # continues as a straight line through the last ones.
+    # Significant counts are kept instead of the fit. Beyond them, the logarithm is extrapolated
+    # by a line through the last ones.
     hidden = np.flatnonzero(own <= _STANDS_OUT * np.sqrt(noise))
     run = int(hidden[0]) if len(hidden) else len(own)
     if run > _LINE:
         best = np.concatenate([own[:run], _line(own[:run], noise, len(own))])
-    # The noisy counts bound what is there; with little noise they show that a layer is empty.
+    # The noisy counts bound the number of records; with little noise a layer is known to be empty.
     most = np.maximum(own, 0.0) + _BOUND * np.sqrt(noise)
     empty = most < 0.5
     best = np.where(empty, 0.0, np.minimum(best, most))
@@ -232,7 +235,7 @@ def _parabolas(own: Floats, noise: float) -> tuple[Floats, Floats]:
         steps = _SLOPES[None, :, None] + _CURVES[:, None, None] * (2 * place - 1)
         steps = np.minimum(steps.reshape(-1, len(place)), 0.4)
         if len(place) > 3:
-            # At the layers beyond all that stand out, the fall is steeper.
+            # Beyond all significant layers, the fall is steeper.
             least = np.where(np.arange(apart + 1, len(own)) >= clear, _HIDDEN_SLOPE, _LEAST_SLOPE)
             steps[:, 1:] = np.minimum(steps[:, 1:], -least[1:])
         form = np.exp(np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0))))
@@ -247,10 +250,10 @@ def _parabolas(own: Floats, noise: float) -> tuple[Floats, Floats]:
 
 
 def _line(own: Floats, noise: float, layers: int) -> Floats:
-    """Return the counts beyond those that stand out, along a slightly bent line of logarithms.
+    """Return the counts beyond the significant ones, along a slightly curved line of logarithms.
 
     Args:
-        own: The counts that stand out, more than `_LINE`.
+        own: The significant counts, more than `_LINE`.
         noise: Variance of their noise.
         layers: Number of layers, with those beyond.
     """

@@ -64,7 +64,7 @@ class Panel:
 
     @property
     def first_and_last(self) -> str:
-        """The first and the last wave, for people: `2023 to 2025`."""
+        """The first and the last wave in words: `2023 to 2025`."""
         return f"{self.waves[0]} to {self.waves[-1]}"
 
     def name(self, column: str, wave: str) -> str:

@@ -1,8 +1,8 @@
-"""Reads the schema of a panel as one of records: a varying column becomes one for each wave.
+"""Reads the schema of a panel as a schema of records: a varying column becomes one for each wave.
 
 The result is the document of a single table with one row for each person, which is read like any
-other. `Schema.document` has this form too: its key `panel` then names the columns of each wave, and
-nothing more is made of it.
+other. `Schema.document` has this form too: its key `panel` names the columns of each wave, which
+are read as they are.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _CONSTANT_ONLY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedPanel:
-    """A panel as it is stated.
+    """A panel as the schema file states it.
 
     Attributes:
         flat: The document of a single table of records, to be read like any other.
@@ -91,7 +91,7 @@ def read_panel(root: Node, faults: Faults) -> StatedPanel:
         faults: Notes the faults.
 
     Raises:
-        BadInput: if the waves are not clear, so that nothing else can be judged.
+        BadInput: if the waves cannot be read, so that nothing else can be checked.
     """
     entries = root.entries()
     node = entries["panel"]
@@ -187,7 +187,7 @@ def _read_stated(node: Node) -> Panel:
 def _check_key(
     name: str, definitions: Mapping[str, Node], ignore: Node | None, panel: Node
 ) -> None:
-    """Refuse a column of the panel's own that is also released or ignored."""
+    """Refuse the `person` or `wave` column if it is also released or ignored."""
     role = None
     if name in definitions and isinstance(definitions[name].content, Mapping):
         role = definitions[name].entries().get("role")
@@ -477,7 +477,7 @@ def _listed(levels: Node | None) -> bool:
 
 
 def _with_absent(levels: Node) -> Node:
-    """Return listed levels with the one of a person who is not in the wave."""
+    """Return listed levels with the level of a person who is not in the wave."""
     one = _node(ABSENT, levels)
     if isinstance(levels.content, tuple):
         return replace(levels, content=(*levels.content, one))
@@ -503,7 +503,7 @@ def _renamed(item: Node, names: Mapping[str, str], levels: Collection[str]) -> N
         return replace(item, content=tuple(_renamed(one, names, levels) for one in item.content))
     if item.content is None:
         return item
-    # The part in front leaves lists of levels, and a level behind a sign, as they are.
+    # The first alternatives leave lists of levels, and a level after a sign, as they are.
     words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     known = "|".join(re.escape(name) for name in names if name in levels) or "(?!)"
     pattern = re.compile(rf"\[[^\]]*\]|[=!]=\s*(?:{known})(?!\w)|(?<!\w)(?:{words})(?!\w)")

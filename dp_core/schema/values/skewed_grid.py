@@ -1,4 +1,4 @@
-"""A grid for skewed numbers: steps are fine near 0 and grow with the distance from it.
+"""A grid for skewed numbers: steps are small near 0 and grow with the distance from it.
 
 Distances from the origin (0, or the end of the range nearest to 0) are counted in units. Up to
 `FINE` units, a step is one unit. From there on, a step doubles each time the distance doubles, so
@@ -22,7 +22,9 @@ FINE = 2048
 """Number of steps of one unit on each side of the origin."""
 MOST_UNITS = 2**35
 """Largest number of units of a range."""
-_USUAL_UNITS = 2**30  # about as many units has a number without decimals
+_MOST_FROM_0 = 2**48
+"""Largest distance of a range from 0, in units."""
+_USUAL_UNITS = 2**30  # approximate number of units of a number without decimals
 
 
 def with_skewed_values(schema: Schema, names: Collection[str]) -> Schema:
@@ -86,7 +88,7 @@ def skewed_grid(column: Column) -> Column:
 
 
 def unit_of(column: Column) -> Fraction:
-    """Return the unit of a column's grid: 1 of an integer, otherwise what divides all bins.
+    """Return the unit of a column's grid: 1 for an integer, otherwise a divisor of all bin edges.
 
     A number with `decimals` has its last decimal as the unit, if the range has at most
     `MOST_UNITS` of them. Other numbers have about a billion units.
@@ -110,6 +112,12 @@ def unit_of(column: Column) -> Fraction:
             f"Column {column.name!r} is in a declared statistic, and its range has more than"
             f" {MOST_UNITS:,} units of {float(unit):g}; state a narrower range, or bin edges that"
             " are rounder numbers."
+        )
+    if max(abs(low), abs(high)) / unit > _MOST_FROM_0:
+        raise BadInput(
+            f"Column {column.name!r} is in a declared statistic, and its range, {float(low):g} to"
+            f" {float(high):g}, is too far from 0 for steps of {float(unit):g}; state a range that"
+            " is nearer to 0, or bin edges that are rounder numbers."
         )
     return unit
 

@@ -35,6 +35,10 @@ class StoredValues:
         return value + step * (position - first)
 
 
+_MOST = 2**38
+"""Largest whole number for which values are exact."""
+
+
 def stored_values(column: Column) -> StoredValues:
     """Return the values of a column's stored positions.
 
@@ -54,11 +58,10 @@ def stored_values(column: Column) -> StoredValues:
     else:
         below = Fraction(0)
     middles = [(low + high - below) / 2 for low, high in pairwise(edges)]
-    denominator = math.lcm(*(each.denominator for each in middles))
-    wholes = [int(each * denominator) for each in middles]
-    common = math.gcd(*wholes) or 1
+    middles = _in_fewer_units(middles)
+    unit = _common(middles) or Fraction(1)
+    wholes = [int(each / unit) for each in middles]
     runs: list[tuple[int, int, int]] = []
-    wholes = [each // common for each in wholes]
     for place, value in enumerate(wholes):
         if runs:
             first, start, step = runs[-1]
@@ -69,4 +72,24 @@ def stored_values(column: Column) -> StoredValues:
             if value == start + step * (place - first):
                 continue
         runs.append((place, value, 1))
-    return StoredValues(Fraction(common, denominator), tuple(runs), len(wholes))
+    return StoredValues(unit, tuple(runs), len(wholes))
+
+
+def _in_fewer_units(middles: list[Fraction]) -> list[Fraction]:
+    """Return values that are multiples of their distances, if exact ones are large whole numbers.
+
+    If the smallest value is no multiple of the distances, as 1 is none of a billionth of 999,999,
+    the common unit of all values is far smaller than the distances. Then all values are lowered by
+    less than one distance, at most a billionth of the range.
+    """
+    unit = _common(middles)
+    if not unit or max(abs(middles[0]), abs(middles[-1])) / unit <= _MOST:
+        return middles
+    apart = _common([each - middles[0] for each in middles[1:]])
+    return [each - middles[0] % apart for each in middles] if apart else middles
+
+
+def _common(numbers: list[Fraction]) -> Fraction:
+    """Return the largest number that divides all of these; 0 if all are 0."""
+    denominator = math.lcm(*(each.denominator for each in numbers))
+    return Fraction(math.gcd(*(int(each * denominator) for each in numbers)), denominator)

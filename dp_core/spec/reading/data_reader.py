@@ -96,8 +96,8 @@ def _read_waves(node: Node, panel: Panel, *, several: bool) -> DataPlace:
             )
         if _reached_by(place) != _reached_by(each[0]):
             raise keys[panel.waves[number]].error(
-                "is reached in another way than the first wave; name files for all waves, objects"
-                " in a store for all, or tables of one database."
+                "is stored in another kind of place than the first wave; name files for all waves,"
+                " objects in a store for all, or tables of one database."
             )
     return WavePlaces(each, panel.waves)
 

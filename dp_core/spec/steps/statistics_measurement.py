@@ -29,8 +29,8 @@ Ask = Callable[[str, Sum, Fraction], Totals]
 def declared_pieces(spec: ReleaseSpec) -> int:
     """Return how many declared analyses divide the budget of the stage.
 
-    A mean and a total of the same number by the same groups are measured once, so they are one;
-    several quantiles, too.
+    A mean and a total of the same number by the same groups are measured once, so they count as
+    one. So do several quantiles.
     """
     sums = tables_of(spec.statistics, spec.schema)
     return len(spec.analyses) + len(sums) + len(trees_of(spec.statistics, spec.schema))
@@ -55,8 +55,8 @@ def measure_statistics(
 ) -> tuple[Totals, ...]:
     """Return the noisy answers for the declared statistics.
 
-    They are four for each number and groups with a mean or total. The levels of the trees of
-    quantiles follow.
+    Each number and groups with a mean or total has four answers. The levels of the quantile trees
+    follow.
 
     Args:
         plan: Plan of the release.

@@ -61,7 +61,7 @@ def _plan(console: Console, plan: QuestionPlan) -> None:
         if plan.expected_width is not None:
             width = (
                 f"about {plan.expected_width:.2g} times as wide as from the file without noise;"
-                " with long tails often wider, and at small epsilon now and then far wider"
+                " often wider with long tails, and occasionally far wider at low epsilon"
             )
         fact(console, "Intervals", f"{width}.")
     elif plan.expected_width is not None and plan.table is not None:

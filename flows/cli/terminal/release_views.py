@@ -96,14 +96,15 @@ def plan(console: Console, plan: PlanAnswer) -> None:
         within = ""
         if margin := statistic.margin_in_limits:
             within = (
-                f": the noise of a group's total is within ±{margin:.2g} times the limit to which"
-                " the group's values are cut, 95 times in 100. Limits, and so margins, depend on"
-                " the data"
+                f": the noise margin of a group's total is ±{_rounded(margin)} times the limit to"
+                " which the group's values are clipped (95 %). The limits are chosen from noisy"
+                " counts"
             )
         if margin := statistic.margin_in_records:
             within = (
-                f": the rank of a group's quantile is within ±{margin:.2g} records, 95 times in"
-                " 100. How far values are apart there depends on the data"
+                ": the noise margin of the rank of a group's quantile is"
+                f" ±{_rounded(margin)} records (95 %). The width of the interval also depends on how"
+                " far apart the values are"
             )
         sentence(console, f"Declared: {statistic.statistic}{within}.")
     if plan.wanted:
@@ -121,6 +122,11 @@ def plan(console: Console, plan: PlanAnswer) -> None:
     sentence(console, _time(plan))
     console.print(f"Plan {plan.plan_hash}")
     _account(console, plan)
+
+
+def _rounded(number: float) -> str:
+    """Return a number with two significant digits, without an exponent."""
+    return f"{float(f'{number:.2g}'):,.10g}"
 
 
 def _memory(plan: PlanAnswer) -> str:

@@ -175,10 +175,10 @@ def test_the_order_of_dates_and_other_titles_are_noted(waves, command, tmp_path)
         survey=survey(lambda document: document.update(title="Another town"), seed=8),
     )
     out = " ".join(command("query", new, "count by sex", "--since", other).out.split())
-    assert "is the newer one, of 2026-12-01" in out
+    assert "was made on 2026-12-01, after the other one" in out
     assert "The titles of the releases differ: 'Another town' (earlier)" in out
     out = command("query", other, "count by sex", "--since", new).out
-    assert "newer one" not in out
+    assert "after the other one" not in out
 
 
 def test_levels_of_one_release_only_are_left_out_and_named(waves, command, tmp_path):

@@ -1,8 +1,9 @@
 """Reads a change between two waves of a panel: `change in share of work = yes from 2023 to 2024`.
 
-A record of a panel has every wave of a person: `work_2023` and `work_2024`. The question names the
-column of the file, `work`, and means that of the first wave, then that of the second. Both answers
-come from the same noisy tables, so the interval of the change has the covariance of the two.
+A record of a panel contains every wave of a person: `work_2023` and `work_2024`. The question
+names the column of the file, `work`. It is asked once with the column of the first wave and once
+with that of the second. Both answers come from the same noisy tables, so the interval of the
+change includes their covariance.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def _waves(text: str, panel: Panel) -> tuple[str, str, str]:
 
 
 def _check(asked: Question, varying: list[str], schema: Schema) -> None:
-    """Refuse what has no change between waves."""
+    """Refuse a question whose change between waves is not available."""
     if asked.between is not None or asked.measure == "quantile":
         what = "quantile" if asked.measure == "quantile" else "difference"
         raise BadInput(
@@ -137,7 +138,7 @@ def _in_wave(asked: Question, columns: Mapping[str, Column], schema: Schema, wav
         if ABSENT in labels:
             codes = tuple(code for code, label in enumerate(labels) if label != ABSENT)
             here.append(Condition(column.name, codes, f"{column.name} != {ABSENT}"))
-    # Someone absent has no value, so a condition that leaves out missing values leaves them out.
+    # Absent persons have a missing value, so a condition against missing values excludes them.
     narrow = (*asked.where, *(asked.of if asked.measure == "count" else ()))
     known = any(
         own[each.column].missing_code not in (None, *each.codes)

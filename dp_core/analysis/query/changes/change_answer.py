@@ -1,4 +1,4 @@
-"""The answer of `dp-release query --since`: changes, and what noise alone explains of them."""
+"""The answer of `dp-release query --since`: changes, and whether noise alone could explain them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MOST_SHOWN = 60
 MOST_BARS = 40
 """Most groups that an answer draws as bars."""
 _MANY = 10
-"""Groups from which a note says how many changes of 0 are beyond their margin by chance."""
+"""Number of groups from which a note says how many changes exceed their margin by chance."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -63,12 +63,12 @@ class ChangeAnswer(Printed, Answer):
         cells: One object for each group that both releases have: the text of each column's level in
             the later file (or the label of its bin); the answers `earlier` and `later`; `change`
             with the ends of its interval and its margin, the distance to the farther end;
-            `noise_explains`, the largest change in this direction that the noise alone explains;
+            `noise_explains`, the largest change in this direction that noise alone could explain;
             and `explained_by`: `noise` if it explains the change, otherwise what `covers` names if
             that does, otherwise null.
         reason: Why there is no answer.
         missing, needed: As in `QueryAnswer`.
-        counted: What was counted, `households` or `persons`, of linked tables; otherwise None.
+        counted: For linked tables, what was counted: `households` or `persons`; otherwise None.
     """
 
     folder: str
@@ -409,7 +409,7 @@ def _notes(
     sampling: bool,
     in_bins: bool,
 ) -> tuple[str, ...]:
-    """Return what the reader must know; notes of both releases once."""
+    """Return what the reader must know; a note that both releases have, only once."""
     each = [
         notes_of(
             *(release.sources, own),
@@ -424,8 +424,8 @@ def _notes(
     if in_bins:
         found.append(
             "The tables do not show where in its bin a value is. The margin covers this in both"
-            " releases; `noise explains` does not, and is valid if values are distributed within"
-            " bins as the estimates assume."
+            " releases. `noise explains` does not: it is valid only if values are distributed"
+            " within bins as the estimates assume."
         )
     if sampling:
         found.append(
@@ -441,8 +441,8 @@ def _notes(
     if shown >= _MANY:
         chance = f"{100 * (1 - level):.3g}"
         found.append(
-            f"{shown:,} changes are shown. Of those that are 0 in the files, up to {chance} %"
-            " are expected beyond their margin by chance."
+            f"{shown:,} changes are shown. Of the changes that are 0 in the files, up to {chance} %"
+            " are expected to exceed their margin by chance."
         )
     found += each[0] if each[0] == each[1] else ()
     if each[0] != each[1]:

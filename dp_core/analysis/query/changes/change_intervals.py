@@ -6,14 +6,14 @@ change of a share, mean, ratio or difference follows from the two intervals (MOV
 0: Zou & Donner 2008).
 
 The position of values within bins is not random. So the lower end of the change of a mean or total
-in bins is that of the smallest possible later answer minus the largest possible earlier one, and
-the upper end that of the opposite case.
+in bins is that of the smallest possible later answer minus the largest possible earlier one. The
+upper end is that of the largest possible later answer minus the smallest possible earlier one.
 
 An interval of a quantile has a coverage of at least its level, but it is a set of whole bins, and
 its ends are not those of an estimate with an error of a known distribution. So both intervals have
-half of the error probability (Bonferroni), and the change is between the difference of their
-nearest and that of their farthest ends. That needs no independence. With independent noise, half
-instead of 1 - sqrt(level) costs nearly nothing: .025 instead of .0253.
+half of the error probability (Bonferroni), and the ends of the interval of the change are the
+differences of their opposite ends. This needs no independence. With independent noise, 1 -
+sqrt(level) would be enough, which is hardly more than half: .0253 instead of .025.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dp_core.methods.reconstruction.estimates.functional_noise import (
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
 
 Ends: TypeAlias = tuple[Floats, Floats, Floats]
-"""Estimates and the two ends of their intervals, shape (groups,) each."""
+"""Estimates, and the lower and upper ends of their intervals; shape (groups,) each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ class Side:
 
     Attributes:
         answer: Answers with intervals for the noise and, if asked for, sampling. Values within bins
-            are taken as the density has them.
+            are assumed to follow the density.
         noise: The same with intervals for the noise only.
         least, most: The smallest and largest answers that bins allow, as `answer`; equal to it
             where bins do not matter.

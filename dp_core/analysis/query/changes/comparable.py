@@ -132,8 +132,8 @@ def _release_notes(later: Bundle, earlier: Bundle) -> Iterator[str]:
     dates = [created(each) for each in (later, earlier)]
     if dates[0] is not None and dates[1] is not None and dates[0] < dates[1]:
         yield (
-            f"The release that is taken as the earlier one is the newer one, of {dates[1]}; the"
-            f" other is of {dates[0]}. Exchange the two unless their files are in this order."
+            f"The earlier release of this comparison was made on {dates[1]}, after the other one"
+            f" ({dates[0]}). Exchange the two, unless their files are in this order."
         )
     titles = [each.claims.schema.title for each in (later, earlier)]
     if folded(titles[0]) != folded(titles[1]):
@@ -145,9 +145,9 @@ def _release_notes(later: Bundle, earlier: Bundle) -> Iterator[str]:
     waves = ["none" if each is None else ", ".join(each.waves) for each in panels]
     if waves[0] != waves[1]:
         yield (
-            f"The releases have other waves: {waves[1]} (earlier) and {waves[0]}. Persons who are in"
-            " any of these waves are counted, so shares of all persons are of different groups;"
-            " compare the persons who take part in one wave."
+            f"The releases have different waves: {waves[1]} (earlier) and {waves[0]}. Each counts"
+            " all persons who take part in any of its waves, so shares of all persons are shares of"
+            " different groups; compare the persons who take part in one wave."
         )
 
 
@@ -168,7 +168,7 @@ def _statement(bundle: Bundle) -> Mapping[str, Any]:
 def _same_tables(later: Bundle, earlier: Bundle) -> bool:
     """Return whether two releases have the same measurements.
 
-    Reservations alone do not tell: their receipts have no time of day and no name of the ledger.
+    Reservations alone do not show this: their receipts have no time of day and no ledger name.
     """
     payers = [getattr(each.claims, "payer", None) for each in (later, earlier)]
     reserves = [None if each is None else each.reserve.hash for each in payers]
@@ -193,7 +193,7 @@ def _check_condition(
     other: Schema,
     places: tuple[str, str],
 ) -> None:
-    """Refuse a text that means a level in one release and another one in the other."""
+    """Refuse a text that means one level in one release and another level in the other."""
     column, its = schema.column(later.column), other.column(earlier.column)
     if not column.levels or folded(later.text) == folded(earlier.text):
         return

@@ -153,7 +153,7 @@ def answer_declared(
     ]
     if not fitting:
         return None
-    # The fewest groups have the least noise.
+    # The table with the fewest groups has the least noise.
     best = min(fitting, key=lambda each: each.table.groups)
     table = best.table
     labels, weights = _groups(table, question)
@@ -218,12 +218,12 @@ def _groups(table: ValueTable, question: Question) -> tuple[tuple[tuple[int, ...
 
 
 def _intervals(found: GroupSums, measure: str, level: float) -> tuple[Floats, Floats, Floats]:
-    """Return both ends of the intervals and the estimates."""
+    """Return the lower ends of the intervals, the upper ends, and the estimates."""
     quantile = central_quantile(level, effective_draws(found.variance, found.fourth))
     if measure == "total":
         half = quantile * np.sqrt(found.variance) + found.allowance
         return found.totals - half, found.totals + half, found.totals
-    # The allowance is an error of the total in either direction.
+    # The bias allowance is an error of the total in either direction.
     ends = [
         fieller(
             found.totals + side * found.allowance,
@@ -245,7 +245,7 @@ def _intervals(found: GroupSums, measure: str, level: float) -> tuple[Floats, Fl
 
 
 def _shown(number: float) -> str:
-    """Return a number with three digits."""
+    """Return a number with three significant digits."""
     return f"{float(f'{number:.3g}'):,.0f}" if number >= 100 else f"{number:.3g}"
 
 
@@ -261,7 +261,7 @@ def _quantile_note(table: ValueTable) -> str:
     by = f" by {', '.join(table.by)}" if table.by else ""
     return (
         "Answered from counts of narrow ranges that were measured for the declared quantiles of"
-        f" {table.column}{by}, and from the tables: the interval is the intersection of both."
+        f" {table.column}{by}, and from the tables. The interval is the intersection of both."
     )
 
 
@@ -274,9 +274,9 @@ def _notes(sums: DeclaredSums, found: GroupSums, question: Question) -> tuple[st
     if beyond < 0.5:
         records = "Probably no record is"
     second = (
-        f"Values were cut to limits of {span}, which were chosen from noisy counts. {records}"
-        " beyond them. What was cut is estimated from noisy counts, and the interval allows for an"
-        " error of this estimate. It does not cover a record that is far larger than all others,"
-        " because a private answer cannot show one."
+        f"Values were clipped to limits of {span}, which were chosen from noisy counts. {records}"
+        " beyond them. The amount that clipping removed is estimated from noisy counts, and the"
+        " interval allows for an error of this estimate. The interval does not cover a record that"
+        " is far larger than all others, because a private answer cannot reveal one."
     )
     return first, second

@@ -1,1 +1,1 @@
-"""Sums of numbers that are first cut to public limits, a separate one for each group of records."""
+"""Sums of numbers by groups of records, each clipped to the public limits of its group."""

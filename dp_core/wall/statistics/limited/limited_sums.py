@@ -1,6 +1,6 @@
 """Sums of one number by groups of records, each group with its own public limits.
 
-The noise is the same for all groups, relative to the range that a group's limits leave. So the sum
+Relative to the range between a group's limits, the noise is the same for all groups. So the sum
 of a group of small firms is not hidden by the noise that a group of large firms needs.
 """
 
@@ -38,7 +38,7 @@ MOST_VALUE = 2**53
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitedSums(Sum):
-    """Sums of a number by cells of other columns, each number cut to the limits of its cell.
+    """Sums of a number by cells of other columns, each clipped to the limits of its cell.
 
     A record with value v in cell g adds f_g (min(max(v, low_g), high_g) - c_g) to entry g and
     nothing to the others. A record whose number is missing adds 0. Unit of entry g: 1/f_g of the

@@ -145,7 +145,7 @@ def test_another_question_is_answered_from_the_tables(exact, question):
 def test_the_note_says_what_the_answer_is_from_and_what_it_cannot_show(exact):
     first, second = exact.query("mean of turnover by industry, staff").notes
     assert "declared mean of turnover by industry, staff" in first
-    assert "cannot show" in second
+    assert "cannot reveal" in second
     (only,) = exact.query("median of turnover by industry").notes
     assert "declared quantiles of turnover by industry" in only
 

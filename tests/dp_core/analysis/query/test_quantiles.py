@@ -209,4 +209,4 @@ def test_notes_say_what_limits_the_interval():
     assert "first or last value of a bin of age" in notes
     assert "the margin without bins is valid" in notes
     low = ask(EXACT, "quantile 0.01 of age").notes
-    assert any("0, the first possible one, is not bounded" in note for note in low)
+    assert any("0, the first possible value, is not bounded" in note for note in low)

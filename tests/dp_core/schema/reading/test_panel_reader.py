@@ -97,12 +97,19 @@ def test_a_rule_that_names_a_column_of_the_file_holds_in_every_wave():
     )
     texts = [rule.text for rule in schema.rules]
     assert texts == [
-        *(f"if work_{w} == employed then income_{w} <= 3999" for w in WAVES),
+        *(f"if in_{w} == yes and work_{w} == employed then income_{w} <= 3999" for w in WAVES),
         "income_2024 <= income_2025",
     ]
     stated = [rule.text for rule in schema.zeros.rules if "good" in rule.text]
     assert stated == [f"work_{w}: other, health_{w}: good" for w in WAVES]
     assert "health_2023: bad" in [rule.text for rule in schema.zeros.rules]
+
+
+def test_a_rule_about_levels_does_not_hold_for_persons_who_are_absent():
+    schema = read(rules=["health in [good, bad]"])
+    assert [rule.text for rule in schema.rules] == [
+        f"if in_{w} == yes then health_{w} in [good, bad]" for w in WAVES
+    ]
 
 
 def test_a_level_with_the_name_of_a_column_is_not_taken_for_it():
@@ -111,8 +118,13 @@ def test_a_level_with_the_name_of_a_column_is_not_taken_for_it():
         columns=columns,
         rules=["if health == work then income <= 3999", "if work == other then health in [rest]"],
     )
-    assert schema.rules[1].text == "if health_2024 == work then income_2024 <= 3999"
-    assert schema.rules[5].text == "if work_2025 == other then health_2025 in [rest]"
+    assert (
+        schema.rules[1].text == "if in_2024 == yes and health_2024 == work then income_2024 <= 3999"
+    )
+    assert (
+        schema.rules[5].text
+        == "if in_2025 == yes and work_2025 == other then health_2025 in [rest]"
+    )
 
 
 def test_a_column_of_some_waves_has_no_column_for_the_others():

@@ -108,3 +108,16 @@ def test_a_range_of_too_many_units_is_refused():
     schema = read("  x: {type: integer, min: 0, max: 99999999999, bins: 3}\n")
     with pytest.raises(BadInput, match="more than 34,359,738,368 units of 1"):
         with_skewed_values(schema, ["x"])
+
+
+def test_a_range_that_begins_beside_its_steps_has_values_near_its_steps():
+    column = read(
+        "  x: {type: number, min: 1, max: 1000000, bins: 5}\n  y: {type: category, levels: [a]}\n"
+    )
+    column = with_skewed_values(column, ["x"]).column("x")
+    values = stored_values(column)
+    assert abs(values.value(values.positions - 1)) < 2**40
+    edges = column.stored.edges
+    for position in range(0, values.positions, 501):
+        middle = (edges[position] + edges[position + 1]) / 2
+        assert abs(values.value(position) * values.unit - middle) < Fraction(1, 1000)
