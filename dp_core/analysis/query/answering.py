@@ -261,9 +261,9 @@ def _from_declared(
             found = own.within([(each.estimate, each.low, each.high) for each in of_tables])
             if level != _ESTIMATED_AT:
                 # The estimate does not depend on the level.
-                plainly = _from_declared(sources, question, text, _ESTIMATED_AT, sampling)
-                assert plainly is not None
-                found = found.with_estimates([each.estimate for each in plainly.cells])
+                usual = _from_declared(sources, question, text, _ESTIMATED_AT, sampling)
+                assert usual is not None
+                found = found.with_estimates([each.estimate for each in usual.cells])
     nothing = np.full(found.values.shape, np.nan)
     ends = (found.values, found.lows, found.highs, nothing)
     cells = tuple(

@@ -103,8 +103,8 @@ def plan(console: Console, plan: PlanAnswer) -> None:
         if margin := statistic.margin_in_records:
             within = (
                 ": the noise margin of the rank of a group's quantile is"
-                f" ±{_rounded(margin)} records (95 %). The width of the interval also depends on how"
-                " far apart the values are"
+                f" ±{_rounded(margin)} records (95 %). The width of the interval also depends on"
+                " how far apart the values are"
             )
         sentence(console, f"Declared: {statistic.statistic}{within}.")
     if plan.wanted:
