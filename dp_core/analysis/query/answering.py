@@ -27,7 +27,11 @@ import numpy as np
 from dp_core.analysis.query.answer_notes import notes_of
 from dp_core.analysis.query.asked_counts import Asked, Counted
 from dp_core.analysis.query.changes.between_waves import read_any_question
-from dp_core.analysis.query.declared.declared_sums import DeclaredAnswer, answer_declared
+from dp_core.analysis.query.declared.declared_sums import (
+    DeclaredAnswer,
+    answer_declared,
+    unused_declaration,
+)
 from dp_core.analysis.query.drawn_shares import NOTE, asked_groups
 from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.question import Question
@@ -201,7 +205,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         level,
         sampling,
         asked.in_bins,
-        notes,
+        (*notes, *unused_declaration(sources.declared, question, sampling=sampling)),
         counted=asked.counted,
     )
 

@@ -97,6 +97,7 @@ class _Reader(TokenReader):
         others = () if schema.linked is None else schema.linked.others
         released = (each.of_member for each in schema.released if each.name not in others)
         self.columns = {**{each.name: each for each in released}, **also}
+        self.panel = schema.panel
         self.names: dict[str, list[str]] = {}
         for name in self.columns:
             self.names.setdefault(folded(name), []).append(name)
@@ -397,7 +398,7 @@ class _Reader(TokenReader):
             return equal_to(self.columns[own[0]], [text])
         self.place = start
         word = self.run()
-        near = similar(word, [*self.columns]) or similar(word, owners)
+        near = self._in_waves(word) or similar(word, [*self.columns]) or similar(word, owners)
         raise BadInput(f"There is no column {word!r}.{near or nearest(word, self.columns)}")
 
     def _level_of_other(self, column: Column) -> Condition | None:
@@ -446,8 +447,20 @@ class _Reader(TokenReader):
         name = self.longest(self.names)
         if name is None:
             word = self.run()
-            raise BadInput(f"There is no column {word!r}.{nearest(word, self.columns)}")
+            near = self._in_waves(word) or nearest(word, self.columns)
+            raise BadInput(f"There is no column {word!r}.{near}")
         return self._one_name(name)
+
+    def _in_waves(self, word: str) -> str:
+        """Return a hint if a word is a column that varies between the waves of a panel."""
+        names = {} if self.panel is None else self.panel.columns.get(word, {})
+        if self.panel is None or not names:
+            return ""
+        waves = [*names]
+        return (
+            f" It has a column for each wave: {', '.join(names.values())}. Name one of them, or ask"
+            f" for a change, such as `change in mean of {word} from {waves[0]} to {waves[-1]}`."
+        )
 
     def _one_name(self, name: str) -> str:
         """Return the column that a text names in any case.

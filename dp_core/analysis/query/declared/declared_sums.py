@@ -168,7 +168,43 @@ def answer_declared(
         return DeclaredAnswer(labels, values, lows, highs, (_quantile_note(table),))
     found = group_sums(table, *_four(best.answers), known).added(weights)
     lows, highs, values = _intervals(found, question.measure, level)
+    if question.measure == "mean":
+        # Every value is within the range of the column, so the mean is too.
+        edges = schema.column(table.column).edges
+        lows, highs, values = (
+            np.where(np.isfinite(lows), np.clip(each, float(edges[0]), float(edges[-1])), each)
+            for each in (lows, highs, values)
+        )
     return DeclaredAnswer(labels, values, lows, highs, _notes(best, found, question))
+
+
+def unused_declaration(
+    sums: Sequence[DeclaredSums], question: Question, *, sampling: bool
+) -> tuple[str, ...]:
+    """Return a note if a question is answered from tables although its number was declared.
+
+    Args:
+        sums: What was measured for the declared statistics.
+        question: The question.
+        sampling: Whether the intervals include the sampling error.
+    """
+    if question.measure not in ("mean", "total", "quantile"):
+        return ()
+    own = [each for each in sums if each.table.column == question.number]
+    own = [each for each in own if each.quantiles == (question.measure == "quantile")]
+    if not own:
+        return ()
+    why = "this question needs other groups or conditions than were declared"
+    if question.between is not None:
+        why = "differences are answered from the tables"
+    elif sampling:
+        why = "--sampling is answered from the tables"
+    by = [f"by {', '.join(each.table.by)}" if each.table.by else "for all records" for each in own]
+    return (
+        f"Answered from the tables, although statistics of {question.number} were declared"
+        f" ({'; '.join(dict.fromkeys(by))}): {why}. The interval can be much wider than that of a"
+        " declared statistic.",
+    )
 
 
 def _four(answers: Sequence[Totals]) -> tuple[Totals, Totals, Totals, Totals]:

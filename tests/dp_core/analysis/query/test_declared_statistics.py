@@ -201,8 +201,19 @@ def test_intervals_are_narrower_than_those_from_bins(ordinary):
             assert widths[0] < widths[1] / 2, question
 
 
-def test_sampling_errors_are_answered_from_the_tables(exact):
-    assert exact.query("mean of turnover by industry", sampling=True).answered_from is None
+def test_sampling_errors_are_answered_from_the_tables_and_a_note_says_so(exact):
+    answer = exact.query("mean of turnover by industry", sampling=True)
+    assert answer.answered_from is None
+    assert "although statistics of turnover were declared" in answer.notes[-1]
+    assert "--sampling" in answer.notes[-1]
+
+
+def test_the_interval_of_a_mean_is_within_the_range_of_the_column(ordinary):
+    for _, made in ordinary[:6]:
+        frame = made.query("mean of turnover by industry").frame
+        known = frame[np.isfinite(frame["low"])]
+        assert (known["low"] >= 0).all()
+        assert (known["estimate"] >= known["low"]).all()
 
 
 def test_a_formula_and_a_statistic_of_one_column_are_both_answered():

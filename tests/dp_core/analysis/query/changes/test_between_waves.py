@@ -206,3 +206,12 @@ def test_a_release_without_waves_names_since():
     assert in_python("add --since EARLIER.") == "add since=EARLIER."
     with pytest.raises(BadInput, match="--since EARLIER"):
         read_any_question("change in share of sex = male from 2023 to 2024", TOWN)
+
+
+@pytest.mark.parametrize(
+    "question", ["mean of income", "share by work", "mean of income_2024 by work"]
+)
+def test_a_column_of_the_file_is_referred_to_its_waves(question):
+    with pytest.raises(BadInput, match=r"It has a column for each wave: .*_2023, .*_2024") as error:
+        read_any_question(question, SCHEMA)
+    assert "change in mean of" in str(error.value)
