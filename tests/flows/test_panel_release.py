@@ -264,7 +264,11 @@ def test_a_file_that_fits_passes_the_check_with_its_numbers(town, command):
         ("town.csv", None, "names one place, but each wave has its own"),
         ("{2023: a.csv, 2024: b.csv}", None, "the key '2025' is missing"),
         ("{2023: a.csv, 2024: a.csv, 2025: c.csv}", None, "same place as wave 2023"),
-        ("{2023: a.csv, 2024: 's3://b/x.csv', 2025: c.csv}", None, "is stored in another kind of place"),
+        (
+            "{2023: a.csv, 2024: 's3://b/x.csv', 2025: c.csv}",
+            None,
+            "is stored in another kind of place",
+        ),
     ],
 )
 def test_the_places_of_the_data_must_be_those_of_the_panel(town, command, data, wave, said):
