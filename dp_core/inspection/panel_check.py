@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from dp_core.confidential.panel.misfits import Misfits
 from dp_core.confidential.panel.panel_source import PanelSource
-from dp_core.confidential.panel.person_records import Misfits, PersonRecords
+from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.confidential.panel.row_columns import row_columns, rows_schema
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput

@@ -389,6 +389,17 @@ def _refuse_closed(desk: Desk) -> None:
         )
 
 
+def _require_recorded(desk: Desk, ledger: Ledger) -> None:
+    """Refuse a desk whose terms are not those that a person decided, by the ledger's entry."""
+    if ledger.desk_terms(desk.account) != desk.terms_hash:
+        raise BudgetRefused(
+            f"The terms of the question desk {desk.account!r} are not those that the ledger"
+            " recorded when a person opened it. Open the desk again: `dp-release questions open"
+            " FILE --by NAME --reason TEXT`.",
+            row="desk-closed",
+        )
+
+
 def _consider(
     desk: Desk, question: str, epsilon: Fraction | str | float, user: str | None, anew: bool
 ) -> _Considered:
@@ -420,6 +431,7 @@ def _consider(
     if earlier is None:
         if again is None or kept.stage(again) == "admitted":
             _refuse_closed(desk)
+            _require_recorded(desk, ledger)
             refusal = ledger.refusal(plan)
             if refusal is not None:
                 raise refusal

@@ -140,6 +140,7 @@ def close_desk(desk: Desk, ledger: Ledger, *, by: str, reason: str) -> Desk:
     """
     with desk.locked():
         closed = replace(desk, closed=True)
+        # The desk is closed first: if the ledger cannot be written, it takes no questions.
         _keep(closed)
         ledger.close_desk(desk.account, desk.terms_hash, by=by, reason=reason)
     return closed

@@ -48,6 +48,14 @@ class LedgerReader:
         with self._database.reading() as book:
             return read_account(book, name) if book.charter(name) is not None else None
 
+    def desk_terms(self, account: str) -> str | None:
+        """Return the hash of the terms of an account's open question desk; None if none is open."""
+        with self._database.reading() as book:
+            last = book.latest(kinds=("open-desk", "close-desk"), account=account)
+        if last is None or last.receipt.kind == "close-desk":
+            return None
+        return last.about
+
     def accounts(self) -> tuple[Account, ...]:
         """Return every account, in the order of their opening."""
         with self._database.reading() as book:

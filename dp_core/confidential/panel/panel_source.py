@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from dp_core.confidential.panel.person_records import PersonRecords, stored_types
 from dp_core.confidential.source import Batch, Source
-from dp_core.errors import BadInput, DataRefused
+from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.definition import Schema
 
 NAME = "panel-"
@@ -53,8 +53,7 @@ class PanelSource(Source):
 
         Raises:
             BadInput: if a file is damaged, or has changed since it was opened.
-            DataRefused: if there is no row of the panel's waves.
-            SchemaViolation: if rows do not fit the panel.
+            SchemaViolation: if rows do not fit the panel, or there is no row of its waves.
         """
         self.assert_unchanged()
         if self._made is None:
@@ -100,9 +99,9 @@ class PanelSource(Source):
         pa.default_memory_pool().release_unused()
         if not records.persons:
             shutil.rmtree(folder, ignore_errors=True)
-            raise DataRefused(
-                "The data have no row of a wave of the schema; name a file with rows.",
-                row="data-empty",
+            raise SchemaViolation(
+                "The panel has no row of a wave under `waves`. Name a file with such rows.",
+                internal="no row of a wave of the schema",
             )
         return path
 

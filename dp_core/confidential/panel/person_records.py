@@ -23,9 +23,8 @@ and the records once, in the run's confidential folder; in memory a 64th of the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -34,87 +33,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dp_core.confidential.panel.misfits import Misfits
 from dp_core.confidential.person_rows import BUCKETS, hashes
 from dp_core.confidential.raw_values import as_texts, is_text
-from dp_core.errors import BadInput, SchemaViolation
+from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
-from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART, Panel
+from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART
 
 GROUP_ROWS = 1 << 17
 """Approximate number of records of a row group, which is in memory until it is full."""
-EXAMPLES = 5
-"""Most persons that are kept as examples of a misfit."""
-_SHOWN = 5
 _PERSON = ("person 1", "person 2", "wave", "identifier")
 """Columns of a part besides those of the file, whose names are numbers."""
-
-
-@dataclass(slots=True)
-class Misfits:
-    """The rows and persons of a panel that do not fit its schema. Confidential.
-
-    Attributes:
-        without: Rows without an identifier of their person.
-        unknown: Number of rows of each wave that the schema does not name, by the wave's text.
-        repeated: Persons with several rows in a wave, by wave.
-        absent: Persons without a row in a wave, by wave, if everyone takes part in every wave.
-        disagreeing: Persons with several values of a constant column, by column.
-        examples: Identifiers of the first persons of each kind, by kind and wave or column.
-    """
-
-    without: int = 0
-    unknown: dict[str, int] = field(default_factory=dict)
-    repeated: dict[str, int] = field(default_factory=dict)
-    absent: dict[str, int] = field(default_factory=dict)
-    disagreeing: dict[str, int] = field(default_factory=dict)
-    examples: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-
-    def note(self, kind: str, where: str, persons: pa.Array) -> None:
-        """Count persons of one kind of misfit: `repeated`, `absent` or `disagreeing`."""
-        if len(persons):
-            counts: dict[str, int] = getattr(self, kind)
-            counts[where] = counts.get(where, 0) + len(persons)
-            shown = self.examples.setdefault((kind, where), [])
-            shown += persons.slice(0, EXAMPLES - len(shown)).to_pylist()
-
-    def violation(self, panel: Panel) -> SchemaViolation | None:
-        """Return the error about them, whose message names no value and no count; None if none."""
-        said, detail = [], []
-        if self.without:
-            said.append(
-                f"rows without an identifier in {panel.person!r}, which belong to no person; fill"
-                " the column, or remove these rows"
-            )
-            detail.append(f"{self.without} rows without an identifier")
-        if self.unknown:
-            said.append(
-                f"rows of a wave that the schema does not name; add it to `waves` or to"
-                f" `ignore_waves`, or correct {panel.wave!r}"
-            )
-            detail += [f"{rows} rows of wave {wave!r}" for wave, rows in self.unknown.items()]
-        if self.repeated:
-            waves = _listed(_in_order(self.repeated, panel))
-            said.append(
-                f"persons with several rows in wave {waves}; correct the rows, or state"
-                " `repeated: keep_one` under `panel`"
-            )
-            detail += [f"{n} persons with several rows: {w}" for w, n in self.repeated.items()]
-        if self.absent:
-            waves = _listed(_in_order(self.absent, panel))
-            said.append(
-                f"persons without a row in wave {waves}; add the rows, or remove `everyone: true`"
-            )
-            detail += [f"{n} persons without a row: {w}" for w, n in self.absent.items()]
-        if self.disagreeing:
-            said.append(
-                f"persons whose {_listed(self.disagreeing)} differs between waves, although it is"
-                " constant; correct the rows, or state `disagreeing: first` under `panel`"
-            )
-            detail += [f"{n} persons with several values: {c}" for c, n in self.disagreeing.items()]
-        if not said:
-            return None
-        more = " It also has ".join(f"{each}." for each in said)
-        return SchemaViolation(f"The panel has {more}", internal="\n".join(detail))
 
 
 class PersonRecords:
@@ -361,7 +290,7 @@ class PersonRecords:
                 values = self._column(tables, name, target.field(name).type)
                 made[name] = values.take(pa.array(begins))
                 if panel.disagreeing == "reject":
-                    self._compare(name, values, order, of, made)
+                    self._compare(name, values, order, of, begins, made[panel.person])
                 continue
             where = places[panel.waves.index(place[1])]
             values = self._column(tables, place[0], target.field(name).type)
@@ -449,15 +378,23 @@ class PersonRecords:
         values: pa.Array,
         order: NDArray[np.intp],
         of: NDArray[np.intp],
-        made: Mapping[str, pa.Array],
+        begins: NDArray[np.intp],
+        persons: pa.Array,
     ) -> None:
-        """Note the persons whose values of a constant column differ between waves."""
+        """Note the persons whose values of a constant column differ between waves.
+
+        Blanks around texts do not count, and a number that is NaN is missing.
+        """
+        if is_text(values.type):
+            values = pc.utf8_trim_whitespace(values)
+        elif pa.types.is_floating(values.type):
+            values = pc.if_else(pc.is_nan(values), None, values)
         own = values.take(pa.array(order))
-        first = made[name].take(pa.array(of))
+        first = values.take(pa.array(begins)).take(pa.array(of))
         differs = pc.not_equal(own, first).fill_null(False)
         differs = pc.or_(differs, pc.xor(own.is_null(), first.is_null()))
-        persons = np.unique(of[np.asarray(differs)])
-        self.misfits.note("disagreeing", name, made[self._panel.person].take(pa.array(persons)))
+        who = np.unique(of[np.asarray(differs)])
+        self.misfits.note("disagreeing", name, persons.take(pa.array(who)))
 
 
 def stored_types(schema: pa.Schema, names: Sequence[str]) -> dict[str, pa.DataType]:
@@ -498,13 +435,3 @@ def _changes(*keys: NDArray[np.generic]) -> NDArray[np.bool_]:
     found = np.ones(len(keys[0]), np.bool_)
     found[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
     return found
-
-
-def _in_order(counts: Mapping[str, int], panel: Panel) -> list[str]:
-    return [wave for wave in panel.waves if wave in counts]
-
-
-def _listed(names: Collection[str]) -> str:
-    shown = list(names)[:_SHOWN]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(shown)}{more}"

@@ -14,7 +14,7 @@ from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.methods.declared_statistics.layers import Layers, layers_of
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.values.stored_values import StoredValues, stored_values
-from dp_core.wall.statistics.binned_counts import BinnedCounts
+from dp_core.wall.statistics.binned_counts import BinnedCounts, binned_shape
 
 Edges = tuple[int, ...]
 
@@ -64,10 +64,7 @@ class ValueTable:
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of codes of each column of the groups, in the codes of the schema."""
-        return tuple(
-            size if each is None else len(each) - 1
-            for size, each in zip(self.sizes, self.edges, strict=True)
-        )
+        return binned_shape(self.sizes, self.edges)
 
     @property
     def groups(self) -> int:

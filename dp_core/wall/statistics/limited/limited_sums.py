@@ -18,10 +18,16 @@ from numpy.typing import NDArray
 from dp_core.schema.privacy import Neighbours
 from dp_core.tables.codes import Codes
 from dp_core.tables.domain import Clique
+from dp_core.wall.statistics.binned_counts import (
+    Edges,
+    binned,
+    binned_shape,
+    check_bins,
+    read_edges,
+)
 from dp_core.wall.statistics.descriptions import names, wholes
 from dp_core.wall.statistics.statistic import ClaimedCodes, Sum, claims
 from dp_core.wall.statistics.whole_numbers import (
-    MOST_CODES,
     MOST_POSITIONS,
     cell_numbers,
     cut,
@@ -47,8 +53,7 @@ class LimitedSums(Sum):
     Attributes:
         by: Columns that make the cells; their entries are flattened row by row.
         sizes: Number of codes of each of these.
-        edges: For each of these, the first code of every bin, from 0, and then the number of codes;
-            None for a column without bins, whose codes are separate levels.
+        edges: Bins of each of these.
         column: Column of numbers.
         positions: Number of its grid positions; a larger code means missing.
         runs: Values of the positions: the first position of a run, its value, and the distance of
@@ -63,7 +68,7 @@ class LimitedSums(Sum):
 
     by: tuple[str, ...]
     sizes: tuple[int, ...]
-    edges: tuple[tuple[int, ...] | None, ...]
+    edges: Edges
     column: str
     positions: int
     runs: tuple[int, ...]
@@ -75,19 +80,9 @@ class LimitedSums(Sum):
     def __post_init__(self) -> None:
         if len({*self.by, self.column}) != len(self.by) + 1:
             raise ValueError("The columns of a sum must be different.")
-        if not len(self.by) == len(self.sizes) == len(self.edges):
+        if len(self.by) != len(self.sizes):
             raise ValueError("Every column of a sum needs a size, and edges or None.")
-        for size, each in zip(self.sizes, self.edges, strict=True):
-            if not 1 <= size <= MOST_CODES:
-                raise ValueError(f"A column has 1 to {MOST_CODES:,} codes.")
-            # privacy: every code is in exactly one bin, so every record is in exactly one cell.
-            if each is not None and not (
-                len(each) > 1
-                and each[0] == 0
-                and each[-1] == size
-                and all(one < other for one, other in pairwise(each))
-            ):
-                raise ValueError("Edges must ascend from 0 to the number of codes.")
+        check_bins(self.sizes, self.edges)
         if not 1 <= self.positions <= MOST_POSITIONS:
             raise ValueError(f"A number has 1 to {MOST_POSITIONS:,} positions.")
         starts = self.runs[::3]
@@ -124,10 +119,7 @@ class LimitedSums(Sum):
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of levels or bins of each column of `by`."""
-        return tuple(
-            size if each is None else len(each) - 1
-            for size, each in zip(self.sizes, self.edges, strict=True)
-        )
+        return binned_shape(self.sizes, self.edges)
 
     @property
     def length(self) -> int:
@@ -163,10 +155,7 @@ class LimitedSums(Sum):
         return np.asarray(values + steps * (place - starts[run]))
 
     def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        codes = cells.astype(np.int64)
-        for axis, each in enumerate(self.edges):
-            if each is not None:
-                codes[:, axis] = np.searchsorted(each, codes[:, axis], side="right") - 1
+        codes = binned(cells.astype(np.int64), (*self.edges, None))
         there = codes[:, -1] < self.positions
         where = cell_numbers(codes[there, :-1], self.shape)
         low, high, centre, factor = (np.array(each, dtype=np.int64)[where] for each in self._limits)
@@ -219,13 +208,10 @@ class LimitedSums(Sum):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        edges = document["edges"]
-        if not isinstance(edges, list):
-            raise ValueError("Edges must be a list with one entry for each column.")
         return cls(
             by=names(document["by"]),
             sizes=wholes(document["sizes"]),
-            edges=tuple(None if each is None else wholes(each) for each in edges),
+            edges=read_edges(document["edges"]),
             column=names([document["column"]])[0],
             positions=wholes([document["positions"]])[0],
             runs=wholes(document["runs"]),

@@ -13,7 +13,7 @@ from dp_core.confidential.panel import person_records
 from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.row_columns import row_columns
 from dp_core.confidential.source import keyed_digest, open_source
-from dp_core.errors import BadInput, DataRefused, SchemaViolation
+from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.panel.panel_waves import ABSENT
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.panel_files import (
@@ -205,7 +205,7 @@ def test_rows_that_do_not_fit_are_refused_without_a_count(tmp_path, rows, keys, 
 
 def test_a_file_without_a_row_of_the_waves_is_refused(tmp_path):
     rows = panel_frame().assign(year="2022")
-    with pytest.raises(DataRefused, match="no row of a wave"):
+    with pytest.raises(SchemaViolation, match="no row of a wave"):
         records(opened(tmp_path, rows, ignore_waves=["2022"]))
 
 
