@@ -42,6 +42,9 @@ from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 
+_ESTIMATED_AT = 0.95
+"""Level of the intervals from which the estimate of a declared quantile follows."""
+
 AnsweredFrom = Literal["tables", "declared"]
 """What an answer is computed from."""
 
@@ -283,10 +286,6 @@ def _from_declared(
         notes=found.notes,
         answered_from="declared",
     )
-
-
-_ESTIMATED_AT = 0.95
-"""Level of the intervals from which the estimate of a declared quantile follows."""
 
 
 def _from_draws(

@@ -19,6 +19,7 @@ from dp_core.analysis.query.changes.comparable import (
     check_releases,
     matched,
 )
+from dp_core.analysis.query.declared.declared_sums import unused_declaration
 from dp_core.analysis.query.query_answer import stated_value, text_of, unit_of
 from dp_core.analysis.query.sources import Sources
 from dp_core.bundle.reading import Bundle
@@ -327,6 +328,8 @@ def answer_change(
         changes = changes_of(*sides, level=level)
         cells, labels = _cells(mine, found.later, sides, changes, unit, _covers(sampling, in_bins))
         notes += (*found.notes, *_notes(both, (mine, its), cells, level, sampling, in_bins))
+        declared = (*later.sources.declared, *earlier.sources.declared)
+        notes += unused_declaration(declared, mine.question, sampling=sampling, change=True)
     release, why = absent or (later, None)
     return ChangeAnswer(
         folder=later.bundle.place,

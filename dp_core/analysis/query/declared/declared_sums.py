@@ -179,7 +179,7 @@ def answer_declared(
 
 
 def unused_declaration(
-    sums: Sequence[DeclaredSums], question: Question, *, sampling: bool
+    sums: Sequence[DeclaredSums], question: Question, *, sampling: bool, change: bool = False
 ) -> tuple[str, ...]:
     """Return a note if a question is answered from tables although its number was declared.
 
@@ -187,6 +187,7 @@ def unused_declaration(
         sums: What was measured for the declared statistics.
         question: The question.
         sampling: Whether the intervals include the sampling error.
+        change: Whether the answer is a change between releases; False by default.
     """
     if question.measure not in ("mean", "total", "quantile"):
         return ()
@@ -195,7 +196,9 @@ def unused_declaration(
     if not own:
         return ()
     why = "this question needs other groups or conditions than were declared"
-    if question.between is not None:
+    if change:
+        why = "changes between releases are answered from the tables"
+    elif question.between is not None:
         why = "differences are answered from the tables"
     elif sampling:
         why = "--sampling is answered from the tables"

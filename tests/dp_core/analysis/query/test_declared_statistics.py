@@ -246,3 +246,9 @@ def test_methods_that_measure_tables_measure_statistics(method):
 def test_a_method_without_tables_is_refused():
     with pytest.raises(BadInput, match="measures no tables"):
         dp.release(FIRMS, SCHEMA, method="dpcopula", analyses=["mean of year by industry"])
+
+
+def test_a_change_between_releases_says_that_statistics_were_declared(ordinary):
+    (_, first), (_, second) = ordinary[:2]
+    answer = second.query("mean of turnover by industry", since=first)
+    assert "changes between releases are answered from the tables" in answer.notes[-1]

@@ -147,6 +147,20 @@ def test_of_a_constant_column_the_first_wave_of_the_person_decides(tmp_path):
         records(opened(tmp_path, rows, disagreeing="reject"))
 
 
+def test_blanks_and_missing_numbers_are_no_disagreement(tmp_path):
+    rows = panel_frame()
+    spaced = rows.assign(sex=np.where(rows["year"] == "2024", " " + rows["sex"], rows["sex"]))
+    assert len(records(opened(tmp_path, spaced, disagreeing="reject"))) == rows["id"].nunique()
+    schema = parse_schema(panel_document(disagreeing="reject"))
+    stored = rows.assign(birth=np.nan)
+    stored["income"] = pd.to_numeric(stored["income"])
+    frame = pa.table({name: pa.array(stored[name], from_pandas=False) for name in stored})
+    pq.write_table(frame, tmp_path / "nan.parquet")
+    source = open_source("nan.parquet", tmp_path, *row_columns(schema))
+    made = records(PanelSource(schema, [None], [source], tmp_path / "confidential"))
+    assert len(made) == rows["id"].nunique()
+
+
 def test_of_several_rows_in_a_wave_one_is_kept_by_the_rows_of_the_person(tmp_path):
     rows = panel_frame()
     again = rows.sample(150, random_state=1).assign(income="3", work="1")

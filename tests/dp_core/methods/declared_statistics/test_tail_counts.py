@@ -63,3 +63,20 @@ def test_without_noise_counts_are_exact_and_nothing_is_in_doubt():
     true, found = estimated(spike(np.random.default_rng(3)), 0.0, 3)
     assert found.counts[0] == pytest.approx(true, abs=1e-3)
     assert found.doubt[0] == pytest.approx(0.0, abs=1.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_interval_of_a_small_group_allows_for_the_tail_that_its_noise_hides(seed):
+    rng = np.random.default_rng(seed)
+    sizes = np.array([15, 30, 60, 120] * 6)
+    layers = layers_of(np.arange(0, 10**7, 100))
+    values = [np.minimum(np.exp(rng.normal(7.0 + rng.normal(), 1.6, size)), 9e6) for size in sizes]
+    places = [np.searchsorted(layers.edges, each // 100, side="right") - 1 for each in values]
+    true = np.array([np.bincount(each, minlength=len(layers.far)) for each in places], dtype=float)
+    stddev = 40.0
+    pooled = true.sum(axis=0) + rng.normal(0, stddev, true.shape[1])
+    noisy = true + rng.normal(0, stddev, true.shape)
+    totals = sizes + rng.normal(0, 10, len(sizes))
+    found = tail_counts(pooled, stddev**2, noisy, stddev**2, totals, layers)
+    most = (found.counts + found.doubt + found.own_doubt) @ layers.means
+    assert (most > true @ layers.means).mean() > 0.9
