@@ -1,7 +1,7 @@
 """Means, totals and quantiles of skewed numbers by industry: do intervals cover, how wide are they?
 
     python benchmarks/business.py [--files log-normal pareto] [--rows 4000 50000]
-        [--epsilon 0.5 1 4] [--repeats 10]
+        [--epsilon 0.5 1 4] [--repeats 10] [--small-groups]
 
 A file of firms in 20 industries is drawn for each repeat. Turnover is an integer from 0 to a
 billion. It is log-normal with a standard deviation of the logarithm of 1.6, or Pareto with the
@@ -17,6 +17,9 @@ error relative to it, which is 0 for an exact answer. Beside it stand:
              statistic (0.15), with the bounds of the schema; error only
     oracle   the same with the bounds 0 and the file's own 99 % quantile of each industry, which no
              private method knows; the limit's own bias is part of the error
+
+`--small-groups` instead draws 5,000 firms in 8 industries and 5 size classes, of which the largest
+has about 12 firms in an industry, and declares the total by both.
 
 Errors of OpenDP and of the oracle are those of the mean. Their budget is divided equally between
 sum and count.
@@ -118,7 +121,12 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", type=int, default=[4000, 50_000])
     parser.add_argument("--epsilon", nargs="+", default=["0.5", "1", "4"])
     parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--small-groups", action="store_true")
     given = parser.parse_args()
+    if given.small_groups:
+        for epsilon in given.epsilon:
+            small_groups(epsilon, given.repeats)
+        return
     print("file, rows, epsilon, statistic: covered; half-width, error / bins: half-width, error")
     print("mean only: error of OpenDP, error of the oracle")
     started = time.process_time()
@@ -127,6 +135,53 @@ def main() -> None:
             for epsilon in given.epsilon:
                 _one(kind, rows, epsilon, given.repeats)
     print(f"{time.process_time() - started:.0f} CPU seconds, {given.repeats} repeats")
+
+
+def small_groups(epsilon: str, repeats: int) -> None:
+    """Print how often totals by industry and size class are covered, and the widths."""
+    rng = np.random.default_rng(1)
+    sizes = [f"size {place}" for place in range(1, 6)]
+    own = schema(5000)
+    columns = {**own["columns"], "size": {"type": "ordinal", "levels": sizes}}  # type: ignore[dict-item]
+    columns["industry"] = {"type": "category", "levels": INDUSTRIES[:8]}
+    question = "total of turnover by industry, size"
+    inside, width, number = (defaultdict(list) for _ in range(3))
+    for _ in range(repeats):
+        size = rng.choice(5, 5000, p=[0.5, 0.24, 0.18, 0.06, 0.02])
+        turnover = np.exp(11 + 1.2 * size + 1.6 * rng.standard_normal(5000))
+        file = pd.DataFrame(
+            {
+                "industry": np.array(INDUSTRIES)[rng.integers(0, 8, 5000)],
+                "size": np.array(sizes)[size],
+                "turnover": np.minimum(turnover, MOST).astype(np.int64),
+            }
+        )
+        made = dp.release(
+            file,
+            {**own, "columns": columns},
+            epsilon=epsilon,
+            delta=1e-6,
+            sets=0,
+            analyses=[question],
+            stages={"measure": {"noise": "gaussian"}},
+        )
+        keys = ["industry", "size"]
+        frame = made.query(question).frame.merge(
+            file.groupby(keys)["turnover"].agg(true="sum", firms="size").reset_index(), on=keys
+        )
+        frame["inside"] = (frame["low"] <= frame["true"]) & (frame["true"] <= frame["high"])
+        frame["width"] = (frame["high"] - frame["low"]) / 2 / frame["true"]
+        for name, part in frame.groupby("size"):
+            inside[name] += [*part["inside"]]
+            width[name] += [*part["width"]]
+            number[name] += [*part["firms"]]
+    for name in sizes:
+        print(
+            f"small groups, {epsilon}, {name}: {np.median(number[name]):.0f} firms in a group,"
+            f" covered {np.mean(inside[name]):.3f} of {len(inside[name])},"
+            f" half-width {np.median(width[name]):.3g} of the total",
+            flush=True,
+        )
 
 
 def _one(kind: str, rows: int, epsilon: str, repeats: int) -> None:

@@ -40,8 +40,8 @@ _HIDDEN_SLOPE = (
 )
 _BOUND = 3.0  # largest expected noise, in standard deviations
 _SPREAD = 2.0  # largest standard deviation of counts between groups, relative to their mean
-_MOVE = 1.5  # standard deviation of the differences between groups, in layers
-_FARTHEST = 4.0  # largest difference, in layers
+_MOVE = 2.5  # standard deviation of the differences between groups, in layers
+_FARTHEST = 8.0  # largest difference, in layers
 _CURVES = -np.concatenate([[0.0], np.geomspace(0.005, 0.1, 8)])
 _SLOPES = np.linspace(-2.0, 1.0, 61)
 
