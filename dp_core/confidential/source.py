@@ -10,8 +10,8 @@ from __future__ import annotations
 import csv
 import hmac
 import os
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +26,7 @@ from dp_core.confidential.source_files import (
     check_parquet,
     damaged,
     footer,
+    has_rows,
     is_text,
     open_text,
 )
@@ -71,6 +72,25 @@ class Stamp:
         return cls(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """Keyed hashes by which the ledger recognises data.
+
+    Attributes:
+        whole: Hash of all data together, in hexadecimal.
+        parts: Hash of each part that it recognises by itself, by the part's name; empty if the data
+            are one file.
+    """
+
+    whole: str
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, name: str) -> dict[str, str]:
+        """Return the hashes of these data as a part of other data: by this name, and each part."""
+        own = {f"{name}, {part}": each for part, each in self.parts.items()}
+        return {name: self.whole, **own}
+
+
 class Source:
     """Files of one kind, checked against the wanted columns; see `open_source`.
 
@@ -99,15 +119,26 @@ class Source:
         yield from self._csv_batches() if self.kind == "csv" else self._parquet_batches()
         self.assert_unchanged()
 
-    def digest(self, key: bytes) -> str:
-        """Return the HMAC-SHA256 of all files' bytes, in order; see `keyed_digest`."""
-        digest = hmac.new(key, len(self.files).to_bytes(8, "big"), "sha256")
-        for path in self.files:
+    def digests(self, key: bytes) -> Digests:
+        """Return the HMAC-SHA256 of all files' bytes, in order, and of each file alone.
+
+        A file without rows is not a part: files of different people may be equal in this.
+        """
+        whole = hmac.new(key, len(self.files).to_bytes(8, "big"), "sha256")
+        parts = {}
+        for number, path in enumerate(self.files, start=1):
+            alone = hmac.new(key, (1).to_bytes(8, "big"), "sha256")
+            hashed = (whole, alone) if len(self.files) > 1 else (whole,)
             with path.open("rb") as file:
-                digest.update(os.fstat(file.fileno()).st_size.to_bytes(8, "big"))
+                size = os.fstat(file.fileno()).st_size.to_bytes(8, "big")
+                for digest in hashed:
+                    digest.update(size)
                 while block := file.read(DIGEST_BLOCK_BYTES):
-                    digest.update(block)
-        return digest.hexdigest()
+                    for digest in hashed:
+                        digest.update(block)
+            if len(self.files) > 1 and has_rows(path, self.kind):
+                parts[f"file {number}"] = alone.hexdigest()
+        return Digests(whole.hexdigest(), parts)
 
     def assert_unchanged(self) -> None:
         """Check size, time and identity of every file.
@@ -207,20 +238,22 @@ def open_source(
 
 
 class Identified(Protocol):
-    """Data that a keyed hash identifies: a `Source`, or those of linked tables."""
+    """Data that keyed hashes identify: a `Source`, or those of linked tables."""
 
-    def digest(self, key: bytes) -> str:
-        """Return the keyed hash."""
+    def digests(self, key: bytes) -> Digests:
+        """Return the keyed hashes of the data and of their parts."""
 
     def assert_unchanged(self) -> None:
         """Check that the data are as they were when they were opened."""
 
 
-def keyed_digest(source: Identified, key: bytes) -> str:
-    """Return the keyed hash that identifies the data, in hexadecimal.
+def keyed_digests(source: Identified, key: bytes) -> Digests:
+    """Return the keyed hashes that identify the data and each of their parts.
 
-    For files it is the HMAC-SHA256 of their bytes, in order. It includes the number of files and
-    the length of each, so moving bytes between files changes it; it does not include names, so
+    Parts are the files, if there are several, both linked tables, and the waves of a panel.
+
+    For files a hash is the HMAC-SHA256 of their bytes, in order. It includes the number of files
+    and the length of each, so moving bytes between files changes it; it does not include names, so
     renaming a folder does not. For a snapshot of a table it is the hash of the rows, in any order
     (`dp_core.confidential.row_digest`). For linked tables it is the hash of the two tables' hashes.
 
@@ -238,9 +271,14 @@ def keyed_digest(source: Identified, key: bytes) -> str:
     if len(key) < 16:
         raise ValueError("The key of the digest must have at least 16 bytes.")
     source.assert_unchanged()
-    digest = source.digest(key)
+    digests = source.digests(key)
     source.assert_unchanged()
-    return digest
+    return digests
+
+
+def keyed_digest(source: Identified, key: bytes) -> str:
+    """Return the keyed hash of all data together; see `keyed_digests`."""
+    return keyed_digests(source, key).whole
 
 
 def _stamp(path: Path) -> Stamp:

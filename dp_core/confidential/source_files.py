@@ -16,6 +16,7 @@ from typing import NoReturn, TextIO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_core.confidential.data_files import Kind
 from dp_core.errors import BadInput
 
 NAMED = 5
@@ -50,20 +51,7 @@ def check_parquet(path: Path, columns: Sequence[str], ignore: Collection[str]) -
 
 def check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bool:
     """Check the header; return whether a row follows."""
-    header: list[str] = []
-    some = False
-    try:
-        with open_text(path) as text:
-            reader = csv.reader(text)
-            header = next(reader, [])
-            for record in reader:
-                if record or len(header) == 1:
-                    some = True
-                    break
-    except UnicodeDecodeError as error:
-        bad_csv(path, error)
-    except (OSError, EOFError, csv.Error) as error:
-        damaged(path, error)
+    header, some = _beginning(path)
     if not header:
         raise BadInput(
             f"The data file {path.name} has no header line; add one with the column names."
@@ -81,6 +69,24 @@ def check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bo
         )
     check_columns(f"The data file {path.name}", header, columns, ignore)
     return some
+
+
+def has_rows(path: Path, kind: Kind) -> bool:
+    """Return whether a file, whose header or footer was checked before, has a row."""
+    return bool(footer(path).num_rows) if kind == "parquet" else _beginning(path)[1]
+
+
+def _beginning(path: Path) -> tuple[list[str], bool]:
+    """Return the header of a CSV file, and whether a row follows."""
+    try:
+        with open_text(path) as text:
+            reader = csv.reader(text)
+            header = next(reader, [])
+            return header, any(record or len(header) == 1 for record in reader)
+    except UnicodeDecodeError as error:
+        bad_csv(path, error)
+    except (OSError, EOFError, csv.Error) as error:
+        damaged(path, error)
 
 
 def open_text(path: Path) -> TextIO:

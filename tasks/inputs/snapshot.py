@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_core.confidential.row_digest import RowDigest
-from dp_core.confidential.source import Source
+from dp_core.confidential.source import Digests, Source
 from dp_core.documents.canonical import canonical_json
 from dp_core.spec.data_location import DatabaseTable
 from tasks.support.run_folder import sync_folder
@@ -55,7 +55,7 @@ class SnapshotSource(Source):
         super().__init__(files, "parquet", columns)
         self.decimals = decimals
 
-    def digest(self, key: bytes) -> str:
+    def digests(self, key: bytes) -> Digests:
         """Return the keyed hash of the rows, which does not depend on their order or their types.
 
         Args:
@@ -67,7 +67,7 @@ class SnapshotSource(Source):
         digest = RowDigest(key, self.columns, self.decimals)
         for batch in self.batches():
             digest.add(batch.records)
-        return digest.hexdigest()
+        return Digests(digest.hexdigest())
 
 
 def open_snapshot(

@@ -147,7 +147,7 @@ class ReleaseWriter:
         reservation: Reservation,
         input_hash: str,
         key: bytes,
-        tables: Mapping[str, str] | None = None,
+        parts: Mapping[str, str] | None = None,
     ) -> None:
         """Bind a reservation permanently to its input and to this home.
 
@@ -155,8 +155,8 @@ class ReleaseWriter:
             reservation: The release's reservation.
             input_hash: Keyed hash of the input.
             key: The home's confidential key, which seals the entry.
-            tables: Keyed hash of each table of the input by the table's name, if there are several;
-                None (the default) for a single table. Each then belongs to the account by itself.
+            parts: Keyed hash of each part of the input by the part's name; None (the default) if
+                the input is one file. Each part then belongs to the account by itself.
 
         Raises:
             BadInput: if the input changed; the ledger counts a refused attempt.
@@ -165,7 +165,7 @@ class ReleaseWriter:
             StageFailed: if the ledger's inputs are sealed with another key, or the release was
                 begun in another home.
         """
-        if not self._bind(reservation, input_hash, key, tables or {}):
+        if not self._bind(reservation, input_hash, key, parts or {}):
             raise BadInput(
                 f"The data of release {self.release!r} changed since it began. The ledger counts"
                 " a refused attempt; put the original file back and resume, or abandon the"
@@ -174,7 +174,7 @@ class ReleaseWriter:
             )
 
     def _bind(
-        self, reservation: Reservation, input_hash: str, key: bytes, tables: Mapping[str, str]
+        self, reservation: Reservation, input_hash: str, key: bytes, parts: Mapping[str, str]
     ) -> bool:
         """Bind the input; return whether it is the one that was bound before, or the first."""
         with self._writing() as book:
@@ -191,13 +191,13 @@ class ReleaseWriter:
                 )
             if mine is not None:
                 return self._is_same(book, reservation, mine, input_hash)
-            for known_by in (*tables.values(), input_hash):
+            for known_by in (*parts.values(), input_hash):
                 self._require_own(book, reservation, known_by)
             promised = (reservation.position, reservation.release, reservation.account)
-            for name, table_hash in tables.items():
-                sealed = {"table": name, "seal": seal(key, *promised, table_hash)}
+            for name, part_hash in parts.items():
+                sealed = {"table": name, "seal": seal(key, *promised, part_hash)}
                 body = {"home": self.lease.holder.home, **sealed}
-                add(book, reservation, "input", about=table_hash, body=body)
+                add(book, reservation, "input", about=part_hash, body=body)
             # The input itself comes last, so it is the latest entry that binds the reservation.
             body = {
                 "home": self.lease.holder.home,
@@ -207,7 +207,7 @@ class ReleaseWriter:
             return True
 
     def _require_own(self, book: Transaction, reservation: Reservation, input_hash: str) -> None:
-        """Refuse an input, or a table of it, that belongs to another account.
+        """Refuse an input, or a part of it, that belongs to another account.
 
         Raises:
             DataRefused: if it does, and this plan may not use it.

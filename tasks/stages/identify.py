@@ -15,8 +15,8 @@ from tasks.stages.stage_task import stage
 def identify(run: ConfidentialRun) -> None:
     """Bind the reservation to the keyed hash of the input, or refuse another input.
 
-    Linked tables are bound together and each by itself: one of them alone, or with another second
-    table, belongs to the same account. So are the files of a panel's waves.
+    All data are bound together, and each part by itself: each of several files, of linked tables
+    and of a panel's waves. So a part alone, or with other parts, belongs to the same account.
 
     Privacy:
         The keyed hashes are stored in the ledger's sealed table and in the confidential folder
@@ -26,21 +26,13 @@ def identify(run: ConfidentialRun) -> None:
         BadInput: if the release is bound to another input.
         DataRefused: if the prior that the spec declares public is a file of the input.
     """
-    from dp_core.confidential.linked.linked_source import LinkedSource
-    from dp_core.confidential.panel.panel_source import PanelSource
-    from dp_core.confidential.source import keyed_digest
+    from dp_core.confidential.source import keyed_digests
 
-    source, linked, tables = run.opened, run.schema.linked, {}
+    source = run.opened
     _refuse_as_prior(source.files, dict(run.spec.prior.document) if run.spec.prior else {})
-    digest = keyed_digest(source, run.key)
-    if isinstance(source, LinkedSource) and linked is not None:
-        tables[linked.households] = keyed_digest(source.households, run.key)
-        tables[linked.persons] = keyed_digest(source.persons, run.key)
-    if isinstance(source, PanelSource) and len(source.rows) > 1:
-        for wave, rows in zip(source.waves, source.rows, strict=True):
-            tables[f"wave {wave}"] = keyed_digest(rows, run.key)
-    run.writer.bind_input(run.reservation, digest, run.key, tables)
-    run.folder.belong_to(digest)
+    digests = keyed_digests(source, run.key)
+    run.writer.bind_input(run.reservation, digests.whole, run.key, digests.parts)
+    run.folder.belong_to(digests.whole)
 
 
 def _refuse_as_prior(files: Sequence[Path], prior: Mapping[str, str]) -> None:

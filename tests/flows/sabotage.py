@@ -21,7 +21,7 @@ from typing import Any
 
 PLACES = {
     # Within which stage, and under which name, what the stage calls fails.
-    "identify": "dp_core.confidential.source.keyed_digest",
+    "identify": "dp_core.confidential.source.keyed_digests",
     "validate": "dp_core.confidential.column_profiles.Profiler.add",  # in a thread
     "expectations": "pandas.Series.isin",  # within Great Expectations, which catches it
     "coding": "tasks.inputs.coding.Coding.add",

@@ -8,6 +8,7 @@ import stat
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -409,6 +410,42 @@ def test_data_known_from_one_account_are_refused_in_another(project):
         project.release(project.folder / "second")
     other = project.ledger().account("other")
     assert (other.left, other.balance.spent) == (other.terms.limit, NOTHING)
+
+
+def _in_two_files(project):
+    """Divide the data into two files, and return a spec's pattern for both."""
+    rows = pd.read_csv(project.folder / "town.csv", dtype=str, keep_default_na=False)
+    for number in (1, 2):
+        rows.iloc[number - 1 :: 2].to_csv(project.folder / f"part-{number}.csv", index=False)
+    return "part-*.csv"
+
+
+def test_one_of_several_files_is_refused_in_another_account_alone_and_beside_new_ones(project):
+    project.write_spec(data=_in_two_files(project))
+    project.release()
+    project.open_account("other")
+    project.write_spec(data="part-2.csv", release="town2", account="other")
+    with pytest.raises(BadInput, match=r"belongs to account 'town' .*fresh budget"):
+        project.release(project.folder / "second")
+    rows = pd.read_csv(project.folder / "part-1.csv", dtype=str, keep_default_na=False)
+    rows.iloc[::-1].to_csv(project.folder / "part-1.csv", index=False)
+    project.write_spec(data="part-*.csv", release="town3", account="other")
+    with pytest.raises(BadInput, match=r"belongs to account 'town' .*fresh budget"):
+        project.release(project.folder / "third")
+    (project.folder / "part-2.csv").unlink()
+    project.write_spec(data="part-*.csv", release="town4", account="other")
+    project.release(project.folder / "fourth")
+    project.ledger().verify()
+
+
+def test_a_file_read_alone_is_refused_in_another_account_as_one_of_several(project):
+    pattern = _in_two_files(project)
+    project.write_spec(data="part-2.csv")
+    project.release()
+    project.open_account("other")
+    project.write_spec(data=pattern, release="town2", account="other")
+    with pytest.raises(BadInput, match=r"belongs to account 'town' .*fresh budget"):
+        project.release(project.folder / "second")
 
 
 def test_a_second_release_from_the_same_account_adds_up(project):

@@ -21,7 +21,7 @@ from dp_core.confidential.linked.linked_rows import (
     encoded_columns,
     linked_codes,
 )
-from dp_core.confidential.source import Source
+from dp_core.confidential.source import Digests, Source
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.tables.codes import Codes
@@ -49,10 +49,14 @@ class LinkedSource:
         """Paths of the files of both tables."""
         return (*self.households.files, *self.persons.files)
 
-    def digest(self, key: bytes) -> str:
-        """Return the keyed hash of both tables; see `dp_core.confidential.source.keyed_digest`."""
-        both = f"{self.households.digest(key)} {self.persons.digest(key)}"
-        return hmac.new(key, f"linked tables: {both}".encode(), "sha256").hexdigest()
+    def digests(self, key: bytes) -> Digests:
+        """Return the keyed hashes of both tables together, of each, and of each one's files."""
+        households, persons = self.households.digests(key), self.persons.digests(key)
+        both = f"linked tables: {households.whole} {persons.whole}"
+        return Digests(
+            hmac.new(key, both.encode(), "sha256").hexdigest(),
+            {**households.named("households"), **persons.named("persons")},
+        )
 
     def assert_unchanged(self) -> None:
         """Check that the files of both tables are as they were when they were opened.

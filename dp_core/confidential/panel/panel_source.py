@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dp_core.confidential.panel.person_records import PersonRecords, stored_types
-from dp_core.confidential.source import Batch, Source
+from dp_core.confidential.source import Batch, Digests, Source
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.definition import Schema
 
@@ -61,17 +61,21 @@ class PanelSource(Source):
         yield from self._made.batches()
         self.assert_unchanged()
 
-    def digest(self, key: bytes) -> str:
-        """Return the keyed hash of the rows: of the one source, or of every wave's in order.
+    def digests(self, key: bytes) -> Digests:
+        """Return the keyed hashes of the rows: of the one source, or of all waves and of each.
 
         Privacy:
             A panel in one file has the same hash as this file without a panel, so a second account
             cannot pay for it as a different input.
         """
-        each = [rows.digest(key) for rows in self.rows]
+        each = [rows.digests(key) for rows in self.rows]
         if len(each) == 1:
             return each[0]
-        return hmac.new(key, f"panel: {' '.join(each)}".encode(), "sha256").hexdigest()
+        all_waves = f"panel: {' '.join(digests.whole for digests in each)}"
+        parts: dict[str, str] = {}
+        for wave, digests in zip(self.waves, each, strict=True):
+            parts.update(digests.named(f"wave {wave}"))
+        return Digests(hmac.new(key, all_waves.encode(), "sha256").hexdigest(), parts)
 
     def assert_unchanged(self) -> None:
         """Check that all files are as they were when they were opened.

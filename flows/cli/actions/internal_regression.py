@@ -201,7 +201,8 @@ def _same_source(release: ReleaseWithFile, copies: Path) -> Source | LinkedSourc
     source = open_input(spec, release.claims.schema, copies)
     key = home_key(release.home, ledger)
     digest = keyed_digest(source, key)
-    bound = ledger.entries(kinds=("input",), reservation=reservation.position)
+    # The entries before the last are of parts of the data.
+    bound = ledger.entries(kinds=("input",), reservation=reservation.position)[-1:]
     if not any(entry.about == digest and is_sealed(entry, key) for entry in bound):
         raise BadInput(
             f"The data of release {reservation.release!r} are not those that it was made of any"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from dp_core.confidential.linked.linked_source import LinkedSource
-from dp_core.confidential.panel.panel_source import PanelSource
-from dp_core.confidential.source import Source, keyed_digest
+from dp_core.confidential.source import Source, keyed_digests
 from dp_core.errors import StageFailed
 from tasks.ledger.input_seals import is_sealed
 from tasks.ledger.ledger import Ledger
@@ -18,8 +17,8 @@ def require_unknown(sources: Sequence[Source | LinkedSource], *, by: str, reason
 
     Without a ledger in this home nothing is recorded. The ledger recognises data by their bytes: a
     copy that differs in one byte is not recognised. Each file is looked up separately, and all
-    files together. Linked tables are looked up together and each alone, and
-    so are the waves of a panel.
+    files together. Linked tables are looked up together and each alone, and so are the waves of a
+    panel.
 
     Args:
         sources: All data that are declared public.
@@ -46,7 +45,8 @@ def require_unknown(sources: Sequence[Source | LinkedSource], *, by: str, reason
     if key is None:
         return
     # The files are read here, so that a large one does not hold the ledger's write lock.
-    hashes = [keyed_digest(part, key) for source in sources for part in _parts(source)]
+    found = [keyed_digests(source, key) for source in sources]
+    hashes = [each for data in found for each in (data.whole, *data.parts.values())]
     ledger.refuse_known(hashes, by=by, reason=reason)
 
 
@@ -64,18 +64,3 @@ def _key(ledger: Ledger) -> bytes | None:
             row="input-key-other",
         )
     return key
-
-
-def _parts(source: Source | LinkedSource) -> Iterator[Source | LinkedSource]:
-    yield source
-    if isinstance(source, LinkedSource):
-        yield from _parts(source.households)
-        yield from _parts(source.persons)
-        return
-    if isinstance(source, PanelSource):
-        for rows in source.rows:
-            yield from _parts(rows)
-        return
-    if len(source.files) > 1:
-        for path in source.files:
-            yield Source((path,), source.kind, source.columns)

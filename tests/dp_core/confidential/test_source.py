@@ -1,12 +1,13 @@
 import gzip
 import os
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dp_core.confidential import source as source_module
-from dp_core.confidential.source import keyed_digest, open_source
+from dp_core.confidential.source import keyed_digest, keyed_digests, open_source
 from dp_core.errors import BadInput
 
 CANARY = "zq7canary"
@@ -208,6 +209,22 @@ def test_the_digest_depends_on_bytes_lengths_and_key_but_not_on_names(tmp_path):
     ]
     assert base not in others
     assert len(set(others)) == len(others)
+
+
+@pytest.mark.parametrize("name", ["csv", "csv.gz", "parquet"])
+def test_each_of_several_files_with_rows_has_the_digest_that_it_has_alone(tmp_path, name):
+    for place, values in (("1", [1, 2]), ("2", []), ("3", [3])):
+        frame = pd.DataFrame({"a": values})
+        path = tmp_path / f"{place}.{name}"
+        frame.to_parquet(path) if name == "parquet" else frame.to_csv(path, index=False)
+
+    def found(pattern):
+        return keyed_digests(open_source(f"{pattern}.{name}", tmp_path, ["a"], []), KEY)
+
+    alone = {f"file {place}": found(place).whole for place in ("1", "3")}
+    assert found("*").parts == alone
+    assert found("*").whole not in alone.values()
+    assert found("1").parts == {}
 
 
 def test_a_file_that_changes_between_passes_is_refused(tmp_path):

@@ -465,6 +465,19 @@ def test_they_are_known_under_another_name_and_among_others(command, bound):
     assert bound.ledger().entries(kinds=("declare-public",))[-1].body["files"] == 2
 
 
+@pytest.mark.usefixtures("ran", "unseen", "quick")
+def test_one_of_several_files_of_a_release_is_known(command, project):
+    lines = (project.folder / "town.csv").read_text().splitlines(keepends=True)
+    for number in (1, 2):
+        (project.folder / f"part-{number}.csv").write_text(lines[0] + "".join(lines[number::2]))
+    project.write_spec("select: {method: one_way}\n", data="part-*.csv", method="independent")
+    project.release()
+    project.write_spec(data="part-2.csv", release="other", method="independent")
+    answer = command("compare", project.spec, *SURE)
+    assert answer.code == 2
+    assert "belong to account 'town'" in answer.err
+
+
 @pytest.mark.usefixtures("ran", "unseen")
 def test_another_file_is_compared_beside_an_account(command, bound):
     text = (bound.folder / "town.csv").read_text()

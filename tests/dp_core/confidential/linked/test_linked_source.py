@@ -10,7 +10,7 @@ from dp_core.confidential import source
 from dp_core.confidential.linked import linked_source
 from dp_core.confidential.linked.linked_rows import household_codes, pair_row_codes
 from dp_core.confidential.linked.linked_source import LinkedSource, pair_row_pieces, read_households
-from dp_core.confidential.source import keyed_digest, open_source
+from dp_core.confidential.source import keyed_digest, keyed_digests, open_source
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.linked_release import SCHEMA, frames
@@ -79,6 +79,21 @@ def test_the_keyed_digest_is_that_of_both_tables_in_their_roles(tmp_path, schema
     digests = {keyed_digest(each, KEY) for each in (both, swapped, both.households, both.persons)}
     assert len(digests) == 4
     assert keyed_digest(opened(tmp_path, schema, found), KEY) in digests
+
+
+def test_both_tables_and_each_file_of_theirs_are_parts(tmp_path, schema, found):
+    for number in (0, 1):
+        found["people"].iloc[number::2].to_csv(tmp_path / f"half-{number}.csv", index=False)
+    both = opened(tmp_path, schema, found)
+    columns = both.persons.columns
+    both = LinkedSource(both.households, open_source("half-*.csv", tmp_path, columns, []))
+    halves = [open_source(f"half-{number}.csv", tmp_path, columns, []) for number in (0, 1)]
+    assert keyed_digests(both, KEY).parts == {
+        "households": keyed_digest(both.households, KEY),
+        "persons": keyed_digest(both.persons, KEY),
+        "persons, file 1": keyed_digest(halves[0], KEY),
+        "persons, file 2": keyed_digest(halves[1], KEY),
+    }
 
 
 @pytest.mark.parametrize("name", ["homes", "people"])

@@ -12,7 +12,7 @@ from dp_core.confidential import source as source_module
 from dp_core.confidential.panel import person_records
 from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.row_columns import row_columns
-from dp_core.confidential.source import keyed_digest, open_source
+from dp_core.confidential.source import keyed_digest, keyed_digests, open_source
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.panel.panel_waves import ABSENT
 from dp_core.schema.reading.schema_file import parse_schema
@@ -270,6 +270,15 @@ def test_the_digest_covers_all_files_and_one_file_has_its_own(tmp_path):
     assert keyed_digest(opened(tmp_path, rows), KEY) == keyed_digest(
         open_source("rows-*.csv", tmp_path, ["income"], rows.columns), KEY
     )
+
+
+def test_each_wave_in_a_file_of_its_own_is_a_part(tmp_path):
+    source = by_wave(tmp_path, panel_frame())
+    digests = keyed_digests(source, KEY)
+    alone = [keyed_digest(rows, KEY) for rows in source.rows]
+    names = [f"wave {wave}" for wave in source.waves]
+    assert digests.parts == dict(zip(names, alone, strict=True))
+    assert len({digests.whole, *alone}) == len(alone) + 1
 
 
 def test_a_file_that_changes_after_it_was_opened_is_refused(tmp_path):
