@@ -1,6 +1,6 @@
 """Simulation 3 of the comparative study (Bowen & Liu 2020, section 4.3.1): 24 cells, two numbers.
 
-    python benchmarks/papers/simulation3.py --repeats 1000 --out figures
+    PYTHONPATH=. python -m benchmarks.papers.figures run simulation-3
 
 Three categories (2, 3 and 4 levels) and two numbers that are normal in each of the 24 cells, with
 its own means and one covariance (variances 1, correlation .5): the general location model, with the
@@ -8,35 +8,25 @@ truth of the supplement's Table 3. n = 1000; numbers are within 4 of their cell'
 bounds are public, as the paper has it. So nothing depends on where the means are, and numbers are
 taken about them.
 
-"MODIPS" is as published, but for the scale of the inverse Wishart draw (sums of squares, not S) and
-the variance of a correlation, (1 - r^2)^2/(n - 2): noise of scale 8/n_k on a cell's mean, which no
-guarantee covers, since n_k is private. "MODIPS, corrected" is `dp_core.methods.parametric.modips`:
-sums about the middle, of sensitivity 4 (add-remove), divided by noisy counts, and products about
-the cells' means, of sensitivity 64. Both divide epsilon/5 by six. "NP-DIPS": half of epsilon/5 for
-the counts of cells, half for a two-way histogram in each, its bins by Scott's rule from the public
-expected counts: 4 x 4 to 7 x 7.
+`published` is MODIPS as published, but for the scale of the inverse Wishart draw (sums of squares,
+not S) and the variance of a correlation, (1 - r^2)^2/(n - 2): noise of scale 8/n_k on a cell's
+mean, which no guarantee covers, since n_k is private. The library's `modips` measures sums about
+the middle, of sensitivity 4 (add-remove), divides them by noisy counts, and measures products about
+the cells' means, of sensitivity 64. Both divide epsilon/5 by six. "NP-DIPS" has half of epsilon/5
+for the counts of cells and half for a two-way histogram in each, its bins by Scott's rule from the
+public expected counts: 4 x 4 to 7 x 7. Noise in this file is continuous and seeded and protects
+nobody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.papers.comparative import (
-    LOGS,
-    SETS,
-    Score,
-    blocks,
-    combine,
-    draw,
-    main,
-    print_curves,
-)
-from benchmarks.papers.comparative import score as score_of
+from benchmarks.papers.comparative import SETS
 
 N = 1000
 REACH = 4.0
@@ -112,14 +102,6 @@ def data(repeats: int, rng: np.random.Generator) -> tuple[Counts, Floats]:
     return counts, np.clip(error, -REACH, REACH, out=error)
 
 
-def onto_total(noisy: Floats, total: float) -> Floats:
-    """Return the nonnegative rows nearest to `noisy` that sum to `total`."""
-    ordered = -np.sort(-noisy, axis=-1)
-    excess = (np.cumsum(ordered, axis=-1) - total) / np.arange(1, noisy.shape[-1] + 1)
-    last = (ordered > excess).sum(axis=-1, keepdims=True) - 1
-    return np.maximum(noisy - np.take_along_axis(excess, last, axis=-1), 0.0)
-
-
 def glom_sets(
     counts: Floats, present: Floats, means: Floats, covariance: Floats, rng: np.random.Generator
 ) -> Samples:
@@ -170,21 +152,6 @@ def published(counts: Counts, numbers: Floats, epsilon: float, rng: np.random.Ge
     return glom_sets(np.clip(noisy, 0, N), known, means, covariance * (1 - CELLS / N), rng)
 
 
-def corrected(counts: Counts, numbers: Floats, epsilon: float, rng: np.random.Generator) -> Samples:
-    """Return m sets of every sample as the library makes them where n is known, add-remove."""
-    exact, each = summary(counts, numbers), epsilon / SETS / PARTS
-    shape = (len(counts) * SETS, CELLS)
-    noisy = np.repeat(exact.counts, SETS, axis=0) + rng.laplace(0, 1 / each, shape)
-    noisy = onto_total(noisy, N)
-    sums = np.repeat(np.nan_to_num(exact.means) * exact.counts[..., None], SETS, axis=0)
-    sums += rng.laplace(0, REACH / each, sums.shape)
-    many = np.maximum(noisy, 1.0)
-    means = np.where((noisy >= 1)[..., None], sums / many[..., None], sums.sum(1)[:, None] / N)
-    within = np.repeat(exact.within, SETS, axis=0)
-    within += rng.laplace(0, 4 * REACH**2 / each, within.shape)
-    return glom_sets(noisy, many, means, within / N, rng)
-
-
 def multiple(counts: Counts, numbers: Floats, _: float, rng: np.random.Generator) -> Samples:
     """Return m sets of every sample without any privacy."""
     exact = summary(counts, numbers)
@@ -233,15 +200,13 @@ def unchanged(counts: Counts, numbers: Floats, _: float, __: np.random.Generator
 
 Way = Callable[[Counts, Floats, float, np.random.Generator], Samples]
 WAYS: Mapping[str, Way] = {
-    "original": unchanged,
-    "MS, no privacy": multiple,
-    "MODIPS": published,
-    "MODIPS, corrected": corrected,
+    "MODIPS, as published": published,
     "NP-DIPS": histograms,
+    "MS, no privacy": multiple,
+    "original": unchanged,
 }
 MARGINS = ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2))
 """Axis and level of the marginal proportions that are estimated."""
-QUANTITIES = ("proportions", "means 1", "means 2", "variance 1", "variance 2", "correlation")
 
 
 def analyses(samples: Samples) -> Mapping[str, tuple[Floats, Floats, Floats]]:
@@ -267,64 +232,3 @@ def analyses(samples: Samples) -> Mapping[str, tuple[Floats, Floats, Floats]]:
     correlation = (samples.within[:, 2] / product)[:, None]
     found["correlation"] = (correlation, (1 - correlation**2) ** 2 / (N - 2), np.array([RHO]))
     return found
-
-
-def simulate(
-    method: str, epsilon: float, *, repeats: int, rng: np.random.Generator
-) -> Mapping[str, tuple[Score, ...]]:
-    """Return, for each quantity, the scores of its parameters."""
-    parts: dict[str, list[tuple[Floats, Floats]]] = {name: [] for name in QUANTITIES}
-    truths: dict[str, Floats] = {}
-    for size in blocks(repeats, SETS * (2 * N + 49 * CELLS)):
-        found = analyses(WAYS[method](*data(size, rng), epsilon, rng))
-        for name, (estimates, variances, truth) in found.items():
-            shape = (size, -1, truth.size)
-            combined = combine(
-                np.moveaxis(estimates.reshape(shape), 1, 2),
-                np.moveaxis(variances.reshape(shape), 1, 2),
-            )
-            parts[name].append(combined)
-            truths[name] = truth
-    scores: dict[str, tuple[Score, ...]] = {}
-    for name, pieces in parts.items():
-        at, half = (np.concatenate(part) for part in zip(*pieces, strict=True))
-        truth = truths[name]
-        scores[name] = tuple(score_of(at[:, p], half[:, p], truth[p]) for p in range(truth.size))
-    return scores
-
-
-def average(scores: tuple[Score, ...]) -> Score:
-    """Return the mean score of several parameters; of one, its own. Of several, mean |bias|."""
-    if len(scores) == 1:
-        return scores[0]
-    return Score(
-        float(np.mean([abs(s.bias) for s in scores])),
-        float(np.mean([s.rmse for s in scores])),
-        float(np.mean([s.coverage for s in scores])),
-        float(np.mean([s.width for s in scores])),
-        min(s.repeats for s in scores),
-    )
-
-
-def run(repeats: int, seed: int, out: Path | None) -> None:
-    """Print the scores of all quantities, and draw Figure 5 (supplement: 6 and 7)."""
-    panels: dict[str, dict[str, list[Score]]] = {name: {} for name in QUANTITIES}
-    for number, method in enumerate(WAYS):
-        rng = np.random.default_rng([seed, number])
-        last: Mapping[str, tuple[Score, ...]] = {}
-        for log in LOGS:
-            # These do not depend on epsilon.
-            if not last or method not in ("original", "MS, no privacy"):
-                last = simulate(method, np.exp(log), repeats=repeats, rng=rng)
-            for name, scores in last.items():
-                panels[name].setdefault(method, []).append(average(scores))
-    for name, curves in panels.items():
-        print(f"\n{name}\n")
-        print_curves(curves)
-    if out is not None:
-        title = f"Simulation 3, {repeats} repeats; of several parameters the average, and of |bias|"
-        draw(panels, out / "simulation3.png", title, alike=False)
-
-
-if __name__ == "__main__":
-    main(__doc__.splitlines()[0], run, 1000)

@@ -231,7 +231,7 @@ def simulation_3(context: Context, setting: Setting, repeats: range) -> Values:
         if label in LIBRARY_3:
             samples = library_3(label, counts, numbers, epsilon, rng)
         else:
-            samples = SCRIPT_3[label](counts, numbers, epsilon, rng)
+            samples = simulation3.WAYS[label](counts, numbers, epsilon, rng)
         analysed = simulation3.analyses(samples)
         found.append({name: (each[0].T, each[1].T) for name, each in analysed.items()})
         truths = {name: each[2] for name, each in analysed.items()}
@@ -281,10 +281,6 @@ def library_3(
     return simulation3.summary(np.array(drawn), np.vstack(made))
 
 
-SCRIPT_3 = {
-    "MODIPS, as published": simulation3.WAYS["MODIPS"],
-    **{name: simulation3.WAYS[name] for name in ("NP-DIPS", "MS, no privacy", "original")},
-}
 SIMULATION_3 = Experiment(
     "simulation-3",
     grid(method=("MODIPS, as published", *LIBRARY_3, "NP-DIPS"), **EVERY_LOG)
