@@ -92,14 +92,14 @@ def test_a_killed_run_goes_on_and_repeats_no_finished_cell(tmp_path, monkeypatch
     store = Store(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         _run([counting], store)
-    assert len(store.finished("counting")) == 5
+    assert len(list(store.lines("counting"))) == 5
     # The kill came while a line was written.
     with (tmp_path / "counting.jsonl").open("ab") as file:
         file.write(b'{"setting": {"x": 20}, "fir')
     before = list(calls)
     calls.append("the kill is over")
     _run([counting], store)
-    assert len(store.finished("counting")) == 8
+    assert len(list(store.lines("counting"))) == 8
     assert not set(before) & set(calls[len(before) + 1 :])
     for line in (tmp_path / "counting.jsonl").read_text().splitlines():
         json.loads(line)
@@ -107,6 +107,10 @@ def test_a_killed_run_goes_on_and_repeats_no_finished_cell(tmp_path, monkeypatch
     assert (ten.repeats, ten.metrics["value"].mean) == (8, 13.5)
     assert twenty.metrics["value"] == Moments(8, 188.0, 20**2 + 21**2 + 22**2 + 23**2 + 24**2
                                               + 25**2 + 26**2 + 27**2)  # fmt: skip
+    assert todo([counting], store, CONTEXT) == []
+    store.merge("counting")
+    assert len(list(store.lines("counting"))) == 2
+    assert [point.metrics for point in store.points("counting")] == [ten.metrics, twenty.metrics]
     assert todo([counting], store, CONTEXT) == []
 
 
@@ -137,8 +141,12 @@ def test_of_cells_that_begin_alike_the_longest_counts_and_none_twice(tmp_path):
     for first, repeats in ((0, 2), (0, 4), (4, 4), (2, 3)):
         cell = Cell("e", {"x": 1}, first, repeats, 1)
         store.add(cell, {"v": [1.0] * repeats}, 1.0, "here")
-    (point,) = store.points("e")
-    assert (point.repeats, point.metrics["v"].number) == (8, 8)
+    for _ in range(2):
+        (point,) = store.points("e")
+        assert (point.repeats, point.metrics["v"].number) == (8, 8)
+        store.merge("e")
+    cells = [Cell("e", {"x": x}, first, 2, 1) for x, first in ((1, 3), (1, 6), (1, 7), (2, 0))]
+    assert store.missing(cells) == cells[2:]
 
 
 @pytest.mark.parametrize(

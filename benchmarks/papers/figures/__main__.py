@@ -134,11 +134,15 @@ def carry_out(arguments: argparse.Namespace, store: Store, context: Context) -> 
         else:
             wanted.append(experiment)
     repeats = QUICK if arguments.quick else arguments.repeats
+    for experiment in wanted:
+        store.merge(experiment.name)
     cells = todo(wanted, store, context, repeats)
     forecast = Forecast(store, wanted)
     hours = forecast.seconds(cells) / 3600
     print(f"{versions()}; {len(cells)} cells to run, {hours:.1f} h of CPU as far as is known")
     run(cells, store, context, forecast, processes=arguments.processes)
+    for experiment in wanted:
+        store.merge(experiment.name)
 
 
 def show(names: Sequence[str], store: Store) -> None:

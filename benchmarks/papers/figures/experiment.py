@@ -91,12 +91,6 @@ class Cell:
     repeats: int
     seed: int
 
-    @property
-    def key(self) -> str:
-        """Name of the cell within its experiment."""
-        stated = ", ".join(f"{name} {value}" for name, value in self.setting.items())
-        return f"{stated}; {self.first} + {self.repeats}; seed {self.seed}"
-
 
 def grid(**axes: Sequence[str | int | float]) -> tuple[Setting, ...]:
     """Return a setting for every combination, the last axis fastest."""

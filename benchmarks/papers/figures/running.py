@@ -49,10 +49,8 @@ def todo(
     found = []
     for experiment in experiments:
         whole = repeats or experiment.repeats
-        done = store.finished(experiment.name)
-        for cell in experiment.cells(context, whole):
-            if cell.key not in done:
-                found.append((cell.first / whole, cell))
+        for cell in store.missing(list(experiment.cells(context, whole))):
+            found.append((cell.first / whole, cell))
     return [cell for _, cell in sorted(found, key=lambda pair: pair[0])]
 
 

@@ -1,8 +1,8 @@
-"""Results of cells in JSON lines: one file for each experiment, one line for each finished cell.
+"""Results of cells in JSON lines: one file for each experiment.
 
 Each line is written in one piece when its cell is finished. A run that is killed while it writes
 leaves part of a line at the end of a file. That part is removed before the next line is added, and
-its cell is run again.
+its cell is run again. `merge` replaces the lines of consecutive cells by one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,8 +58,8 @@ def moments(values: Values) -> dict[str, list[float]]:
     for name, each in values.items():
         finite = np.asarray(each, dtype=np.float64)
         finite = finite[np.isfinite(finite)]
-        sums = (finite.sum(), np.square(finite).sum())
-        found[name] = [len(finite), *(float(f"{value:.9g}") for value in sums)]
+        sums = Moments(len(finite), float(finite.sum()), float(np.square(finite).sum()))
+        found[name] = _digits(sums)
     return found
 
 
@@ -109,9 +109,47 @@ class Store:
             for line in path.read_bytes().split(b"\n")[:-1]:
                 yield json.loads(line)
 
-    def finished(self, experiment: str) -> dict[str, float]:
-        """Return the CPU seconds of every finished cell, by its key."""
-        return {_cell(experiment, line).key: line["cpu"] for line in self.lines(experiment)}
+    def missing(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Return the cells of one experiment whose repeats are not stored, in the same order."""
+        stored: dict[str, list[range]] = {}
+        for line in self.lines(cells[0].experiment) if cells else ():
+            own = range(line["first"], line["first"] + line["repeats"])
+            stored.setdefault(_point_of(line["setting"], line["seed"]), []).append(own)
+        return [
+            cell
+            for cell in cells
+            if not any(
+                own.start <= cell.first and cell.first + cell.repeats <= own.stop
+                for own in stored.get(_point_of(cell.setting, cell.seed), ())
+            )
+        ]
+
+    def merge(self, experiment: str) -> None:
+        """Replace lines of one setting and day whose repeats follow one another by their sum.
+
+        Another process must not write to the file at the same time. A line is never lost: the new
+        file takes the place of the old one when it is complete.
+        """
+        merged: list[dict[str, Any]] = []
+        last: dict[str, dict[str, Any]] = {}
+        for line in sorted(self.lines(experiment), key=lambda each: each["first"]):
+            name = _point_of(line["setting"], line["seed"])
+            before = last.get(name)
+            alike = before is not None and all(before[key] == line[key] for key in ("on", "with"))
+            if before is None or not alike or line["first"] != before["first"] + before["repeats"]:
+                last[name] = dict(line)
+                merged.append(last[name])
+                continue
+            before["repeats"] += line["repeats"]
+            before["cpu"] = round(before["cpu"] + line["cpu"], 3)
+            sums = {metric: Moments(*each) for metric, each in before["moments"].items()}
+            for metric, each in line["moments"].items():
+                sums[metric] = sums.get(metric, Moments()) + Moments(*each)
+            before["moments"] = {metric: _digits(each) for metric, each in sums.items()}
+        if merged:
+            new = self._file(experiment).with_suffix(".new")
+            new.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in merged))
+            new.replace(self._file(experiment))
 
     def points(self, experiment: str) -> list[Point]:
         """Return the stored repeats of every setting over all its cells; no repeat counts twice.
@@ -124,15 +162,19 @@ class Store:
             self.lines(experiment), key=lambda line: (line["first"], -line["repeats"])
         )
         for line in in_order:
-            name = json.dumps([line["setting"], line["seed"]])
+            name = _point_of(line["setting"], line["seed"])
             point = found.setdefault(name, Point(line["setting"]))
             if line["first"] >= point.end:
                 point.take(line)
         return list(found.values())
 
 
-def _cell(experiment: str, line: Mapping[str, Any]) -> Cell:
-    return Cell(experiment, line["setting"], line["first"], line["repeats"], line["seed"])
+def _point_of(setting: Setting, seed: int) -> str:
+    return json.dumps([dict(setting), seed])
+
+
+def _digits(sums: Moments) -> list[float]:
+    return [sums.number, *(float(f"{value:.9g}") for value in (sums.total, sums.squares))]
 
 
 class Point:
