@@ -163,7 +163,6 @@ def small_groups(epsilon: str, repeats: int) -> None:
             delta=1e-6,
             sets=0,
             analyses=[question],
-            stages={"measure": {"noise": "gaussian"}},
         )
         keys = ["industry", "size"]
         frame = made.query(question).frame.merge(
@@ -192,8 +191,7 @@ def _one(kind: str, rows: int, epsilon: str, repeats: int) -> None:
         file = firms(kind, rows, rng)
         wanted, own = true_values(file), schema(rows)
         usual = partial(dp.release, file, own, epsilon=epsilon, delta=1e-6, sets=0)
-        stages = {"measure": {"noise": "gaussian"}}
-        declared, binned = usual(analyses=DECLARED, stages=stages), usual(stages=stages)
+        declared, binned = usual(analyses=DECLARED), usual()
         for statistic, question in QUESTIONS.items():
             true = wanted[statistic]
             for source, made in (("declared", declared), ("bins", binned)):

@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -42,6 +42,9 @@ from dp_core.wall.accounting.sensitivity import count_l1, count_l2_squared
 from dp_core.wall.statistics import Sum, TableChecks, sensitivities
 from dp_core.wall.statistics.interactions import Interaction
 
+Planned: TypeAlias = tuple[Fraction, int, int, float]
+"""Share of the budget, L1 and squared L2 sensitivity, and weight of a planned statistic."""
+
 _LIMIT = 1000
 _FEW_COLUMNS = 16
 """Most columns for which Laplace noise can be the smaller; 15 at delta 1e-9 and epsilon 1."""
@@ -63,7 +66,7 @@ def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms
     if spec.selector.own_delta:
         return _threshold_currency(spec)
     domain, shares = spec.schema.domain, spec.shares
-    planned: list[tuple[Fraction, int, int, float]] = []
+    planned: list[Planned] = []
     equal = Fraction(1, len(domain))
     for each in questions(spec.schema):
         planned.append((shares["domain"] * each.share, l1, l2_squared, float(each.what.length)))
@@ -92,17 +95,8 @@ def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms
         bounds = sensitivities(statistic, spec.privacy.relation)
         share = shares["select"] * spec.selector.scores_share(domain)
         planned.append((share, *bounds, float(statistic.length)))
-    tables = tables_of(spec.statistics, spec.schema)
-    trees = trees_of(spec.statistics, spec.schema)
-    pieces = len(spec.analyses) + len(tables) + len(trees)
-    for analysis in spec.analyses:
-        planned += _planned_sums(spec, analysis, shares["analyses"] / pieces)
-    for table in tables:
-        planned += _planned_statistics(spec, table, shares["analyses"] / pieces)
-    for table in trees:
-        for part, question in zip(tree_parts(table).values(), tree_questions(table), strict=True):
-            share = shares["analyses"] / pieces * part
-            planned.append((share, l1, l2_squared, float(question.length)))
+    for piece in _planned_declarations(spec):
+        planned += piece
     if shares["checks"] and spec.checks:
         planned.append((shares["checks"], *check_bounds(spec), float(len(spec.checks))))
     choices = None
@@ -135,14 +129,54 @@ def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms
         other = least_noise("gaussian" if found.kind == "pure" else "laplace")
     except ValueError:
         return found  # the only possible one
+    if (spec.analyses or spec.statistics) and not spec.selector.workload:
+        # They have the smaller part of the budget and the larger relative errors.
+        return min((found, other), key=lambda each: _declared_error(spec, each))
     if spec.selector.workload and not spec.selector.adaptive:
-        return min((found, other), key=lambda currency: _wanted_error(spec, terms(currency)))
+        return min(
+            (found, other),
+            key=lambda each: _wanted_error(spec, terms(each)) * _declared_error(spec, each),
+        )
     return _expecting_less(spec, found, other, times, terms)
 
 
-def _planned_sums(
-    spec: ReleaseSpec, analysis: DeclaredAnalysis, share: Fraction
-) -> list[tuple[Fraction, int, int, float]]:
+def _planned_declarations(spec: ReleaseSpec) -> list[list[Planned]]:
+    """Return what is planned for each declared analysis and for each table of statistics."""
+    tables = tables_of(spec.statistics, spec.schema)
+    trees = trees_of(spec.statistics, spec.schema)
+    pieces = len(spec.analyses) + len(tables) + len(trees)
+    if not pieces:
+        return []
+    share = spec.shares["analyses"] / pieces
+    relation = spec.privacy.relation
+    bounds = count_l1(relation), count_l2_squared(relation)
+    found = [_planned_sums(spec, analysis, share) for analysis in spec.analyses]
+    found += [_planned_statistics(spec, table, share) for table in tables]
+    for table in trees:
+        levels = zip(tree_parts(table).values(), tree_questions(table), strict=True)
+        found.append([(share * part, *bounds, float(each.length)) for part, each in levels])
+    return found
+
+
+def _declared_error(spec: ReleaseSpec, currency: Currency) -> float:
+    """Return the geometric mean of the noise variances of all declared questions; 1 without any.
+
+    Every part of a declaration matters: the clipping limits of a total and the part that clipping
+    removes come from counts that have small shares, on which Laplace noise is large.
+    """
+    logs = [
+        np.mean(
+            [
+                2 * math.log(currency.noise(share * currency.limit, l1=l1, l2_squared=l2).stddev)
+                for share, l1, l2, _ in piece
+            ]
+        )
+        for piece in _planned_declarations(spec)
+    ]
+    return float(np.exp(np.mean(logs))) if logs else 1.0
+
+
+def _planned_sums(spec: ReleaseSpec, analysis: DeclaredAnalysis, share: Fraction) -> list[Planned]:
     """Return the sums of a declared analysis as the choice of a currency sees them.
 
     Their length limits are not known yet; noise is relative to a limit of `_LIMIT`.
@@ -157,9 +191,7 @@ def _planned_sums(
     return found
 
 
-def _planned_statistics(
-    spec: ReleaseSpec, table: ValueTable, share: Fraction
-) -> list[tuple[Fraction, int, int, float]]:
+def _planned_statistics(spec: ReleaseSpec, table: ValueTable, share: Fraction) -> list[Planned]:
     """Return the questions of a table of declared means as the choice of a currency sees them.
 
     Noise of the sums is relative to their reach.
@@ -220,8 +252,9 @@ def _expecting_less(
             expected = _with_noisy_scores(spec, currency, times, expected)
         errors[currency.kind] = math.prod(each.two + each.three for each in expected)
         if spec.selector.workload:
-            # The workload counts as much as everything else together.
+            # The workload, with the declared analyses, counts as much as everything else together.
             errors[currency.kind] *= _wanted_error(spec, terms(currency))
+            errors[currency.kind] *= _declared_error(spec, currency)
     return min((found, other), key=lambda currency: errors[currency.kind])
 
 

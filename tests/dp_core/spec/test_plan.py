@@ -14,7 +14,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.methods.selection.budget.threshold_delta import planned_threshold
 from dp_core.schema.privacy import Relation
-from dp_core.schema.reading.schema_file import load_schema
+from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.spec.currency_choice import _with_noisy_scores, expected_error
 from dp_core.spec.in_memory.stated_plan import memory_plan
 from dp_core.spec.plan import make_plan
@@ -92,6 +92,43 @@ def test_auto_pays_in_what_it_expects_to_err_less_by(rows, epsilon, kind):
         expected = expected_error(spec, currency, 1)
         errors[each] = math.prod(one.two + one.three for one in expected)
     assert min(errors, key=errors.get) == kind
+
+
+@pytest.mark.parametrize(
+    ("declared", "epsilon", "kind"),
+    [
+        ("mean of n by g", "1/2", "gaussian"),
+        ("mean of n by g", "4", "gaussian"),
+        ("total of n", "4", "gaussian"),
+        ("n ~ g", "4", "gaussian"),
+        ("n ~ g + o", "1/2", "gaussian"),
+        ("median of n by g", "1/2", "gaussian"),
+        ("median of n by g", "4", "pure"),  # three levels with a third of the share each
+    ],
+)
+def test_declared_analyses_choose_the_noise_by_which_their_questions_err_less(
+    declared, epsilon, kind
+):
+    """By the tables of these few columns it would be Laplace noise."""
+    schema = parse_schema(
+        {
+            "version": 1,
+            "title": "Firms",
+            "rows_about": 5000,
+            "columns": {
+                "g": {"type": "category", "levels": ["a", "b", "c"]},
+                "o": {"type": "category", "levels": ["x", "y"]},
+                "n": {"type": "integer", "min": 0, "max": 9999, "edges": [0, 100, 10_000]},
+            },
+        }
+    )
+    stated = {"privacy": {"epsilon": epsilon, "delta": "1e-6"}}
+    assert memory_plan(schema, stated).currency.kind == "pure"
+    stated["analyses"] = [declared]
+    assert memory_plan(schema, stated).currency.kind == kind
+    for noise in ("laplace", "gaussian"):
+        plan = memory_plan(schema, {**stated, "measure": {"noise": noise}})
+        assert (plan.currency.kind == "pure") == (noise == "laplace")
 
 
 def test_laplace_noise_is_not_taken_where_it_hides_which_pairs_depend():
