@@ -38,6 +38,8 @@ CSV_BLOCK_BYTES = 2 << 20
 """Bytes of a CSV block, in which a record must fit; a few blocks are in memory at a time."""
 DIGEST_BLOCK_BYTES = 1 << 20
 """Bytes that are read at a time for the digest."""
+PART_ROWS = 100
+"""Least number of rows of a file that is recognised by itself if it is one of several."""
 
 TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -122,7 +124,11 @@ class Source:
     def digests(self, key: bytes) -> Digests:
         """Return the HMAC-SHA256 of all files' bytes, in order, and of each file alone.
 
-        A file without rows is not a part: files of different people may be equal in this.
+        A file with fewer than `PART_ROWS` rows is not a part.
+
+        Privacy:
+            Small files about different people can be equal, and one record can be guessed from its
+            few possible values. Whoever guesses a part must know at least `PART_ROWS` rows of it.
         """
         whole = hmac.new(key, len(self.files).to_bytes(8, "big"), "sha256")
         parts = {}
@@ -136,7 +142,7 @@ class Source:
                 while block := file.read(DIGEST_BLOCK_BYTES):
                     for digest in hashed:
                         digest.update(block)
-            if len(self.files) > 1 and has_rows(path, self.kind):
+            if len(self.files) > 1 and has_rows(path, self.kind, PART_ROWS):
                 parts[f"file {number}"] = alone.hexdigest()
         return Digests(whole.hexdigest(), parts)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -51,7 +52,7 @@ def check_parquet(path: Path, columns: Sequence[str], ignore: Collection[str]) -
 
 def check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bool:
     """Check the header; return whether a row follows."""
-    header, some = _beginning(path)
+    header, rows = _beginning(path, 1)
     if not header:
         raise BadInput(
             f"The data file {path.name} has no header line; add one with the column names."
@@ -68,21 +69,24 @@ def check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bo
             )
         )
     check_columns(f"The data file {path.name}", header, columns, ignore)
-    return some
+    return bool(rows)
 
 
-def has_rows(path: Path, kind: Kind) -> bool:
-    """Return whether a file, whose header or footer was checked before, has a row."""
-    return bool(footer(path).num_rows) if kind == "parquet" else _beginning(path)[1]
+def has_rows(path: Path, kind: Kind, least: int) -> bool:
+    """Return whether a file, whose header or footer was checked before, has so many rows."""
+    if kind == "parquet":
+        return int(footer(path).num_rows) >= least
+    return _beginning(path, least)[1] >= least
 
 
-def _beginning(path: Path) -> tuple[list[str], bool]:
-    """Return the header of a CSV file, and whether a row follows."""
+def _beginning(path: Path, most: int) -> tuple[list[str], int]:
+    """Return the header of a CSV file, and the number of rows that follow, `most` at the most."""
     try:
         with open_text(path) as text:
             reader = csv.reader(text)
             header = next(reader, [])
-            return header, any(record or len(header) == 1 for record in reader)
+            rows = (record for record in reader if record or len(header) == 1)
+            return header, sum(1 for _ in itertools.islice(rows, most))
     except UnicodeDecodeError as error:
         bad_csv(path, error)
     except (OSError, EOFError, csv.Error) as error:

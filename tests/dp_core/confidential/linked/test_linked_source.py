@@ -81,7 +81,8 @@ def test_the_keyed_digest_is_that_of_both_tables_in_their_roles(tmp_path, schema
     assert keyed_digest(opened(tmp_path, schema, found), KEY) in digests
 
 
-def test_both_tables_and_each_file_of_theirs_are_parts(tmp_path, schema, found):
+def test_both_tables_and_each_file_of_theirs_are_parts(tmp_path, monkeypatch, schema, found):
+    monkeypatch.setattr(source, "PART_ROWS", 1)
     for number in (0, 1):
         found["people"].iloc[number::2].to_csv(tmp_path / f"half-{number}.csv", index=False)
     both = opened(tmp_path, schema, found)
