@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
@@ -46,6 +46,8 @@ Planned: TypeAlias = tuple[Fraction, int, int, float]
 """Share of the budget, L1 and squared L2 sensitivity, and weight of a planned statistic."""
 
 _LIMIT = 1000
+_MOST_NOISE = 1 / 8
+"""Most noise of the number of records in a group with which declared statistics are of use."""
 _FEW_COLUMNS = 16
 """Most columns for which Laplace noise can be the smaller; 15 at delta 1e-9 and epsilon 1."""
 
@@ -129,8 +131,7 @@ def currency_of(spec: ReleaseSpec, times: int, terms: Callable[[Currency], Terms
         other = least_noise("gaussian" if found.kind == "pure" else "laplace")
     except ValueError:
         return found  # the only possible one
-    if (spec.analyses or spec.statistics) and not spec.selector.workload:
-        # They have the smaller part of the budget and the larger relative errors.
+    if not spec.selector.workload and _declared_decide(spec, (found, other)):
         return min((found, other), key=lambda each: _declared_error(spec, each))
     if spec.selector.workload and not spec.selector.adaptive:
         return min(
@@ -156,6 +157,28 @@ def _planned_declarations(spec: ReleaseSpec) -> list[list[Planned]]:
         levels = zip(tree_parts(table).values(), tree_questions(table), strict=True)
         found.append([(share * part, *bounds, float(each.length)) for part, each in levels])
     return found
+
+
+def _declared_decide(spec: ReleaseSpec, currencies: Sequence[Currency]) -> bool:
+    """Return whether declared analyses decide the noise, and not the tables.
+
+    They have the smaller part of the budget and the larger relative errors. But if the noise of the
+    number of records in a group is above `_MOST_NOISE` of that number, statistics by these groups
+    are very uncertain with either noise, and the tables are all that can be used.
+    """
+    if not (spec.analyses or spec.statistics):
+        return False
+    rows = spec.schema.rows_about
+    tables = (*tables_of(spec.statistics, spec.schema), *trees_of(spec.statistics, spec.schema))
+    of_tables = _planned_declarations(spec)[len(spec.analyses) :]
+    for table, ((share, l1, l2_squared, _), *_) in zip(tables, of_tables, strict=True):
+        noise = min(
+            each.noise(share * each.limit, l1=l1, l2_squared=l2_squared).stddev
+            for each in currencies
+        )
+        if rows and noise * table.groups > _MOST_NOISE * rows:
+            return False
+    return True
 
 
 def _declared_error(spec: ReleaseSpec, currency: Currency) -> float:

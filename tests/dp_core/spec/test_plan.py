@@ -104,6 +104,8 @@ def test_auto_pays_in_what_it_expects_to_err_less_by(rows, epsilon, kind):
         ("n ~ g + o", "1/2", "gaussian"),
         ("median of n by g", "1/2", "gaussian"),
         ("median of n by g", "4", "pure"),  # three levels with a third of the share each
+        ("mean of n by g, o", "1/10", "pure"),  # groups are as small as their noise
+        ("n ~ g", "1/10", "gaussian"),
     ],
 )
 def test_declared_analyses_choose_the_noise_by_which_their_questions_err_less(
