@@ -223,12 +223,13 @@ class ReleaseWriter:
         if why == "of another family":
             raise DataRefused(
                 f"This data file {whose}; name that account in the spec, because another account"
-                " would give the same people a fresh budget.",
+                " would give the same people a fresh budget. The ledger counts a refused attempt.",
                 row="data-of-another-account",
             )
         raise DataRefused(
             f"This data file {whose}, and plans for that account need approval; name that account"
-            " in the spec, or have this plan approved with `dp-release ledger approve`.",
+            " in the spec, or have this plan approved with `dp-release ledger approve`. The ledger"
+            " counts a refused attempt.",
             row="data-of-another-account",
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -207,7 +208,9 @@ class QueryAnswer(Printed, Answer):
         )
 
     def _unit_words(self) -> str:
-        words = {"share": "percent", "ratio": "ratio", "date": "date"}
+        points = re.match(r"\s*(change|difference)\b", self.question, re.IGNORECASE)
+        shares = "percentage points" if points else "percent"
+        words = {"share": shares, "ratio": "ratio", "date": "date"}
         words |= {unit: unit for unit in ("records", "households", "persons", "level")}
         own = f"{self.measure}, in {'days' if self.unit == 'days' else 'its own unit'}"
         return words.get(self.unit, own)

@@ -457,9 +457,12 @@ class _Reader(TokenReader):
         if self.panel is None or not names:
             return ""
         waves = [*names]
+        kind = self.columns[next(iter(names.values()))].kind
+        levels = kind in ("category", "ordinal")
+        measure = f"share of {word} = LEVEL" if levels else f"mean of {word}"
         return (
-            f" It has a column for each wave: {', '.join(names.values())}. Name one of them, or ask"
-            f" for a change, such as `change in mean of {word} from {waves[0]} to {waves[-1]}`."
+            f" {word!r} has a column for each wave: {', '.join(names.values())}. Name one of them,"
+            f" or ask for a change, such as `change in {measure} from {waves[0]} to {waves[-1]}`."
         )
 
     def _one_name(self, name: str) -> str:

@@ -112,7 +112,7 @@ FIGURES = (
             Claim(
                 "MWEM does not yield the optimal largest error of its queries.",
                 "in part",
-                "It does up to epsilon 1 (.06 to .065, by staying near the even table), and is level"
+                "It does up to epsilon 1 (.06, by staying near the even table), and is level"
                 " at e; at e^2 it is twice as far off as FDH.",
             ),
         ),

@@ -77,6 +77,13 @@ def _waves(text: str, panel: Panel) -> tuple[str, str, str]:
     )
     first, last = panel.waves[0], panel.waves[-1]
     if found is None:
+        stated = re.search(r"(?<!\S)from\s+(?:wave\s+)?(\S+)\s+to\s+(?:wave\s+)?(\S+)(?!\S)", text)
+        folded = {wave.casefold() for wave in panel.waves}
+        for each in stated.groups() if stated else ():
+            if each.casefold() not in folded:
+                raise BadInput(
+                    f"{each!r} is not a wave of this panel. The waves are {', '.join(panel.waves)}."
+                )
         raise BadInput(
             f"A change needs two waves, such as `change in MEASURE from {first} to {last}`. The"
             f" waves are {', '.join(panel.waves)}."

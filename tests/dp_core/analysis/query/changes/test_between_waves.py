@@ -212,6 +212,14 @@ def test_a_release_without_waves_names_since():
     "question", ["mean of income", "share by work", "mean of income_2024 by work"]
 )
 def test_a_column_of_the_file_is_referred_to_its_waves(question):
-    with pytest.raises(BadInput, match=r"It has a column for each wave: .*_2023, .*_2024") as error:
+    with pytest.raises(BadInput, match=r"has a column for each wave: .*_2023, .*_2024") as error:
         read_any_question(question, SCHEMA)
-    assert "change in mean of" in str(error.value)
+    suggested = "share of work = LEVEL" if "by work" in question else "mean of income"
+    assert f"`change in {suggested} from" in str(error.value)
+
+
+def test_an_unknown_wave_is_named():
+    with pytest.raises(
+        BadInput, match=r"'2031' is not a wave of this panel\. The waves are 2023, "
+    ):
+        read_any_question("change in mean of income from 2023 to 2031", SCHEMA)
