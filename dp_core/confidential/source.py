@@ -82,10 +82,13 @@ class Digests:
         whole: Hash of all data together, in hexadecimal.
         parts: Hash of each part that it recognises by itself, by the part's name; empty if the data
             are one file.
+        small: Hashes of files that are too small to be such parts. One of them can be the whole
+            input of another release.
     """
 
     whole: str
     parts: Mapping[str, str] = field(default_factory=dict)
+    small: tuple[str, ...] = ()
 
     def named(self, name: str) -> dict[str, str]:
         """Return the hashes of these data as a part of other data: by this name, and each part."""
@@ -124,14 +127,15 @@ class Source:
     def digests(self, key: bytes) -> Digests:
         """Return the HMAC-SHA256 of all files' bytes, in order, and of each file alone.
 
-        A file with fewer than `PART_ROWS` rows is not a part.
+        A file with fewer than `PART_ROWS` rows is not a part but a small file.
 
         Privacy:
             Small files about different people can be equal, and one record can be guessed from its
             few possible values. Whoever guesses a part must know at least `PART_ROWS` rows of it.
         """
         whole = hmac.new(key, len(self.files).to_bytes(8, "big"), "sha256")
-        parts = {}
+        parts: dict[str, str] = {}
+        small: list[str] = []
         for number, path in enumerate(self.files, start=1):
             alone = hmac.new(key, (1).to_bytes(8, "big"), "sha256")
             hashed = (whole, alone) if len(self.files) > 1 else (whole,)
@@ -142,9 +146,13 @@ class Source:
                 while block := file.read(DIGEST_BLOCK_BYTES):
                     for digest in hashed:
                         digest.update(block)
-            if len(self.files) > 1 and has_rows(path, self.kind, PART_ROWS):
+            if len(self.files) == 1:
+                continue
+            if has_rows(path, self.kind, PART_ROWS):
                 parts[f"file {number}"] = alone.hexdigest()
-        return Digests(whole.hexdigest(), parts)
+            else:
+                small.append(alone.hexdigest())
+        return Digests(whole.hexdigest(), parts, tuple(small))
 
     def assert_unchanged(self) -> None:
         """Check size, time and identity of every file.

@@ -56,6 +56,7 @@ class LinkedSource:
         return Digests(
             hmac.new(key, both.encode(), "sha256").hexdigest(),
             {**households.named("households"), **persons.named("persons")},
+            households.small + persons.small,
         )
 
     def assert_unchanged(self) -> None:

@@ -75,7 +75,8 @@ class PanelSource(Source):
         parts: dict[str, str] = {}
         for wave, digests in zip(self.waves, each, strict=True):
             parts.update(digests.named(f"wave {wave}"))
-        return Digests(hmac.new(key, all_waves.encode(), "sha256").hexdigest(), parts)
+        small = tuple(one for digests in each for one in digests.small)
+        return Digests(hmac.new(key, all_waves.encode(), "sha256").hexdigest(), parts, small)
 
     def assert_unchanged(self) -> None:
         """Check that all files are as they were when they were opened.

@@ -46,7 +46,7 @@ def require_unknown(sources: Sequence[Source | LinkedSource], *, by: str, reason
         return
     # The files are read here, so that a large one does not hold the ledger's write lock.
     found = [keyed_digests(source, key) for source in sources]
-    hashes = [each for data in found for each in (data.whole, *data.parts.values())]
+    hashes = [each for data in found for each in (data.whole, *data.parts.values(), *data.small)]
     ledger.refuse_known(hashes, by=by, reason=reason)
 
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.confidential import source as source_module
-from dp_core.confidential.source import keyed_digest, keyed_digests, open_source
+from dp_core.confidential.source import Source, keyed_digest, keyed_digests, open_source
 from dp_core.errors import BadInput
 
 CANARY = "zq7canary"
@@ -219,11 +219,17 @@ def test_each_of_several_files_that_is_not_small_has_the_digest_that_it_has_alon
         path = tmp_path / f"{place}.{name}"
         frame.to_parquet(path) if name == "parquet" else frame.to_csv(path, index=False)
 
+    found_kind = "parquet" if name == "parquet" else "csv"
+
     def found(pattern):
         return keyed_digests(open_source(f"{pattern}.{name}", tmp_path, ["a"], []), KEY)
 
     alone = {f"file {place}": found(place).whole for place in ("1", "3")}
     assert found("*").parts == alone
+    assert found("*").small == tuple(
+        keyed_digest(Source([tmp_path / f"{place}.{name}"], found_kind, ["a"]), KEY)
+        for place in ("2", "4")
+    )
     assert found("*").whole not in alone.values()
     assert found("1").parts == {}
 

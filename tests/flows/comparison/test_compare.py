@@ -478,6 +478,19 @@ def test_one_of_several_files_of_a_release_is_known(command, project):
     assert "belong to account 'town'" in answer.err
 
 
+@pytest.mark.usefixtures("ran", "unseen", "quick")
+def test_a_small_file_that_a_release_read_alone_is_known_among_others(command, project):
+    lines = (project.folder / "town.csv").read_text().splitlines(keepends=True)
+    (project.folder / "part-1.csv").write_text("".join(lines[:60]))
+    (project.folder / "part-2.csv").write_text(lines[0] + "".join(lines[60:]))
+    project.write_spec("select: {method: one_way}\n", data="part-1.csv", method="independent")
+    project.release()
+    project.write_spec(data="part-*.csv", release="other", method="independent")
+    answer = command("compare", project.spec, *SURE)
+    assert answer.code == 2
+    assert "belong to account 'town'" in answer.err
+
+
 @pytest.mark.usefixtures("ran", "unseen")
 def test_another_file_is_compared_beside_an_account(command, bound):
     text = (bound.folder / "town.csv").read_text()
