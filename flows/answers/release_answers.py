@@ -25,7 +25,7 @@ from tasks.ledger.accounts import Account, Used
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservations import Reservation
 from tasks.run.progress_note import read_note
-from tasks.run.release_run import OF_SETS
+from tasks.run.release_run import CONFIDENTIAL_STAGES, OF_SETS
 from tasks.run.verification_note import Verified, last_verified
 from tasks.support.run_folder import RunFolder
 
@@ -84,7 +84,7 @@ class RunningStage(Answer):
 
     Attributes:
         stage: Name of the stage.
-        percent: The part of it that is done.
+        percent: The estimated part of it that is done; None if it is unknown.
         seconds: Seconds since its begin.
         seconds_left: Expected seconds until its end; None if that is unknown, or if the stage takes
             longer than expected.
@@ -92,7 +92,7 @@ class RunningStage(Answer):
     """
 
     stage: str
-    percent: int
+    percent: int | None
     seconds: int
     seconds_left: int | None
     in_words: str
@@ -120,6 +120,8 @@ class ReleaseStatus(Answer):
         spent_part: Charged share of the reservation, 0 to 1.
         here: Whether its folder is in this home.
         measurements: The release whose noisy tables it uses at no cost; None if it measures.
+        stopped: Why the ledger does not let it open its data, and who must do what before it can be
+            resumed; None if nothing stops it.
         running: How far its running stage is; None if no process works on it, or if another
             machine's process does.
     """
@@ -141,6 +143,7 @@ class ReleaseStatus(Answer):
     here: bool
     holder: Holder | None
     measurements: str | None = field(default=None, metadata=OMITTED)
+    stopped: str | None = field(default=None, metadata=OMITTED)
     running: RunningStage | None = field(default=None, metadata=OMITTED)
 
 
@@ -268,6 +271,12 @@ def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
     state = "at work" if holder else _state(reservation, done, tidy=tidy, gate=gate)
     left = [stage for stage in stages if stage not in done]
     ended = reservation.outcome in WITHOUT_BUNDLE
+    stopped = None
+    if not holder and reservation.outcome is None and not reuses:
+        looks = set(CONFIDENTIAL_STAGES).intersection(left)
+        stopped = ledger.opening_refusal(reservation) if looks else None
+    if stopped is not None:
+        state = "stopped by the ledger until a person has acted"
     return ReleaseStatus(
         release=release,
         account=reservation.account,
@@ -286,6 +295,7 @@ def release_status(home: Path, ledger: Ledger, release: str) -> ReleaseStatus:
         here=folder.exists(),
         holder=holder,
         measurements=reservation.measurements.release if reservation.measurements else None,
+        stopped=None if stopped is None else str(stopped),
         running=_running(folder, holder),
     )
 
@@ -377,6 +387,8 @@ def _to_do(status: ReleaseStatus) -> str | None:
     if status.charges and not status.here:
         return "resume it in the home that began it, or abandon it"
     stage = status.stages_open[0] if status.stages_open else "publish"
+    if status.stopped is not None:
+        return f"{status.stopped} `dp-release resume {name}` then continues with {stage!r}."
     return f"it stopped before {stage!r} was done: dp-release resume {name}"
 
 

@@ -55,13 +55,10 @@ def read_note(folder: RunFolder, process: int) -> Moment | None:
         values = json.loads(_path(folder).read_bytes())
         if values["version"] != VERSION or values["process"] != process:
             return None
-        left = values["left"]
-        return Moment(
-            str(values["stage"]),
-            float(values["done"]),
-            float(values["seconds"]),
-            None if left is None else float(left),
+        done, left = (
+            None if values[key] is None else float(values[key]) for key in ("done", "left")
         )
+        return Moment(str(values["stage"]), done, float(values["seconds"]), left)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -14,6 +14,10 @@ ENOUGH_S = 1.0
 """Forecast seconds of the finished stages from which they correct the forecast of the next."""
 MOST_WRONG = 10.0
 """Largest factor of that correction, in both directions."""
+SOON_S = 0.1
+"""Seconds before which a report says nothing about the pace of a stage."""
+ON_TIME = 0.9
+"""Part of its expected time up to which a stage counts as done in proportion to the time passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,31 +26,37 @@ class Moment:
 
     Attributes:
         stage: Name of the stage.
-        done: Expected part of its time that has passed, 0 to 1; if the stage takes longer than
-            expected, the part that it last reported.
+        done: Estimated part of the stage that is done, 0 to 1, from its reports and its expected
+            time; it never decreases. None if there is neither a forecast nor a report.
         seconds: Seconds since the stage began.
         left: Expected seconds until its end; None if that is unknown, or if the stage takes longer
             than expected.
     """
 
     stage: str
-    done: float
+    done: float | None
     seconds: float
     left: float | None
 
     @property
-    def percent(self) -> int:
-        """The part that is done, in percent, rounded down."""
-        return int(100 * self.done)
+    def percent(self) -> int | None:
+        """The part that is done, in percent, rounded down; None if it is unknown."""
+        return None if self.done is None else int(100 * self.done)
 
     def in_words(self) -> str:
-        """Return the part that is done, and the time left.
+        """Return the part that is done, and the time left or passed.
 
         >>> Moment("synthesize", 0.4, 30.0, 41.0).in_words()
         '40 %, about 40 s left'
+        >>> Moment("reconstruct", 0.97, 130.0, None).in_words()
+        '97 %, takes longer than expected: 3 min so far'
+        >>> Moment("copy", None, 7.0, None).in_words()
+        '7 s so far'
         """
+        if self.done is None:
+            return f"{span(self.seconds)} so far"
         if self.left is None:
-            return f"{self.percent} % after {span(self.seconds)}"
+            return f"{self.percent} %, takes longer than expected: {span(self.seconds)} so far"
         return f"{self.percent} %, about {span(self.left)} left"
 
 
@@ -70,14 +80,14 @@ class StagePace:
         self._expected, self._now = dict(expected), now
         self._began: dict[str, float] = {}
         self._running: str | None = None
-        self._done = self._heard = 0.0
+        self._done = self._heard = self._shown = 0.0
         self._took = self._foreseen = 0.0
 
     def update(self, stage: str, done: float) -> None:
         """Note that a stage is `done`, 0 to 1; a new stage ends the one before."""
         now = self._now()
         if stage != self._running:
-            self._running, self._done, self._heard = stage, 0.0, 0.0
+            self._running, self._done, self._heard, self._shown = stage, 0.0, 0.0, 0.0
             self._began[stage] = now
         self._done = min(1.0, max(self._done, done))
         self._heard = now - self._began[stage]
@@ -94,22 +104,38 @@ class StagePace:
             return None
         seconds = self._now() - self._began[stage]
         whole = self._whole(stage, done, heard)
-        if whole is None or whole <= seconds:
-            return Moment(stage, done, seconds, None)
-        return Moment(stage, seconds / whole, seconds, whole - seconds)
+        self._shown = max(self._shown, done, 0.0 if whole is None else _part(seconds / whole))
+        if whole is None:
+            return Moment(stage, self._shown or None, seconds, None)
+        return Moment(stage, self._shown, seconds, whole - seconds if whole > seconds else None)
 
     def _whole(self, stage: str, done: float, heard: float) -> float | None:
-        """Return the expected seconds of the whole stage."""
-        expected = self._expected.get(stage)
+        """Return the expected seconds of the whole stage, above 0; None if nothing tells them."""
+        expected = self._expected.get(stage) or None
         if expected is not None and self._foreseen >= ENOUGH_S:
             expected *= min(max(self._took / self._foreseen, 1 / MOST_WRONG), MOST_WRONG)
-        if done <= 0:
+        if done <= 0 or heard < SOON_S:
             return expected
         own = heard / done
         if expected is None:
             return own
         weight = min(1.0, done / TRUSTED)
         return weight * own + (1 - weight) * expected
+
+
+def _part(passed: float) -> float:
+    """Return the part of a stage that counts as done.
+
+    It is the part of the expected time up to `ON_TIME`. After that it grows ever more slowly and
+    stays below 1, so that a stage that takes longer than expected still moves.
+
+    Args:
+        passed: Seconds since the stage began, divided by its expected seconds.
+    """
+    if passed <= ON_TIME:
+        return passed
+    late = 1 - ON_TIME
+    return 1 - late**2 / (passed - ON_TIME + late)
 
 
 def span(seconds: float) -> str:

@@ -88,8 +88,11 @@ class StageProgress:
                 self._waiting = None
             if stage not in self._bars:
                 self._bars[stage] = bar.add_task(words, total=1.0, left="")
-            left = {"left": ""} if done >= 1.0 else {}
-            bar.update(self._bars[stage], completed=min(done, 1.0), **left)
+            moment = self._pace.moment()
+            if moment is None:
+                bar.update(self._bars[stage], completed=1.0, left="")
+            else:
+                bar.update(self._bars[stage], completed=moment.done)
             return
         started = self._started.setdefault(stage, self._now())
         if done >= 1.0 and stage not in self._ended:
@@ -103,7 +106,9 @@ class StageProgress:
             return
         if self._live:
             if moment.stage in self._bars and moment.seconds >= SHORT_S:
-                self._bar().update(self._bars[moment.stage], left=moment.in_words())
+                self._bar().update(
+                    self._bars[moment.stage], completed=moment.done, left=moment.in_words()
+                )
         elif self._lines.due(moment):
             words = WORDS.get(moment.stage, moment.stage)
             sys.stderr.write(f"  {words}: {moment.in_words()}\n")

@@ -59,7 +59,7 @@ def test_a_stage_without_forecast_and_reports_says_how_long_it_has_taken(capsys)
     shown.update("copy", 0.0)
     clock.seconds += 12
     shown.tick()
-    assert capsys.readouterr().err == "  Copy the files from the store: 0 % after 10 s\n"
+    assert capsys.readouterr().err == "  Copy the files from the store: 10 s so far\n"
 
 
 def test_a_short_stage_gets_its_last_line_only(capsys):

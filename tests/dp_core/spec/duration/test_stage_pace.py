@@ -1,5 +1,7 @@
 """The time left of a running stage follows from its forecast and from its own pace."""
 
+from itertools import pairwise
+
 import pytest
 
 from dp_core.spec.duration.stage_pace import MOST_WRONG, TRUSTED, Moment, StagePace, span
@@ -39,7 +41,8 @@ def test_without_a_forecast_only_what_is_reported_is_known(clock):
     pace = StagePace({}, now=clock)
     pace.update("copy", 0.0)
     clock.seconds += 10
-    assert pace.moment() == Moment("copy", 0.0, 10.0, None)
+    assert pace.moment() == Moment("copy", None, 10.0, None)
+    assert (pace.moment().percent, pace.moment().in_words()) == (None, "10 s so far")
     pace.update("copy", 0.5)
     assert pace.moment() == Moment("copy", 0.5, 10.0, 10.0)
 
@@ -60,8 +63,33 @@ def test_a_stage_that_takes_longer_than_expected_names_no_time_left(clock):
     pace.update("count", 0.0)
     clock.seconds += 11
     moment = pace.moment()
-    assert (moment.left, moment.done) == (None, 0.0)
-    assert moment.in_words() == "0 % after 10 s"
+    assert moment.left is None
+    assert moment.percent == 96
+    assert moment.in_words() == "96 %, takes longer than expected: 10 s so far"
+
+
+@pytest.mark.parametrize("reports", [(), (0.3,), (0.3, 0.9), (0.05, 0.06, 0.07)])
+def test_a_stage_with_a_forecast_moves_until_its_end_and_never_goes_back(clock, reports):
+    pace = StagePace({"reconstruct": 20.0}, now=clock)
+    pace.update("reconstruct", 0.0)
+    shown = []
+    for second in range(200):
+        clock.seconds += 1
+        if second % 30 == 15 and second // 30 < len(reports):
+            pace.update("reconstruct", reports[second // 30])
+        shown.append(pace.moment().done)
+    assert shown == sorted(shown)
+    assert shown[0] > 0
+    assert shown[-1] < 1
+    if not reports:
+        assert all(later > earlier for earlier, later in pairwise(shown))
+
+
+def test_a_report_at_once_says_nothing_about_the_pace(clock):
+    pace = StagePace({}, now=clock)
+    pace.update("count", 0.25)
+    clock.seconds += 60
+    assert pace.moment() == Moment("count", 0.25, 60.0, None)
 
 
 def test_a_slow_machine_corrects_the_forecast_of_later_stages(clock):
