@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 
-from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
+from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.spec.plan import Plan
 from dp_core.wall.ledger.audit import Audit, audit
 from dp_core.wall.ledger.entries import Entry
@@ -23,9 +23,9 @@ from tasks.ledger.leases import check_leases
 from tasks.ledger.ledger_reader import LedgerReader
 from tasks.ledger.public_declarations import PublicDeclarations
 from tasks.ledger.release_writer import ReleaseWriter, leased
-from tasks.ledger.reservation_check import check_affordable
+from tasks.ledger.reservation_check import check_affordable, check_opening
 from tasks.ledger.reservation_entries import reserve
-from tasks.ledger.reservations import continued
+from tasks.ledger.reservations import Reservation, continued
 
 _REPORT_EVERY = 1000
 """Number of entries between two calls of `progress`."""
@@ -56,6 +56,15 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
                 if continued(book, plan) is None:
                     check_affordable(book, plan)
             except (BadInput, BudgetRefused) as error:
+                return error
+        return None
+
+    def opening_refusal(self, reservation: Reservation) -> BudgetRefused | StageFailed | None:
+        """Return why a release may not open its data now; None if it may. Nothing is recorded."""
+        with self._database.reading() as book:
+            try:
+                check_opening(book, reservation)
+            except (BudgetRefused, StageFailed) as error:
                 return error
         return None
 

@@ -25,7 +25,7 @@ from tasks.ledger import leases
 from tasks.ledger.database.ledger_database import Database
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.input_seals import is_sealed, seal
-from tasks.ledger.reservation_check import check_attempts, check_new_attempt
+from tasks.ledger.reservation_check import check_new_attempt, check_opening
 from tasks.ledger.reservation_entries import (
     add,
     add_settlement,
@@ -242,14 +242,9 @@ class ReleaseWriter:
             Otherwise whoever may resume could compare any number of guessed files with the data. A
             stopped account compares none, so a guess has no answer that is not counted.
         """
-        state = examination_of(book, reservation.position)
-        if state == "charged":
-            # Open attempts of other releases must not stop a release that has charged.
-            check_attempts(book, reservation.account)
-        elif state not in ("open", "fits"):
-            check_new_attempt(book, reservation.account)
+        check_opening(book, reservation)
         if not hmac.compare_digest(str(mine.about), input_hash):
-            if state != "open":
+            if examination_of(book, reservation.position) != "open":
                 add(book, reservation, "examine", body=_again(book, reservation, "examine"))
             again = _again(book, reservation, "verdict")
             add(book, reservation, "verdict", body={"verdict": "refused", **again})

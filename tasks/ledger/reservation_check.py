@@ -21,6 +21,7 @@ from dp_core.wall.ledger.running_totals import balance, lineage, room_on
 from tasks.ledger.accounts import account_names, read_recent_uses
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.leases import holder_of
+from tasks.ledger.reservations import Reservation
 from tasks.support.budget_refusals import (
     MOST_USES,
     Room,
@@ -107,7 +108,7 @@ def check_attempts(book: Transaction, account: str) -> None:
         " charge, or somebody declared the data public. Each of these can reveal an exact fact"
         " about the data. Find the cause; then a person may allow further attempts: `dp-release"
         f" ledger allow-retry {account if account in refused else next(iter(refused))} --by NAME"
-        " --reason TEXT`.",
+        " --reason TEXT`. Then resume the release, or run it again.",
         row="attempts-refused",
     )
 
@@ -129,6 +130,21 @@ def check_new_attempt(book: Transaction, account: str) -> None:
             " resume this release.",
             row="attempts-open",
         )
+
+
+def check_opening(book: Transaction, reservation: Reservation) -> None:
+    """Check that a release may open its data now, for the first time or again.
+
+    Raises:
+        BudgetRefused: if refused attempts have stopped its account.
+        StageFailed: if this would be a new attempt, and too many are open.
+    """
+    state = examination_of(book, reservation.position)
+    if state == "charged":
+        # Open attempts of other releases must not stop a release that has charged.
+        check_attempts(book, reservation.account)
+    elif state not in ("open", "fits"):
+        check_new_attempt(book, reservation.account)
 
 
 def check_comparison(book: Transaction) -> None:

@@ -352,3 +352,39 @@ def test_a_refused_run_and_the_next_plan_say_how_many_attempts_were_refused(
     stopped = command("plan", project.spec)
     assert (stopped.code, "enough for" in stopped.out) == (3, False)
     assert "ledger allow-retry town" in stopped.out
+
+
+def test_status_of_a_stopped_release_says_who_must_act_before_it_can_be_resumed(project, command):
+    """Formerly it named `resume`, which the ledger refuses."""
+
+    def killed(stage, run, *given):
+        if stage.name == "measure":
+            raise KeyboardInterrupt
+        return plainly(stage, run, *given)
+
+    with pytest.raises(KeyboardInterrupt):
+        project.release(perform=killed)
+    assert "stopped" not in command("status", "town", "--json").json
+
+    data = project.folder / "town.csv"
+    good = data.read_text()
+    data.write_text(good.replace(",single,", ",bachelor,", 1))
+    text = project.spec.read_text()
+    project.write_spec(release="second")
+    second = project.spec.rename(project.folder / "second.release.yaml")
+    project.spec.write_text(text)
+    for _ in range(3):
+        assert command("run", second, "--out", project.folder / "second").code == 2
+    data.write_text(good)
+
+    allow = "dp-release ledger allow-retry town --by NAME --reason TEXT"
+    assert command("resume", "town").code == 3
+    shown = command("status", "town", "--json").json
+    assert allow in shown["stopped"]
+    (need,) = (one for one in command("status", "--json").json["needs"] if one["release"] == "town")
+    assert need["do"].index(allow) < need["do"].index("`dp-release resume town`")
+    assert allow in " ".join(command("status", "town").out.split())
+
+    command("ledger", "allow-retry", "town", "--by", "Ana", "--reason", "corrected")
+    assert "stopped" not in command("status", "town", "--json").json
+    assert command("resume", "town").code == 0

@@ -459,6 +459,8 @@ def status(console: Console, answer: answers.ReleaseStatus) -> None:
             "not in this home: the release was started in another home, or its folder was deleted."
             " Resume it in that home, or abandon it.",
         )
+    if answer.stopped:
+        fact(console, "Stopped", answer.stopped)
     fact(console, "Done", ", ".join(answer.stages_done) or "nothing yet")
     if answer.stages_open:
         fact(console, "Open", ", ".join(answer.stages_open))
