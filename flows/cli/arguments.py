@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+
+import click
 
 from dp_core.documents.names import check_name
 from dp_core.documents.typed_text import exact_number
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from dp_core.wall.accounting.composition import Composition, Terms
     from dp_core.wall.ledger.budget_periods import Calendar, Period
 
+USUAL_TOTAL = 100
+"""Largest total epsilon of an account that is not questioned."""
+
 
 def exact_epsilon(option: str, text: str | None) -> Fraction | None:
     """Return an exact epsilon above 0; None if none was typed."""
@@ -28,6 +34,36 @@ def exact_epsilon(option: str, text: str | None) -> Fraction | None:
 def exact_delta(option: str, text: str | None) -> Fraction | None:
     """Return an exact delta from 0 to below 1; None if none was typed."""
     return None if text is None else exact_number(option, text, below_one=True)
+
+
+def confirm_total(epsilon: Fraction | None, *, meant: bool) -> None:
+    """Ask whether a total above `USUAL_TOTAL` is meant; without a terminal, `meant` must say so.
+
+    Args:
+        epsilon: The new total; None if it does not change.
+        meant: Whether `--large-epsilon` was given.
+
+    Raises:
+        BadInput: if it is not meant, or nobody can be asked.
+    """
+    if meant or epsilon is None or epsilon <= USUAL_TOTAL:
+        return
+    what = (
+        f"A total of epsilon {float(epsilon):g} protects nobody in practice: published totals of"
+        " statistical offices are at most about 20 (docs/choosing-epsilon.md)."
+    )
+    if _at_a_terminal():
+        click.echo(what, err=True)
+        if click.confirm("Is this total meant?", err=True):
+            return
+        raise BadInput("The ledger was not changed. Give a smaller --epsilon.")
+    raise BadInput(
+        f"{what} The ledger was not changed; if the total is meant, add --large-epsilon."
+    )
+
+
+def _at_a_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def person_and_reason(by: str, reason: str) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from flows.cli.arguments import (
     account_calendar,
     account_terms,
     composition_word,
+    confirm_total,
     exact_delta,
     exact_epsilon,
     known_word,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from flows.answers import ledger_answers as answers
     from flows.answers.forecast_answers import Forecast
 
+_LARGE_EPSILON = "Confirm a total epsilon above 100."
 _OWN_DELTA = "Part of delta reserved for methods with a threshold (sba, sbhg)."
 
 
@@ -77,6 +79,7 @@ def ledger() -> None:
     "--within", type=ACCOUNT, metavar="ACCOUNT", help="Account whose total also limits this one."
 )
 @click.option("--approved-plans-only", is_flag=True, help="Run approved plans only.")
+@click.option("--large-epsilon", "meant", is_flag=True, help=_LARGE_EPSILON)
 @decided
 @answering("ledger_views.opened")
 def ledger_open(
@@ -94,6 +97,7 @@ def ledger_open(
     carry_over: bool,
     within: str | None,
     approved_plans_only: bool,
+    meant: bool,
     by: str,
     reason: str,
 ) -> answers.AccountAnswer:
@@ -113,6 +117,7 @@ def ledger_open(
     if owner is not None and not owner.strip():
         raise BadInput("--owner is empty; name the person responsible, or leave the option out.")
     kind, protected = relation(neighbours), known_word("--unit", unit)
+    confirm_total(terms.epsilon, meant=meant)
     found = existing_ledger() if within else the_ledger()
     found.open_account(
         name,
@@ -137,6 +142,7 @@ def ledger_open(
 @click.option(
     "--period-delta", metavar="D", help="New delta of one period; for zcdp, its own delta."
 )
+@click.option("--large-epsilon", "meant", is_flag=True, help=_LARGE_EPSILON)
 @decided
 @answering("ledger_views.changed")
 def ledger_raise(
@@ -145,6 +151,7 @@ def ledger_raise(
     delta: str | None,
     period_epsilon: str | None,
     period_delta: str | None,
+    meant: bool,
     by: str,
     reason: str,
 ) -> answers.AccountRaise:
@@ -166,6 +173,7 @@ def ledger_raise(
     calendar = raised_calendar(
         account, charter.calendar, terms, epsilon=period_epsilon, delta=period_delta
     )
+    confirm_total(new_epsilon, meant=meant)
     before = account_answer(found, account)
     found.raise_account(
         account, epsilon=new_epsilon, delta=new_delta, calendar=calendar, by=by, reason=reason

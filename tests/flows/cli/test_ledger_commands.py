@@ -963,3 +963,27 @@ def test_the_plan_of_a_release_under_way_is_not_refused_and_a_changed_one_is(pro
     project.write_spec("synthesize: {sets: 9}\n")
     answer = command("plan", project.spec, "--json")
     assert (answer.code, answer.json["refused"]["runbook"]) == (3, "plan-changed")
+
+
+@pytest.mark.parametrize(
+    "words", [("open", "new", "--epsilon", "1000000"), ("raise", "town", "--epsilon", "100.5")]
+)
+def test_a_total_that_protects_nobody_must_be_confirmed(project, command, words):
+    before = entries(project)
+    assert_refused(command("ledger", *words, *WHO), 2, "--large-epsilon", "epsilon 1")
+    assert entries(project) == before
+    assert command("ledger", *words, "--large-epsilon", *WHO).code == 0
+    assert entries(project) == before + 1
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2)])
+def test_at_a_terminal_a_large_total_is_asked_about(project, command, monkeypatch, answer, code):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    before = entries(project)
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    monkeypatch.setattr("flows.cli.arguments._at_a_terminal", lambda: True)
+    assert command("ledger", "open", "new", "--epsilon", "1e6", *WHO).code == code
+    assert entries(project) == before + (code == 0)
