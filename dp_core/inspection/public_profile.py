@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_core.confidential.raw_values import INTEGER_TEXT, NUMBER_TEXT, is_text
 from dp_core.confidential.source import Source
+from dp_core.confidential.values.raw_values import INTEGER_TEXT, NUMBER_TEXT
+from dp_core.confidential.values.stored_texts import is_text
 from dp_core.inspection.file_check import data_files, table_of
 from dp_core.inspection.value_findings import fitting_formats, looks_missing
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, levels_of

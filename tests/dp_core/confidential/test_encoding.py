@@ -68,7 +68,7 @@ def problems(column, values, kind=None):
 
 
 def test_levels_match_the_exact_text():
-    assert codes(category(), ["1", "2", "NA", "1 ", "01", "1.0"]) == [0, 1, 2, -1, -1, -1]
+    assert codes(category(), ["1", "2", "NA", "1 ", "01", "+1", "1e0"]) == [0, 1, 2] + [-1] * 4
     assert problems(category(), ["1", "x", "x", ""]) == {Problem.LEVEL: 2, Problem.MISSING: 1}
 
 

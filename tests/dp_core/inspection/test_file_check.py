@@ -33,7 +33,6 @@ SEX = "{type: category, levels: {1: male, 2: female}}"
     ("value", "kind", "fix"),
     [
         ("male", "labels", "[male, female]"),
-        ("1.0", "numbers", "Write '1' in the file"),
         ("01", "numbers", "Write '1' in the file"),
         ("1 ", "spaces", "'1 '"),
         ("NA", "missing-codes", 'missing_values: ["", "NA"]'),
