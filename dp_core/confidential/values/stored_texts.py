@@ -158,6 +158,8 @@ def is_day(kind: pa.DataType) -> bool:
 
 def plain(values: pa.Array) -> pa.Array:
     """Return an array without a dictionary."""
+    if pa.types.is_string_view(value_type(values)):  # Arrow cannot decode such a dictionary
+        return canonical_texts(values)
     return pc.dictionary_decode(values) if pa.types.is_dictionary(values.type) else values
 
 
