@@ -107,7 +107,9 @@ def identifier_texts(values: pa.Array, what: str) -> pa.Array:
     if inexact:
         limit = whole_limit(kind)
         whole = pc.match_substring_regex(texts, r"^-?[0-9]+$")
-        if not pc.all(whole).as_py() or (limit is not None and _any_from(values, limit)):
+        if not pc.all(whole, min_count=0).as_py() or (
+            limit is not None and _any_from(values, limit)
+        ):
             raise SchemaViolation(
                 f"{what} is stored as {kind}, with numbers that are not whole or that this type"
                 " cannot tell apart; store it as text or whole numbers."

@@ -326,6 +326,23 @@ def test_encoding_undoes_decoding(seed, rows):
                 assert np.array_equal(encoded.codes, expected)
 
 
+@given(
+    values=st.lists(st.floats(0, 100, width=32), min_size=1),
+    edges=st.lists(st.decimals("0.001", "99.999", places=3), min_size=1, max_size=6, unique=True),
+)
+@settings(deadline=None, max_examples=25)
+def test_a_number_of_32_bits_keeps_its_code_in_64_bits_and_as_text(values, edges):
+    column = number(edges=("0", *sorted(edges), "100"), missing="level", missing_values=("99.9",))
+    written = [*map(float, edges), 99.9]
+    short = pa.array([*values, *written], pa.float32())
+    double = short.cast(pa.float64())
+    found = codes(column, short)
+    assert codes(column, double) == codes(column, double.cast(pa.string())) == found
+    assert codes(column, double.dictionary_encode()) == found
+    # An edge lies in the bin above it, also where 32 bits are below it.
+    assert found[len(values) :] == codes(column, [str(each) for each in (*edges, "99.9")])
+
+
 @given(texts=st.lists(st.integers(0, 80).map(str) | st.just("?") | st.text(max_size=3), min_size=1))
 @settings(deadline=None, max_examples=25 if at_full_size() else 10)
 def test_codes_do_not_depend_on_the_other_values_of_the_batch(texts):

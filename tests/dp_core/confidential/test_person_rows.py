@@ -107,6 +107,12 @@ def test_rows_without_an_identifier_are_counted(array):
     assert found == (4 if array[4].is_valid else 5)
 
 
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.decimal128(5, 1), pa.int64()])
+def test_a_batch_without_an_identifier_or_without_rows_is_no_fault_of_its_type(kind):
+    assert hashes("id", pa.nulls(3, kind), [""])[1] == 3
+    assert hashes("id", pa.nulls(0, kind), [""])[0].shape == (0, 2)
+
+
 def test_blanks_around_a_text_that_means_missing_do_not_matter():
     assert hashes("id", pa.array(["?", " ? ", "a"]), [" ?"])[1] == 2
 
