@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from dp_core.confidential.source import Source
 from dp_core.confidential.source_files import is_readable
-from dp_core.confidential.values.raw_values import INTEGER_TEXT, NUMBER_TEXT
+from dp_core.confidential.values.parsed_texts import INTEGER_TEXT, NUMBER_TEXT
 from dp_core.confidential.values.stored_texts import is_text, local_times, plain
 from dp_core.inspection.file_check import data_files, table_of
 from dp_core.inspection.value_findings import fitting_formats, looks_missing

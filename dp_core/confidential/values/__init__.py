@@ -2,5 +2,5 @@
 
 Imports `schema` and below. Read `stored_texts` (the text of a stored value, and identifiers of
 persons), then `raw_values` (texts and stored values as levels, numbers and dates) with
-`short_decimals` (numbers that were stored in 32 bits).
+`parsed_texts` and `short_decimals` (numbers that were stored in 32 bits).
 """

@@ -30,11 +30,8 @@ refused if the schema has such a level, bound or missing code.
 
 from __future__ import annotations
 
-import contextlib
-import datetime
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -45,6 +42,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dp_core.confidential.values.parsed_texts import (
+    INT64_MAX,
+    INT64_MIN,
+    NUMBER_TEXT,
+    days_in_format,
+    days_of,
+    integers_of,
+    numbers_of,
+    texts_in_format,
+)
 from dp_core.confidential.values.short_decimals import ShortDecimals
 from dp_core.confidential.values.stored_texts import (
     DOUBLE_LIMIT,
@@ -64,10 +71,6 @@ from dp_core.schema.definition import Column
 
 Array: TypeAlias = NDArray[Any]
 
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-INTEGER_TEXT = r"^[+-]?[0-9]+(\.0*)?$"
-NUMBER_TEXT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-DATE_TEXT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
 _CANONICAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?", re.ASCII)
 """A number as `canonical_texts` writes it."""
 _DECIMALS = r"^-?(0|[1-9][0-9]*)\.[0-9]+$"
@@ -113,7 +116,7 @@ class Reader:
     def __init__(self, column: Column) -> None:
         self.column = column
         self._missing = pa.array(list(column.missing_values), pa.string())
-        self._dates = partial(_dates_written, column.format) if column.format else _dates
+        self._dates = partial(days_in_format, column.format) if column.format else days_of
         self._levels = _Levels(column) if column.levels else None
         self._largest = _largest_whole(column)
         self._booleans = tuple(
@@ -170,7 +173,7 @@ class Reader:
             return pc.if_else(values, true, false)
         texts = canonical_texts(values)
         if self.column.kind == "date" and self.column.format and is_day(values.type):
-            return _in_format(self.column.format, texts)
+            return texts_in_format(self.column.format, texts)
         if pa.types.is_floating(values.type) and not self.column.levels:
             infinite = "9" * 20 if self.column.kind == "integer" else "1e999"
             texts = pc.replace_substring(texts, "inf", infinite)
@@ -214,14 +217,14 @@ class Reader:
         if self.column.kind == "date":
             data, valid = self._dates(pc.replace_substring_regex(texts, WHOLE_WITH_ZEROS, r"\1"))
         elif self.column.kind == "integer":
-            data, valid = _integers(texts)
+            data, valid = integers_of(texts)
         else:
-            data, valid = _numbers(texts)
+            data, valid = numbers_of(texts)
             data = self._short.restored(data)
         state = np.where(valid, State.VALUE, State.UNKNOWN).astype(np.uint8)
         self._mark_missing(data, state)
         if self._broken_codes.size:
-            numbers, valid = _numbers(texts)
+            numbers, valid = numbers_of(texts)
             missing |= valid & np.isin(numbers, self._broken_codes)
         state[missing] = State.MISSING
         return data, state
@@ -280,12 +283,12 @@ class Reader:
         if self.column.levels:
             return none, none
         if self.column.kind == "date":
-            read = [self._dates(texts), _dates(texts)]
+            read = [self._dates(texts), days_of(texts)]
             return np.unique(np.concatenate([data[valid] for data, valid in read])), none
-        numbers, valid = _numbers(texts)
+        numbers, valid = numbers_of(texts)
         if self.column.kind == "number":
             return np.unique(numbers[valid]), none
-        whole, is_whole = _integers(texts)
+        whole, is_whole = integers_of(texts)
         return np.unique(whole[is_whole]), np.unique(numbers[valid & ~is_whole])
 
     def _mark_missing(self, data: Array, state: NDArray[np.uint8]) -> None:
@@ -408,77 +411,3 @@ def _to_int64(data: Array) -> NDArray[np.int64]:
     if data.dtype == np.uint64:
         data = np.minimum(data, np.uint64(INT64_MAX))
     return data.astype(np.int64)
-
-
-def _matching(texts: pa.Array, pattern: str) -> tuple[NDArray[np.bool_], pa.Array]:
-    """Return which texts match, and the texts with the others replaced by `0`."""
-    valid = pc.match_substring_regex(texts, pattern).fill_null(False)
-    return (
-        np.array(valid.to_numpy(zero_copy_only=False), dtype=bool),
-        pc.if_else(valid, texts, pa.scalar("0", texts.type)),
-    )
-
-
-def _integers(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
-    valid, texts = _matching(texts, INTEGER_TEXT)
-    texts = pc.replace_substring_regex(texts, r"^\+|\.0*$", "")
-    try:
-        data: Array = texts.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:  # one of them does not fit; this way is slower, and exact
-        whole = [min(max(int(text), INT64_MIN), INT64_MAX) for text in texts.to_pylist()]
-        data = np.array(whole, dtype=np.int64)
-    return data, valid
-
-
-def _numbers(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
-    valid, texts = _matching(texts, NUMBER_TEXT)
-    return texts.cast(pa.float64()).to_numpy(zero_copy_only=False), valid
-
-
-def _dates(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
-    valid, texts = _matching(texts, DATE_TEXT)
-    days = pc.if_else(pa.array(valid), pc.utf8_slice_codeunits(texts, 0, 10), "1970-01-01")
-    # The fast parser accepts the year 0, which no calendar has, and fails for the whole array.
-    if not pc.any(pc.starts_with(days, "0000")).as_py():
-        with contextlib.suppress(pa.ArrowInvalid):
-            since = days.cast(pa.date32()).cast(pa.int32()).to_numpy(zero_copy_only=False)
-            return since.astype(np.int64) + EPOCH, valid
-    return _dates_one_by_one(days.to_pylist(), valid)
-
-
-def _dates_written(form: str, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the day ordinals of texts in a format of `%d`, `%m` and `%Y`, and which are valid."""
-    # Parts without a separator are told apart by their full width only.
-    digits = "{2}" if re.search("%.%", form) else "{1,2}"
-    pattern = re.escape(form).replace("%Y", "(?P<Y>[0-9]{4})")
-    for part in ("d", "m"):
-        pattern = pattern.replace(f"%{part}", f"(?P<{part}>[0-9]{digits})")
-    found = pc.extract_regex(texts, rf"^{pattern}(?:[T ][0-9]{{2}}:.*)?$")
-    year, month, day = (pc.struct_field(found, [part]) for part in ("Y", "m", "d"))
-    month, day = (pc.utf8_lpad(part, width=2, padding="0") for part in (month, day))
-    written = pc.binary_join_element_wise(year, month, day, "-")
-    return _dates(written.fill_null(""))
-
-
-def _in_format(form: str, days: pa.Array) -> pa.Array:
-    """Return ISO dates in a format of `%d`, `%m` and `%Y`."""
-    day = pc.utf8_slice_codeunits(days, 0, 10)
-    parts = {
-        "%Y": pc.utf8_slice_codeunits(day, 0, 4),
-        "%m": pc.utf8_slice_codeunits(day, 5, 7),
-        "%d": pc.utf8_slice_codeunits(day, 8, 10),
-    }
-    pieces = [parts.get(piece, piece) for piece in re.split("(%[Ymd])", form) if piece]
-    return pc.binary_join_element_wise(*pieces, "")
-
-
-def _dates_one_by_one(
-    days: Sequence[str], valid: NDArray[np.bool_]
-) -> tuple[Array, NDArray[np.bool_]]:
-    data = np.full(len(days), EPOCH, np.int64)
-    for place, day in enumerate(days):
-        try:
-            data[place] = datetime.date.fromisoformat(day).toordinal()
-        except ValueError:
-            valid[place] = False
-    return data, valid
