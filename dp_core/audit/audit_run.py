@@ -16,6 +16,7 @@ from dp_core.audit.neighbour_files import BrokenCoding, Pair
 from dp_core.audit.report import HOUSEHOLDS, UNITS, Findings, unit_name
 from dp_core.audit.tiny_files import TinyFiles
 from dp_core.audit.tiny_households import TinyHouseholds
+from dp_core.audit.tiny_panels import TinyPanels
 from dp_core.errors import ReleaseError
 from dp_core.schema.definition import Column, Unit
 from dp_core.schema.grid import Coarsening
@@ -60,6 +61,8 @@ def audit(
         progress: Called with the part that is done, and the name of a release.
     """
     findings = Findings(complete=size == "full" and chosen is None)
+    if chosen is None:
+        findings.violations += broken_panels(units)
     asked = [each for each in (chosen or configurations()) if each.asks]
     cases = list(_cases(asked, units, size))
     closest: dict[Any, BestPairs] = {}
@@ -74,6 +77,25 @@ def audit(
         name += f"; delta {float(plan.spec.privacy.delta):g}"
         audit_release(plan, findings, name=name, size=size, seed=seed + number, closest=closest)
     return findings
+
+
+def broken_panels(units: Sequence[Relation] = UNITS) -> list[str]:
+    """Return what is wrong with the records of neighbouring panels, in which a person is a record.
+
+    Args:
+        units: Units of privacy and relations; those of persons with one record count.
+    """
+    broken = []
+    for relation in units:
+        if relation.max_rows > 1 or relation.shares > 1:
+            continue
+        panels = TinyPanels(relation, SEED)
+        for name in panels.named:
+            try:
+                panels.pairs(name)
+            except BrokenCoding as error:
+                broken.append(f"{error} In panels; {unit_name(relation)}.")
+    return broken
 
 
 def audit_release(

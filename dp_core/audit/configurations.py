@@ -47,7 +47,7 @@ SCHEMAS: Mapping[str, str] = {
     + """\
 columns:
   age: {type: integer, min: 0, max: 99, edges: [0, 15, 40, 100], missing: level, out_of_range: clip}
-  sex: {type: category, levels: {1: male, 2: female}}
+  sex: {type: category, levels: {10000000001: male, 10000000002: female}}
   marital:
     {type: category, levels: [single, married, widowed], missing: level, out_of_range: missing}
   income: {type: number, min: 0, max: 1000, bins: 4, missing: level, out_of_range: missing}
@@ -63,7 +63,7 @@ impossible:
     + """\
 columns:
   age: {type: integer, min: 0, max: 99, edges: [0, 40, 100], out_of_range: clip}
-  sex: {type: category, levels: {1: male, 2: female}}
+  sex: {type: category, levels: {10000000001: male, 10000000002: female}}
   marital: {type: category, levels: [single, married]}
   income: {type: number, min: 0, max: 1000, bins: 2, out_of_range: clip}
 """
@@ -71,13 +71,13 @@ columns:
     "single": _HEAD
     + """\
 columns:
-  sex: {type: category, levels: {1: male, 2: female}}
+  sex: {type: category, levels: {10000000001: male, 10000000002: female}}
 """,
     "private": _HEAD
     + """\
 columns:
   age: {type: integer, min: 0, max: 99, edges: [0, 15, 40, 100], missing: level, out_of_range: clip}
-  sex: {type: category, levels: {1: male, 2: female}}
+  sex: {type: category, levels: {10000000001: male, 10000000002: female}}
   marital:
     {type: category, levels: {private: 2}, missing: level, out_of_range: missing,
      groups: {alone: [single, widowed], together: [married, partners]}}
@@ -118,7 +118,8 @@ impossible:
 """,
 }
 """Schemas of the generated files, without their `unit`; clip, missing values, dates, a dependent
-column, a structural zero, private bins and levels, and rules between columns are in them. `linked`
+column, a structural zero, private bins and levels, long codes, and rules between columns are in
+them. `linked`
 has two tables; each of the others has one."""
 
 COLUMNS = ("age", "sex", "marital", "income", "moved")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from dp_core.schema.privacy import Relation
 from dp_core.tables.codes import Codes
@@ -31,6 +33,28 @@ class Pair:
 
 class BrokenCoding(Exception):
     """Two files that differ in one unit became codes that are no neighbours."""
+
+
+def stored_columns(columns: Mapping[str, Sequence[str]]) -> dict[str, pa.Array]:
+    """Return texts as a program stores them that chooses the type of a column by all rows.
+
+    Whole numbers are stored as such, but as floats if a value of the file is missing; other numbers
+    are floats. A column with another text is stored as texts.
+
+    Args:
+        columns: Texts of each column, empty for missing.
+    """
+    missing = any("" in texts for texts in columns.values())
+    found: dict[str, pa.Array] = {}
+    for name, texts in columns.items():
+        array = pa.array(texts, pa.string())
+        stated = [text for text in texts if text]
+        if stated and all(re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text) for text in stated):
+            whole = not missing and not any("." in text for text in stated)
+            numbers = [(int if whole else float)(text) if text else None for text in texts]
+            array = pa.array(numbers, pa.int64() if whole else pa.float64())
+        found[name] = array
+    return found
 
 
 class NeighbourFiles(ABC, Generic[UnitT]):

@@ -1,4 +1,8 @@
-"""Tiny generated files and their neighbours, as texts and as codes; nothing is read from disk."""
+"""Tiny generated files and their neighbours, as texts and as codes; nothing is read from disk.
+
+A file is stored as a program does that chooses the type of a column by all rows, so one unit may
+change the types of all columns.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.audit.configurations import COLUMNS, PERSON
-from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair
+from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair, stored_columns
 from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import hashes, kept_rows, orders
@@ -23,14 +27,16 @@ Row = tuple[str, ...]
 Texts = tuple[Row, ...]
 """All rows of one unit of privacy."""
 
-LOWEST: Row = ("0", "1", "single", "0", "2000-01-01")
-HIGHEST: Row = ("99", "2", "married", "1000", "2009-12-31")
-MIDDLE: Row = ("30", "2", "single", "499.99", "2004-07-15")
-ABOVE: Row = ("250", "2", "married", "1000.01", "2031-05-05")
-BELOW: Row = ("-7", "1", "single", "-3", "1899-12-31")
-LOST: Row = ("", "1", "NA", "", "2005-05-05")
+MALE, FEMALE = "10000000001", "10000000002"
+"""So long that a program writes them in scientific notation once they are floats."""
+LOWEST: Row = ("0", MALE, "single", "0", "2000-01-01")
+HIGHEST: Row = ("99", FEMALE, "married", "1000", "2009-12-31")
+MIDDLE: Row = ("30", FEMALE, "single", "499.99", "2004-07-15")
+ABOVE: Row = ("250", FEMALE, "married", "1000.01", "2031-05-05")
+BELOW: Row = ("-7", MALE, "single", "-3", "1899-12-31")
+LOST: Row = ("", MALE, "NA", "", "2005-05-05")
 """As many missing values as the schema allows."""
-SETTLED: Row = ("3", "1", "married", "about 500", "2001-01-01")
+SETTLED: Row = ("3", MALE, "married", "about 500", "2001-01-01")
 """It breaks the structural zero, and has a text for a number: both become missing."""
 RANDOM_FILES = 2
 MANY = 60
@@ -81,23 +87,21 @@ class TinyFiles(NeighbourFiles[Texts]):
         """
         rows = [row for unit in units for row in unit]
         owner = np.repeat(np.arange(len(units)), [len(unit) for unit in units])
-        columns, values = [], {}
+        names = [encoder.column.name for encoder in self._encoders]
+        texts = {name: [row[COLUMNS.index(name)] for row in rows] for name in names}
+        values = stored_columns({PERSON: [str(10**10 + first + each) for each in owner], **texts})
+        identifiers, columns = values.pop(PERSON), []
         for encoder in self._encoders:
-            name = encoder.column.name
-            texts = [row[COLUMNS.index(name)] for row in rows]
-            values[name] = pa.array(texts, pa.string())
-            encoded = encoder.encode(values[name])
+            encoded = encoder.encode(values[encoder.column.name])
             if encoded.bad is not None and encoded.bad.any():
-                raise ValueError(f"A generated value of {encoder.column.name!r} is refused.")
+                raise BrokenCoding(f"A generated value of {encoder.column.name!r} is refused.")
             columns.append(encoded.codes)
         compared = self._rules.units(pa.record_batch(values))
         if any(broken.refused for broken in settle_zeros(self._schema, columns, compared)):
             raise ValueError("A generated row breaks a structural zero or a rule.")
         kept = np.ones(len(rows), np.bool_)
         if self._schema.unit.column is not None:
-            persons, _ = hashes(
-                PERSON, pa.array([f"p{first + each}" for each in owner], pa.string()), ()
-            )
+            persons, _ = hashes(PERSON, identifiers, ())
             kept = kept_rows(persons, orders(persons, columns), self._relation.max_rows)
         codes = np.stack(columns, axis=1)
         return tuple(codes[kept & (owner == number)] for number in range(len(units)))
@@ -144,7 +148,7 @@ class TinyFiles(NeighbourFiles[Texts]):
         return tuple(
             (
                 str(rng.integers(15, 100)),
-                str(rng.integers(1, 3)),
+                (MALE, FEMALE)[rng.integers(2)],
                 ("single", "married")[rng.integers(2)],
                 f"{rng.integers(0, 100_001) / 100:.2f}",
                 f"200{rng.integers(10)}-0{rng.integers(1, 10)}-1{rng.integers(10)}",

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair
+from dp_core.audit.neighbour_files import BrokenCoding, NeighbourFiles, Pair, stored_columns
 from dp_core.audit.tiny_files import MANY, RANDOM_FILES
 from dp_core.confidential.linked.linked_rows import household_codes
 from dp_core.schema.definition import Column, Schema, Unit
@@ -108,20 +108,22 @@ class TinyHouseholds(NeighbourFiles[Household]):
             first: Number of the first household, which identifies it.
         """
         linked = self._linked
-        keys = [f"h{first + number}" for number in range(len(households))]
+        keys = [str(10**10 + first + number) for number in range(len(households))]
         homes = {linked.key: keys} | {
             name: [household.home[place] for household in households]
             for place, name in enumerate(HOME_COLUMNS)
         }
-        # The order of the file is not that of the keys: members are in the order of their keys.
         rows = [
             (key, f"{'' if household.numbered else 'p'}{number}", *member)
             for key, household in zip(keys, households, strict=True)
             for number, member in enumerate(household.members, start=8)
-        ][::-1]
+        ]
+        # In a file with an even number of households, members are in another order.
+        rows = rows if len(households) % 2 else rows[::-1]
         names = (linked.link, linked.person_key, *PERSON_COLUMNS)
         persons = {name: [row[place] for row in rows] for place, name in enumerate(names)}
-        coded = household_codes(self._schema, _texts(homes), _texts(persons))
+        tables = (pa.table(stored_columns(each)) for each in (homes, persons))
+        coded = household_codes(self._schema, *tables)
         pairs = to_pair_rows(linked, self._schema.domain, coded).codes.T
         if not households:
             return ()
@@ -247,7 +249,3 @@ def _ends(sizes: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarra
     fresh = rng.integers(0, most, (len(sizes), number))
     ends = rng.random(fresh.shape)
     return np.where(ends < 0.2, 0, np.where(ends > 0.8, most - 1, fresh))
-
-
-def _texts(columns: dict[str, list[str]]) -> pa.Table:
-    return pa.table({name: pa.array(texts, pa.string()) for name, texts in columns.items()})

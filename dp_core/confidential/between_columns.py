@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.encoding import Encoder, rule_rows
-from dp_core.confidential.raw_values import Array, Reader, Values
+from dp_core.confidential.values.raw_values import Array, Reader, Values
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import derive, value_sources
 from dp_core.schema.rules.column_rules import Units, rows_that_break

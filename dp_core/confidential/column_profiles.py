@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.confidential.encoding import Encoder, count_problems
-from dp_core.confidential.raw_values import State, Values
+from dp_core.confidential.values.raw_values import State, Values
 from dp_core.schema.definition import Column
 from dp_core.schema.problems import Problem
 
@@ -103,15 +103,6 @@ class Profiler:
         elif typed.state is not None:
             data = data[typed.state == State.VALUE]
         if data.size:
-            low, high = self._exact(data.min()), self._exact(data.max())
+            low, high = data.min().item(), data.max().item()
             profile.low = low if profile.low is None else min(profile.low, low)
             profile.high = high if profile.high is None else max(profile.high, high)
-
-    def _exact(self, value: np.generic) -> int | float:
-        """Return a value; if it equals a bound in the file's precision, the bound itself."""
-        if value.dtype == np.float32:
-            for bound in (self.encoder.low, self.encoder.high):
-                if value == np.float32(bound):
-                    return bound
-        number: int | float = value.item()
-        return number

@@ -22,14 +22,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.edge_grid import EdgeGrid
-from dp_core.confidential.raw_values import INT64_MAX, INT64_MIN, Array, Reader, State, Values
+from dp_core.confidential.values.raw_values import (
+    INT64_MAX,
+    INT64_MIN,
+    Array,
+    Reader,
+    State,
+    Values,
+)
 from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.problems import Problem, refused
@@ -78,7 +84,7 @@ class Encoder:
                 whole = [_fit(math.ceil(edge)) for edge in column.edges[1:-1]]
                 self._edges = np.array(whole, dtype=np.int64)
         self._table: Codes | None = None
-        self._grids: dict[np.dtype[Any], EdgeGrid] = {}
+        self._grid: EdgeGrid | None = None
         if column.kind in ("integer", "date") and 0 <= self.high - self.low < LOOKUP:
             legal = np.arange(int(self.low), int(self.high) + 1, dtype=np.int64)
             # `right`: a value equal to an edge belongs to the bin above it.
@@ -90,8 +96,8 @@ class Encoder:
 
         Args:
             values: As the file stores them: text, whole number, float, decimal, boolean, date or
-                time, also dictionary-encoded. `dp_core.confidential.raw_values` says how each
-                stored type is read.
+                time, also dictionary-encoded. `dp_core.confidential.values.raw_values` says how
+                each stored type is read.
         """
         return self.place(self.reader.read(values))
 
@@ -113,13 +119,12 @@ class Encoder:
 
     def outside(self, values: Values) -> NDArray[np.bool_]:
         """Return which entries of an integer, number or date column are out of range."""
-        low, high = self._bounds(values.data)
-        outside: NDArray[np.bool_] = (values.data < low) | (values.data > high)
+        outside: NDArray[np.bool_] = (values.data < self.low) | (values.data > self.high)
         return outside
 
     def clipped(self, values: Values) -> Array:
         """Return the entries of a numeric column clipped to its bounds."""
-        clipped: Array = np.clip(values.data, *self._bounds(values.data))
+        clipped: Array = np.clip(values.data, self.low, self.high)
         return clipped
 
     def counted_in_range(self, values: Values) -> dict[Problem, int] | None:
@@ -131,8 +136,7 @@ class Encoder:
         data, state = values.data, values.state
         if self.column.levels or values.index is not None:
             return None
-        low, high = self._bounds(data)
-        outside = data.size > 0 and not (low <= data.min() and data.max() <= high)
+        outside = data.size > 0 and not (self.low <= data.min() and data.max() <= self.high)
         # Entries without a value are arbitrary, so they do not count.
         if outside and (state is None or self.outside(values)[state == State.VALUE].any()):
             return None
@@ -146,10 +150,8 @@ class Encoder:
         """Return the codes if no problem is refused and no value is out of range."""
         if values.state is None:
             return self._place(values.data)
-        data = values.data
-        low, high = self._bounds(data)
         # Entries without a value are arbitrary, such as a number that means missing.
-        codes = self._place(np.clip(data, low, high))
+        codes = self._place(np.clip(values.data, self.low, self.high))
         if self.column.missing_code is not None:
             np.copyto(codes, self.column.missing_code, where=values.state != State.VALUE)
         return codes
@@ -175,7 +177,7 @@ class Encoder:
         elif problem is None:
             codes = self._place(values.data)
         else:
-            codes = self._place(np.clip(values.data, *self._bounds(values.data)))
+            codes = self._place(np.clip(values.data, self.low, self.high))
         if problem is not None:
             new = np.zeros(len(PROBLEMS), self._type)
             override = np.array([name is not None for name in PROBLEMS])
@@ -187,22 +189,15 @@ class Encoder:
             codes = np.where(override[problem], new[problem], codes)
         return codes, problem
 
-    def _bounds(self, data: Array) -> tuple[Any, Any]:
-        """Return the least and greatest legal value in the precision of the file."""
-        return data.dtype.type(self.low), data.dtype.type(self.high)
-
     def _place(self, data: Array) -> Codes:
         """Return the bins of values within the bounds."""
         if self._table is not None:
             looked_up: Codes = self._table.take(data - int(self.low), mode="clip")
             return looked_up
-        return self._grid(data.dtype).place(data)
-
-    def _grid(self, kind: np.dtype[Any]) -> EdgeGrid:
-        if kind not in self._grids:
-            low, high = kind.type(self.low), kind.type(self.high)
-            self._grids[kind] = EdgeGrid(self._edges.astype(kind, copy=False), low, high)
-        return self._grids[kind]
+        if self._grid is None:
+            kind = self._edges.dtype.type
+            self._grid = EdgeGrid(self._edges, kind(self.low), kind(self.high))
+        return self._grid.place(data)
 
 
 PROBLEMS: tuple[Problem | None, ...] = (None, *Problem)

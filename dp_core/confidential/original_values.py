@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import Persons, hashes, kept_rows, orders
-from dp_core.confidential.raw_values import Array, Values
 from dp_core.confidential.source import Source
+from dp_core.confidential.values.raw_values import Array, Values
 from dp_core.schema.decoding import EPOCH, decode, labels
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, value_sources

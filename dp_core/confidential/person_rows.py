@@ -1,6 +1,8 @@
 """Limits the rows of a person, by a rule that depends on that person's rows alone.
 
-Rows with the same identifier, apart from blanks around it, belong to one person. For each person,
+Rows with the same identifier belong to one person, however it is stored
+(`dp_core.confidential.values.stored_texts`): blanks around it do not count, and 7, 7.0 and the text
+`7.0` are one identifier. For each person,
 the rows are ordered by a hash of identifier and codes, and the first ones are kept. So the kept
 rows of a person depend on that person's rows only, not on other persons or on the order of the file
 or its parts. Every person has an order of their own, so no kind of row is preferred throughout.
@@ -33,11 +35,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.confidential.raw_values import is_text
-from dp_core.errors import BadInput
+from dp_core.confidential.values.stored_texts import identifier_texts
 
 BUCKETS = 64
 """Parts of the rows on disk, by person; one part is in memory at a time."""
@@ -54,11 +54,12 @@ def hashes(column: str, values: pa.Array, missing: Collection[str]) -> tuple[Per
 
     Args:
         column: Name of the identifier column.
-        values: Text or whole numbers; a number is identified by its text.
+        values: Text, or whole numbers of any stored type.
         missing: Texts that mean missing, besides blanks.
 
     Raises:
-        BadInput: if identifiers have another type.
+        SchemaViolation: if identifiers have another type, or numbers are not whole or too large for
+            their type.
     """
     texts, where = _identifiers(column, values, missing)
     table = np.zeros((len(texts), 2), np.uint64)
@@ -172,17 +173,17 @@ def _identifiers(
     column: str, values: pa.Array, missing: Collection[str]
 ) -> tuple[list[str | None], NDArray[np.int64]]:
     """Return the distinct identifiers, None for missing, and the place of each row's identifier."""
-    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
-        raise BadInput(no_identifier(column, str(kind)))
+    if pa.types.is_null(values.type):
+        return [None], np.zeros(len(values), np.int64)
     if not pa.types.is_dictionary(values.type):
-        values = values.cast(pa.string()).dictionary_encode()
+        values = values.dictionary_encode()
     # The dictionary of a batch may list the identifiers of the whole file.
-    index = np.asarray(values.indices.fill_null(-1), dtype=np.int64)
+    index = np.asarray(values.indices.cast(pa.int64()).fill_null(-1), dtype=np.int64)
     used, where = np.unique(index, return_inverse=True)
-    known = values.dictionary.cast(pa.string()).take(pa.array(used, pa.int64(), mask=used < 0))
-    texts = pc.utf8_trim_whitespace(known)
-    nothing = {None, "", *(text.strip() for text in missing)}
+    known = values.dictionary.take(pa.array(used, pa.int64(), mask=used < 0))
+    texts = identifier_texts(known, identifying(column))
+    listed = identifier_texts(pa.array(list(missing), pa.string()), "")
+    nothing = {None, "", *listed.to_pylist()}
     return [None if text in nothing else text for text in texts.to_pylist()], where
 
 
@@ -191,12 +192,9 @@ def _without(texts: Sequence[str | None], where: NDArray[np.int64]) -> int:
     return int(bad[where].sum())
 
 
-def no_identifier(column: str, kind: str) -> str:
-    """Return the message about identifiers of an unsuitable type."""
-    return (
-        f"Column {column!r} identifies persons and is stored as {kind}; store it as text or whole"
-        " numbers, so that a person has one identifier."
-    )
+def identifying(column: str) -> str:
+    """Return the beginning of a message about how identifiers are stored."""
+    return f"Column {column!r} identifies persons and"
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_core.confidential.encoding import Encoded, Encoder, count_problems
-from dp_core.confidential.raw_values import State, Values, is_text
+from dp_core.confidential.values.raw_values import State, Values
+from dp_core.confidential.values.stored_texts import canonical_texts
 from dp_core.schema.definition import Column
 from dp_core.schema.problems import Problem
 
@@ -72,9 +72,6 @@ class Tally:
 
     def add(self, values: pa.Array) -> Encoded:
         """Count a batch of raw values; return their codes."""
-        kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-        if is_text(kind) and not pa.types.is_dictionary(values.type):
-            values = pc.dictionary_encode(values)
         typed = self.encoder.reader.read(values)
         problem = self.encoder.problem(typed)
         if problem is not None:
@@ -170,13 +167,12 @@ def _all_differ(values: pa.Array, typed: Values, counts: NDArray[np.int64]) -> b
 
 def _texts(values: pa.Array, typed: Values, places: NDArray[np.intp]) -> list[str]:
     """Return entries as texts; an entry of null is `NULL`."""
-    if typed.index is None:
-        found = values.take(pa.array(places))
+    if typed.texts is None:
+        found = canonical_texts(values.take(pa.array(places)))
     else:
-        dictionary = typed.texts if typed.texts is not None else values.dictionary
-        null = places >= len(dictionary)  # the last entry of the values is for null
-        found = dictionary.take(pa.array(np.where(null, 0, places), mask=null))
-    return [NULL if text is None else str(text) for text in found.to_pylist()]
+        null = places >= len(typed.texts)  # the last entry of the values is for null
+        found = typed.texts.take(pa.array(np.where(null, 0, places), mask=null))
+    return [NULL if text is None else text for text in found.to_pylist()]
 
 
 def _count(into: Counter[str], texts: Iterable[str], rows: NDArray[np.int64]) -> None:

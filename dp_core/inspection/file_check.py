@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from dp_core.confidential.data_files import Kind, kind_of, matching_files
 from dp_core.confidential.source import BATCH_ROWS, Source
+from dp_core.confidential.values.stored_texts import cell_text
 from dp_core.errors import BadInput
 from dp_core.inspection.column_tally import Tally
 from dp_core.inspection.findings import FileCheck, Finding
@@ -82,12 +83,16 @@ def check_files(patterns: Sequence[str], schema: Schema, folder: Path | None = N
     return _result(schema, names, check.rows, len(common), [*found, *check.findings()])
 
 
-def check_frame(frame: pd.DataFrame | pa.Table, schema: Schema) -> FileCheck:
-    """Return everything in a frame or table that does not fit a schema. Confidential.
+def check_frame(frame: pd.DataFrame | pa.Table | Mapping[str, Any], schema: Schema) -> FileCheck:
+    """Return everything in a frame that does not fit a schema. Confidential.
 
     Args:
-        frame: The rows, under the column names of the schema.
+        frame: The rows, under the column names of the schema: a pandas frame, an Arrow table, or a
+            dictionary of columns.
         schema: The schema.
+
+    Raises:
+        TypeError: if it is no frame, or a dictionary of several.
     """
     table = table_of(frame)
     header = typed_header(table.schema, schema)
@@ -96,7 +101,11 @@ def check_frame(frame: pd.DataFrame | pa.Table, schema: Schema) -> FileCheck:
         return _result(schema, (), None, 0, found)
     check = _Check(schema, tuple(header.names))
     chosen = table.select(list(header.names.values())).rename_columns(list(header.names))
-    check.add(chosen.to_batches(max_chunksize=BATCH_ROWS))
+    try:
+        check.add(chosen.to_batches(max_chunksize=BATCH_ROWS))
+    except BadInput as error:
+        found += [readable_or_refused(error), *check.findings(whole=False)]
+        return _result(schema, (), None, len(header.names), found)
     return _result(schema, (), check.rows, len(header.names), [*found, *check.findings()])
 
 
@@ -123,21 +132,44 @@ def data_files(patterns: Sequence[str], folder: Path) -> tuple[list[Path], Kind]
 
 
 def table_of(frame: Any) -> pa.Table:
-    """Return a pandas frame, or an Arrow table, as a table; mixed columns become texts."""
+    """Return a frame as a table; mixed columns become texts.
+
+    Args:
+        frame: A pandas frame, an Arrow table, any other frame that offers `__arrow_c_stream__`, or
+            a dictionary of columns.
+
+    Raises:
+        TypeError: if it is none of these, such as a dictionary of frames.
+    """
+    import pandas as pd
+
     if isinstance(frame, pa.Table):
         return frame
+    if isinstance(frame, Mapping) and not any(hasattr(one, "columns") for one in frame.values()):
+        frame = pd.DataFrame(frame)
+    if not isinstance(frame, pd.DataFrame):
+        if hasattr(frame, "__arrow_c_stream__"):
+            return pa.table(frame)
+        several = isinstance(frame, Mapping)
+        raise TypeError(
+            f"A frame was expected, not {'several frames' if several else type(frame).__name__};"
+            " give one pandas frame, Arrow table or dictionary of columns."
+        )
     arrays = []
     for place in range(frame.shape[1]):
         cells = frame.iloc[:, place]
         try:
             arrays.append(pa.array(cells, from_pandas=True))
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            texts = [
-                None if missing else str(cell)
-                for cell, missing in zip(cells, cells.isna(), strict=True)
-            ]
-            arrays.append(pa.array(texts, pa.string()))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            arrays.append(pa.array([_cell(cell) for cell in cells], pa.string()))
     return pa.table(arrays, names=[str(name) for name in frame.columns])
+
+
+def _cell(value: object) -> str | None:
+    try:
+        return cell_text(value)
+    except TypeError:
+        return str(value)
 
 
 class _Check:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from dp_core.confidential.data_files import Kind
 from dp_core.confidential.source_files import damaged, is_readable
 from dp_core.documents.typed_text import shown
-from dp_core.errors import BadInput, similar
+from dp_core.errors import BadInput, SchemaViolation, similar
 from dp_core.inspection.file_content import lines_above_header, other_content
 from dp_core.inspection.findings import Example, Finding
 from dp_core.schema.definition import Schema
@@ -324,7 +324,7 @@ def readable_or_refused(error: BadInput) -> Finding:
     fix = fix.replace(", which the internal folder names", "")
     return Finding(
         "refusal",
-        "damaged",
+        "stored-type" if isinstance(error, SchemaViolation) else "damaged",
         "",
         f"{message}.",
         f"{fix[:1].upper()}{fix[1:]}",

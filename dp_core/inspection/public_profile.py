@@ -16,8 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dp_core.confidential.raw_values import INTEGER_TEXT, NUMBER_TEXT, is_text
 from dp_core.confidential.source import Source
+from dp_core.confidential.source_files import is_readable
+from dp_core.confidential.values.parsed_texts import INTEGER_TEXT, NUMBER_TEXT
+from dp_core.confidential.values.stored_texts import is_text, local_times, plain
 from dp_core.inspection.file_check import data_files, table_of
 from dp_core.inspection.value_findings import fitting_formats, looks_missing
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, levels_of
@@ -113,6 +115,8 @@ class _Seen:
     decimals: int = 0
     whole: bool = True
     unique: bool = True
+    unreadable: str = ""
+    """Stored type, if it cannot be read."""
 
 
 def _add(columns: dict[str, _Seen], records: pa.RecordBatch, names: Iterable[str]) -> None:
@@ -120,10 +124,11 @@ def _add(columns: dict[str, _Seen], records: pa.RecordBatch, names: Iterable[str
         seen, values = columns[name], records.column(name)
         seen.rows += len(values)
         seen.nulls += values.null_count
-        kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(kind)
-        if is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        values = plain(values)
+        kind = values.type
+        if not is_readable(kind):
+            seen.unreadable = str(kind)
+        elif is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
             counted = pc.value_counts(values.cast(pa.string()))
             for text, rows in zip(
                 counted.field("values").to_pylist(),
@@ -134,7 +139,7 @@ def _add(columns: dict[str, _Seen], records: pa.RecordBatch, names: Iterable[str
                     seen.texts[text] = seen.texts.get(text, 0) + rows
         elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             seen.kind = "date"
-            _ends(seen, values.cast(pa.date32(), safe=False))
+            _ends(seen, local_times(values).cast(pa.date32(), safe=False))
         else:
             seen.kind = "integer" if pa.types.is_integer(kind) else "number"
             numbers = values.cast(pa.float64())
@@ -168,6 +173,9 @@ def _codebook(columns: dict[str, _Seen], name: str) -> Codebook:
 
 
 def _variable(name: str, seen: _Seen) -> Variable:
+    if seen.unreadable:
+        remark = f"stored as {seen.unreadable}, which cannot be read"
+        return Variable(name=name, text=True, remarks=(remark,))
     if seen.kind is None:
         return _of_texts(name, seen)
     if seen.kind == "date":

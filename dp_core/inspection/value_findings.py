@@ -152,7 +152,7 @@ _CAUSES = {
     "labels": ("is a label", "are labels", "; the schema expects other texts in the file"),
     "spaces": ("differs", "differ", " from a level only in spaces"),
     "case": ("differs", "differ", " from a level only in capital letters"),
-    "numbers": ("writes", "write", " a level's number differently, such as `1.0` for `1`"),
+    "numbers": ("writes", "write", " a level's number differently, such as `01` for `1`"),
     "comma": (
         "is not a level, but part",
         "are not levels, but parts",

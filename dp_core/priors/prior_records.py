@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +24,7 @@ from dp_core.confidential.data_files import kind_of
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.source import Source
 from dp_core.confidential.source_files import check_csv, check_parquet, open_text
+from dp_core.confidential.values.stored_texts import canonical_texts
 from dp_core.errors import BadInput
 from dp_core.methods.prior.public_prior import Codes, PublicPrior, as_codes
 from dp_core.schema.definition import Column, Schema
@@ -178,7 +178,7 @@ def _codes(values: pa.ChunkedArray, column: Column) -> NDArray[np.int64]:
     known = _known(column)
     if not pa.types.is_dictionary(array.type):
         array = pc.dictionary_encode(array)
-    texts = [_text(value) for value in array.dictionary.to_pylist()]
+    texts = canonical_texts(array.dictionary).to_pylist()
     # The last entry is for null.
     missing = column.size if column.missing_code is None else column.missing_code
     code = np.array([*(known.get(text, column.size) for text in texts), missing], dtype=np.int64)
@@ -193,16 +193,3 @@ def _known(column: Column) -> Mapping[str, int]:
     if missing is not None:
         found |= dict.fromkeys(column.missing_values, missing)
     return {**found, **column.label_codes(), **column.texts()}
-
-
-def _text(value: Any) -> str:
-    """Return the text of a value as it stands in a file.
-
-    >>> _text(1.0), _text(True), _text("a")
-    ('1', 'true', 'a')
-    """
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)

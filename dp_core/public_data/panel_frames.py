@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dp_core.confidential.panel.person_records import PersonRecords, stored_types
+from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.confidential.panel.row_columns import row_columns, rows_schema
 from dp_core.confidential.source_files import check_columns
 from dp_core.errors import BadInput, SchemaViolation
@@ -60,7 +60,7 @@ def record_table(frames: pd.DataFrame | Mapping[str, pd.DataFrame], schema: Sche
                 what = "The frame" if wave is None else f"The frame of wave {wave}"
                 check_columns(what, table.column_names, reads, ignore)
                 table = table.select(list(reads))
-                records.begin(stored_types(table.schema, reads))
+                records.begin(reads)
                 for batch in table.to_batches():
                     records.add(batch, wave)
             try:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.row_columns import row_columns
-from dp_core.confidential.person_rows import no_identifier
+from dp_core.confidential.person_rows import identifying
 from dp_core.confidential.source import Source, open_source
+from dp_core.confidential.values.stored_texts import no_identifier
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
@@ -91,11 +92,11 @@ def _open_one(
     if progress is not None:
         progress("snapshot", 1.0)
     if schema.unit.column in source.decimals:
-        # privacy: the texts of 7 and 7.0 differ although the database takes them as equal. One
+        # privacy: the texts of 7.5 and 7.50 differ although the database takes them as equal. One
         # person would count as two, each with as many rows as the limit allows.
         forget_snapshots(folder)
         raise BadInput(
-            no_identifier(schema.unit.column, "decimal numbers")
+            no_identifier(identifying(schema.unit.column), "decimal numbers")
             + " A view can cast it to a whole number."
         )
     return source

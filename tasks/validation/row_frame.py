@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.confidential.raw_values import Reader, State, Values
+from dp_core.confidential.values.raw_values import Reader, State, Values
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule
 

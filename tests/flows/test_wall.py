@@ -22,6 +22,7 @@ from dp_core.audit.configurations import (
     schema_text,
 )
 from dp_core.audit.report import HOUSEHOLDS, UNITS
+from dp_core.audit.tiny_files import FEMALE, MALE
 from dp_core.errors import Held, ReleaseError, Unpublished
 from dp_core.tables.sparse_cells import sparse_result
 from dp_core.wall import curator
@@ -165,7 +166,7 @@ def inhabitants(schema):
                 PERSON: f"p{number // 2}",
                 "age": str(age),
                 # The first two rows belong to one person, who is replaced by another.
-                "sex": rng.choice("12") if number > 1 else "1",
+                "sex": rng.choice((MALE, FEMALE)) if number > 1 else MALE,
                 "marital": "single" if age < 15 else rng.choice(words),
                 "income": "" if missing else f"{rng.random() * 1100:.2f}",
                 "moved": f"20{rng.randrange(12):02d}-0{rng.randrange(1, 10)}-1{rng.randrange(10)}",
@@ -180,7 +181,7 @@ def neighbour(rows, relation):
     new = {
         PERSON: "another",
         "age": "300",
-        "sex": "2",
+        "sex": FEMALE,
         "marital": "married",
         "income": "5000",
         "moved": "2031-01-01",

@@ -135,6 +135,7 @@ def _frame(bundle: Bundle, number: int) -> Any:
 
 
 def _pandas(table: pa.Table, schema: Schema) -> pd.DataFrame:
+    import numpy as np
     import pandas as pd
 
     found: Any = table.to_pandas(date_as_object=False)
@@ -142,4 +143,10 @@ def _pandas(table: pa.Table, schema: Schema) -> pd.DataFrame:
         if column.levels:
             levels = pd.CategoricalDtype(levels_of(column), ordered=column.kind == "ordinal")
             found[column.name] = found[column.name].astype(levels)
+        elif column.kind == "integer" and column.missing == "level":
+            # Without rounding: pandas would store whole numbers beside a null as floats.
+            whole = table.column(column.name)
+            numbers = np.array(whole.fill_null(0).to_numpy(), dtype=np.int64)
+            missing = np.array(whole.is_null().to_numpy(), dtype=bool)
+            found[column.name] = pd.arrays.IntegerArray(numbers, missing)
     return cast("pd.DataFrame", found)

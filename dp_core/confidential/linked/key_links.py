@@ -1,18 +1,18 @@
 """Links between two tables by their keys: who the members of each household are. Confidential side.
 
-Keys are compared as exact texts; a whole number is compared by its text. Members are in the order
-of their keys if all keys of the household are whole numbers of at most 18 digits, otherwise in the
-order of the file.
+Keys are compared as identifiers of persons are, however they are stored
+(`dp_core.confidential.values.stored_texts`). Members are in the order of their keys, in which
+digits count as numbers: 9 is before 10, and p9 before p10.
 
 Privacy:
-    The members of a household that are kept, and their order, are a function of the household's own
-    persons in the order of the file: whether its keys count as numbers depends on this household
-    alone. Whether a file is refused depends on all its rows; like every refusal, it is outside
-    epsilon.
+    The members of a household that are kept, and their order, are a function of the keys of the
+    household's own persons: neither of the order of the file nor of how it stores the keys. Whether
+    a file is refused depends on all its rows; like every refusal, it is outside epsilon.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.confidential.raw_values import is_text
-from dp_core.errors import BadInput, SchemaViolation
+from dp_core.confidential.values.stored_texts import identifier_texts
+from dp_core.errors import SchemaViolation
 from dp_core.schema.linked.linked_tables import LinkedTables
 
 _WHOLE = r"^-?[0-9]{1,18}$"
@@ -36,32 +36,24 @@ def key_texts(table: str, name: str, values: pa.ChunkedArray, missing: Collectio
     Args:
         table: Name of the table, for messages.
         name: Name of the column.
-        values: Texts or whole numbers.
+        values: Texts, or whole numbers of any stored type.
         missing: Texts that mean missing, besides blanks.
 
     Raises:
-        BadInput: if it holds neither texts nor whole numbers.
-        SchemaViolation: if a key is empty.
+        SchemaViolation: if a key is empty, keys have another type, or numbers are not whole or too
+            large for their type.
     """
-    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
-        raise BadInput(
-            f"Column {name!r} of the table {table} is a key and is stored as {kind}; store it as"
-            " text or whole numbers, so that equal keys are equal texts."
-        )
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    texts = array.cast(pa.string()).cast(pa.large_string())
-    nothing = pa.array(["", *(text.strip() for text in missing)], pa.large_string())
-    empty = pc.or_(texts.is_null(), pc.is_in(pc.utf8_trim_whitespace(texts), value_set=nothing))
+    texts = identifier_texts(array, f"Column {name!r} of the table {table} is a key and")
+    nothing = identifier_texts(pa.array(["", *missing], pa.string()), "")
+    empty = pc.or_(texts.is_null(), pc.is_in(texts, value_set=nothing))
     if pc.any(empty).as_py():
         raise _violation(
             f"Column {name!r} of the table {table} has rows without a key; fill in the keys,"
             " or remove these rows.",
             empty.to_numpy(zero_copy_only=False),
         )
-    return texts
+    return texts.cast(pa.large_string())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -138,7 +130,7 @@ def linked_members(
             " the schema.",
             many,
         )
-    order = np.lexsort((_numbers(of, sizes, person_keys), of))  # stable: then the file's order
+    order = np.lexsort((_ranks(person_keys), of))
     if many.any():
         # privacy: which members stay depends on the rows of the household alone.
         starts = np.cumsum(sizes) - sizes
@@ -158,14 +150,20 @@ def _repeated(of: NDArray[np.int64], person_keys: pa.Array) -> NDArray[np.bool_]
     return repeated
 
 
-def _numbers(
-    of: NDArray[np.int64], sizes: NDArray[np.int64], person_keys: pa.Array
-) -> NDArray[np.int64]:
-    """Return the keys of persons as numbers, 0 in households where a key is no whole number."""
-    whole, numbers = _whole(person_keys)
-    # privacy: a household's keys are numbers or not by themselves, whatever the others have.
-    mixed = np.bincount(of[~whole], minlength=sizes.size) > 0
-    return np.where(mixed[of], 0, numbers)
+def _ranks(person_keys: pa.Array) -> NDArray[np.int64]:
+    """Return the place of each key in the order of all keys."""
+    encoded = person_keys.dictionary_encode()
+    texts = encoded.dictionary.to_pylist()
+
+    def key(place: int) -> tuple[list[str | int], str]:
+        parts = re.split("(^-?[0-9]+|[0-9]+)", texts[place])  # texts and numbers in turn
+        return [int(part) if at % 2 else part for at, part in enumerate(parts)], texts[place]
+
+    ranks = np.empty(len(texts), np.int64)
+    # privacy: the order of two keys depends on these keys alone.
+    ranks[sorted(range(len(texts)), key=key)] = np.arange(len(texts))
+    found: NDArray[np.int64] = ranks[encoded.indices.to_numpy()]
+    return found
 
 
 def _whole(texts: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import FIRST_ROWS, BrokenRule, Encoder, settle_zeros
 from dp_core.confidential.linked.key_links import Links, key_texts, linked_members
-from dp_core.confidential.raw_values import Array, Reader
+from dp_core.confidential.values.raw_values import Array, Reader
 from dp_core.errors import BadInput, SchemaViolation, nearest
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables

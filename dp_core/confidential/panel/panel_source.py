@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from dp_core.confidential.panel.person_records import PersonRecords, stored_types
+from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.confidential.source import Batch, Digests, Source
-from dp_core.errors import BadInput, SchemaViolation
+from dp_core.errors import SchemaViolation
 from dp_core.schema.definition import Schema
 
 NAME = "panel-"
@@ -114,36 +113,8 @@ class PanelSource(Source):
         """Add all rows to records, and return their number."""
         rows = 0
         for wave, source in zip(self.waves, self.rows, strict=True):
-            records.begin(_types(source, self._schema))
+            records.begin(source.columns)
             for batch in source.batches():
                 rows += batch.records.num_rows
                 records.add(batch.records, wave)
         return rows
-
-
-def _types(rows: Source, schema: Schema) -> dict[str, pa.DataType]:
-    """Return the types in which the columns of a source are kept.
-
-    Raises:
-        BadInput: if files have different types for a column whose values are not levels.
-    """
-    assert schema.panel is not None
-    levelled = {
-        name: bool(column.levels)
-        for column in (schema.column(name) for name in schema.reads[:-1])
-        for name in schema.panel.sources((column.name,))
-    }
-    if rows.kind == "csv":
-        return dict.fromkeys(rows.columns, pa.string())
-    found: dict[str, pa.DataType] = {}
-    for path in rows.files:
-        for name, kind in stored_types(pq.read_schema(path), rows.columns).items():
-            if name not in found or pa.types.is_null(found[name]):
-                found[name] = kind
-            elif not pa.types.is_null(kind) and kind != found[name] and not levelled.get(name):
-                raise BadInput(
-                    f"Column {name!r} is stored as {kind} in {path.name} and as {found[name]} in"
-                    " another file; store it as one type.",
-                    row="columns-differ",
-                )
-    return found

@@ -2,14 +2,16 @@
 
 Rows are first distributed to parts on disk by a hash of the person, as `person_rows` does; then
 each part is sorted by person and wave, and its records are written. So neither the order of the
-rows nor that of the files matters: records are in the order of the hash.
+rows nor that of the files matters: records are in the order of the hash. Values are kept as texts
+that are read as the values themselves are (`Reader.texts`), so the types in which files store a
+column do not matter either.
 
 Privacy:
     Every record depends on the rows of one person only: a constant column has the value of the
-    person's first wave, and of several rows in one wave one is kept by a hash of this person's
-    rows, or the file is refused. So files that differ in the rows of one person give records that
-    differ in one record: under add-remove it is there or not, under replace-one it is another
-    record. Everything after this is calibrated for a person with one row
+    person's first wave, and of several rows in one wave one is kept by a hash of the person and of
+    the row's codes, or the file is refused. So files that differ in the rows of one person give
+    records that differ in one record: under add-remove it is there or not, under replace-one it is
+    another record. Everything after this is calibrated for a person with one row
     (`dp_core.schema.privacy.Relation`, `max_rows` 1). Whether a file is refused is decided from all
     its rows; like every refusal, it is outside epsilon.
 
@@ -22,8 +24,7 @@ and the records once, in the run's confidential folder; in memory a 64th of the 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -33,11 +34,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.panel.misfits import Misfits
-from dp_core.confidential.person_rows import BUCKETS, hashes
-from dp_core.confidential.raw_values import as_texts, is_text
-from dp_core.errors import BadInput
-from dp_core.schema.definition import Schema
+from dp_core.confidential.person_rows import BUCKETS, hashes, identifying, orders
+from dp_core.confidential.values.raw_values import Reader, State, Values
+from dp_core.confidential.values.stored_texts import canonical_texts, identifier_texts
+from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART
 
 GROUP_ROWS = 1 << 17
@@ -63,9 +65,18 @@ class PersonRecords:
     def __init__(self, schema: Schema, folder: Path, *, keep_going: bool = False) -> None:
         assert schema.panel is not None
         self._schema, self._panel, self._folder = schema, schema.panel, folder
-        self._wave_numbers = {wave: number for number, wave in enumerate(self._panel.waves)}
-        names = schema.reads[:-1]
-        self._sources = self._panel.sources(names)
+        panel, names = self._panel, schema.reads[:-1]
+        waves = (*panel.waves, *panel.ignore_waves)
+        self._wave_reader = Reader(
+            Column(name="", kind="category", levels=tuple(Level(one, one) for one in waves))
+        )
+        self._sources = panel.sources(names)
+        made = {name: panel.columns.get(name, {}).values() for name in self._sources}
+        # Columns of a record that are made from one column of the file have the same rule.
+        self._encoders = {
+            name: Encoder(schema.column(next((one for one in ours if one in names), name)))
+            for name, ours in made.items()
+        }
         self._writers: dict[tuple[int, int], pa.ipc.RecordBatchStreamWriter] = {}
         self._files: list[tuple[pa.Schema, tuple[str, ...]]] = []
         self._ends = ExitStack()
@@ -79,25 +90,16 @@ class PersonRecords:
     def __exit__(self, *_error: object) -> None:
         self._ends.close()
 
-    def begin(self, types: Mapping[str, pa.DataType]) -> None:
-        """Begin the rows of one source, whose columns have these types.
+    def begin(self, columns: Sequence[str]) -> None:
+        """Begin the rows of one source.
 
         Args:
-            types: Type of each column of the file that is read, besides `person` and `wave`.
+            columns: Columns of the file that are read; `person` and `wave` may be among them.
         """
-        columns = tuple(name for name in self._sources if name in types)
-        kinds = [pa.string() if self._levelled(name) else types[name] for name in columns]
-        self._files.append(
-            (
-                pa.schema(
-                    [
-                        *zip(_PERSON, (*[pa.uint64()] * 2, pa.int16(), pa.string()), strict=True),
-                        *((str(number), kind) for number, kind in enumerate(kinds)),
-                    ]
-                ),
-                columns,
-            )
-        )
+        columns = tuple(name for name in self._sources if name in columns)
+        kinds = (pa.uint64(), pa.uint64(), pa.int16(), pa.string())
+        texts = ((str(number), pa.string()) for number in range(len(columns)))
+        self._files.append((pa.schema([*zip(_PERSON, kinds, strict=True), *texts]), columns))
 
     def add(self, records: pa.RecordBatch, wave: str | None = None) -> None:
         """Add rows of the source whose rows were begun last.
@@ -116,7 +118,7 @@ class PersonRecords:
             rows = np.flatnonzero((waves >= 0) & persons.any(axis=1))
         else:
             rows = np.flatnonzero(persons.any(axis=1))
-            waves = np.full(records.num_rows, self._wave_numbers[wave], np.int16)
+            waves = np.full(records.num_rows, panel.waves.index(wave), np.int16)
         if rows.size < len(waves):
             records, persons, waves = records.take(rows), persons[rows], waves[rows]
         if not records.num_rows or (self._stopped and not self._keep_going):
@@ -126,12 +128,9 @@ class PersonRecords:
         bucket = (persons[:, 0] % np.uint64(BUCKETS)).astype(np.int64)
         order = np.argsort(bucket, kind="stable")
         ends = np.cumsum(np.bincount(bucket, minlength=BUCKETS))
-        texts = pc.utf8_trim_whitespace(as_texts(records.column(panel.person)))
+        texts = identifier_texts(records.column(panel.person), identifying(panel.person))
         arrays = [pa.array(persons[:, 0]), pa.array(persons[:, 1]), pa.array(waves), texts]
-        arrays += [
-            self._cast(name, records.column(name), to.type)
-            for name, to in zip(columns, list(kind)[len(_PERSON) :], strict=True)
-        ]
+        arrays += [self._encoders[name].reader.texts(records.column(name)) for name in columns]
         batch = pa.RecordBatch.from_arrays(arrays, schema=kind).take(pa.array(order))
         start = 0
         for part, end in enumerate(ends.tolist()):
@@ -147,7 +146,7 @@ class PersonRecords:
         """
         self._ends.close()
         path = self._folder / "records.parquet"
-        target = self._types()
+        target = pa.schema([(name, pa.string()) for name in self._schema.reads])
         waiting: list[pa.Table] = []
         with pq.ParquetWriter(path, target) as writer:
             for part in range(BUCKETS):
@@ -170,33 +169,18 @@ class PersonRecords:
         """Whether some rows do not fit, so that no more records need to be made."""
         return self.misfits.violation(self._panel) is not None
 
-    def _levelled(self, source: str) -> bool:
-        names = self._panel.columns.get(source, {}).values()
-        name = next((one for one in names if one in self._schema.reads), source)
-        return bool(self._schema.column(name).levels)
-
     def _waves(self, values: pa.Array) -> NDArray[np.int16]:
         """Return the number of each row's wave, -1 for a row that is left out, and note misfits."""
-        encoded = as_texts(values).dictionary_encode()
-        texts = ["" if text is None else text.strip() for text in encoded.dictionary.to_pylist()]
-        ignored = {*self._panel.ignore_waves}
-        known = [
-            self._wave_numbers.get(text, -1 if text in ignored else -2) for text in (*texts, "")
-        ]
-        index = np.asarray(encoded.indices.fill_null(len(texts)))
-        found: NDArray[np.int16] = np.asarray(known, np.int16)[index]
-        counts = np.bincount(index, minlength=len(known))
-        for text, number, rows in zip((*texts, ""), known, counts.tolist(), strict=True):
-            if number == -2 and rows:
-                self.misfits.unknown[text] = self.misfits.unknown.get(text, 0) + rows
-        return found
-
-    def _cast(self, name: str, values: pa.Array, kind: pa.DataType) -> pa.Array:
-        if self._levelled(name):
-            return as_texts(values)
-        if pa.types.is_dictionary(values.type):
-            values = pc.dictionary_decode(values)
-        return values.cast(kind)
+        found = self._wave_reader.read(pc.utf8_trim_whitespace(canonical_texts(values)))
+        assert found.state is not None
+        assert found.index is not None
+        assert found.texts is not None
+        rows = np.bincount(found.index, minlength=found.data.size)
+        for at in np.flatnonzero((found.state != State.VALUE) & (rows > 0)).tolist():
+            text = (found.texts[at].as_py() if at < len(found.texts) else None) or ""
+            self.misfits.unknown[text] = self.misfits.unknown.get(text, 0) + int(rows[at])
+        known = (found.state == State.VALUE) & (found.data < len(self._panel.waves))
+        return np.where(known, found.data, -1).astype(np.int16)[found.index]
 
     def _writer(self, number: int, part: int, kind: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:
         if (number, part) not in self._writers:
@@ -220,34 +204,6 @@ class PersonRecords:
                 tables.append(pa.ipc.open_stream(raw).read_all().combine_chunks())
             place.unlink()
         return tables if any(table is not None for table in tables) else None
-
-    def _types(self) -> pa.Schema:
-        """Return the types of the records."""
-        types = {name: pa.string() for name in self._panel.takes_part.values()}
-        types[self._panel.person] = pa.string()
-        for name in self._schema.reads:
-            if name in types:
-                continue
-            place = self._panel.place(name)
-            source = name if place is None else place[0]
-            found = {
-                kind.field(str(columns.index(source))).type
-                for number, (kind, columns) in enumerate(self._files)
-                if source in columns and self._holds(number, None if place is None else place[1])
-            }
-            found = {one for one in found if not pa.types.is_null(one)} or {pa.string()}
-            if len(found) > 1:
-                raise BadInput(
-                    f"Column {source!r} is stored as {' and as '.join(sorted(map(str, found)))} in"
-                    " files of the panel; store it as one type.",
-                    row="columns-differ",
-                )
-            types[name] = found.pop()
-        return pa.schema([(name, types[name]) for name in self._schema.reads])
-
-    def _holds(self, number: int, wave: str | None) -> bool:
-        """Return whether a source may hold rows of a wave."""
-        return self._panel.wave is not None or wave in (None, self._panel.waves[number])
 
     def _records(self, tables: Sequence[pa.Table | None], target: pa.Schema) -> pa.Table:
         """Return the records of one part, and note what does not fit."""
@@ -287,13 +243,13 @@ class PersonRecords:
                 continue
             place = panel.place(name)
             if place is None:
-                values = self._column(tables, name, target.field(name).type)
+                values = self._column(tables, name)
                 made[name] = values.take(pa.array(begins))
                 if panel.disagreeing == "reject":
                     self._compare(name, values, order, of, begins, made[panel.person])
                 continue
             where = places[panel.waves.index(place[1])]
-            values = self._column(tables, place[0], target.field(name).type)
+            values = self._column(tables, place[0])
             taken = values.take(pa.array(where, mask=where < 0))
             if any(level.text == ABSENT for level in self._schema.column(name).levels):
                 taken = pc.if_else(pa.array(where < 0), pa.scalar(ABSENT), taken)
@@ -304,27 +260,17 @@ class PersonRecords:
         self.persons += found.num_rows
         return found
 
-    def _column(
-        self, tables: Sequence[pa.Table | None], source: str, kind: pa.DataType
-    ) -> pa.Array:
+    def _column(self, tables: Sequence[pa.Table | None], source: str) -> pa.Array:
         """Return a column of the file in all rows of a part; null where a source lacks it."""
         found = []
         for table, (_, columns) in zip(tables, self._files, strict=True):
             if table is None:
                 continue
-            if source not in columns:
-                found.append(pa.nulls(table.num_rows, kind))
-                continue
-            values = table.column(str(columns.index(source)))
-            # Another type belongs to another wave, whose column of the record has it.
-            same = values.type == kind or pa.types.is_null(values.type)
-            found.append(values.cast(kind) if same else pa.nulls(table.num_rows, kind))
-        pieces = [
-            chunk
-            for each in found
-            for chunk in (each.chunks if isinstance(each, pa.ChunkedArray) else [each])
-        ]
-        return pa.concat_arrays(pieces)
+            if source in columns:
+                found += table.column(str(columns.index(source))).chunks
+            else:
+                found.append(pa.nulls(table.num_rows, pa.string()))
+        return pa.concat_arrays(found)
 
     def _keep_one(
         self,
@@ -335,42 +281,26 @@ class PersonRecords:
     ) -> NDArray[np.intp]:
         """Return the order with one row for each person and wave.
 
-        The row is the first by a hash of the person and of the row's values.
+        The row is the first by a hash of the person and of the row's codes. Of rows with the same
+        codes it is the first by a hash of their values, which rules between columns may compare.
         """
-        starts = np.flatnonzero(~again)
         group = np.cumsum(~again) - 1
-        several = np.unique(group[again])
-        sizes = np.diff([*starts, len(order)])
-        columns = [
-            each for each in self._sources if any(each in columns for _, columns in self._files)
-        ]
-        chosen = order[starts].copy()
-        among = np.concatenate(
-            [order[starts[one] : starts[one] + sizes[one]] for one in several.tolist()]
-        )
-        texts = {
-            name: [
-                str(value)
-                for table, (_, own) in zip(tables, self._files, strict=True)
-                if table is not None
-                for value in _chosen_values(table, own, name)
-            ]
-            for name in columns
-        }
-        persons = np.stack([np.asarray(rows.column(name)) for name in _PERSON[:2]], axis=1)
-
-        def key(row: int) -> bytes:
-            digest = hashlib.blake2b(persons[row].tobytes(), digest_size=16)
-            for name in columns:
-                part = texts[name][row].encode()
-                digest.update(len(part).to_bytes(8, "big") + part)
-            return digest.digest()
-
-        keys = {row: key(row) for row in among.tolist()}
-        for one in several.tolist():
-            mine = order[starts[one] : starts[one] + sizes[one]].tolist()
-            chosen[one] = min(mine, key=lambda row: keys[row])
-        return chosen
+        several = np.bincount(group)[group] > 1
+        among = order[several]
+        codes, values = [], []
+        for name in self._sources:
+            if any(name in columns for _, columns in self._files):
+                encoder = self._encoders[name]
+                typed = encoder.reader.read(self._column(tables, name).take(pa.array(among)))
+                codes.append(encoder.place(typed).codes)
+                values.append(_identities(typed))
+        persons = np.stack([np.asarray(rows.column(name)) for name in _PERSON[:2]], axis=1)[among]
+        # privacy: codes and values depend on the schema and on the cell alone.
+        keys = (orders(persons, values), orders(persons, codes))
+        place = np.lexsort((*keys, group[several]))
+        kept = order.copy()
+        kept[several] = among[place]
+        return kept[~again]
 
     def _compare(
         self,
@@ -383,51 +313,28 @@ class PersonRecords:
     ) -> None:
         """Note the persons whose values of a constant column differ between waves.
 
-        Blanks around texts do not count, and a number that is NaN is missing.
+        Values are compared as they are read, so 7 and 7.0 are equal, and blanks do not count.
         """
-        if is_text(values.type):
-            values = pc.utf8_trim_whitespace(values)
-        elif pa.types.is_floating(values.type):
-            values = pc.if_else(pc.is_nan(values), None, values)
-        own = values.take(pa.array(order))
-        first = values.take(pa.array(begins)).take(pa.array(of))
-        differs = pc.not_equal(own, first).fill_null(False)
-        differs = pc.or_(differs, pc.xor(own.is_null(), first.is_null()))
-        who = np.unique(of[np.asarray(differs)])
+        own = _identities(self._encoders[name].reader.read(pc.utf8_trim_whitespace(values)))
+        who = np.unique(of[own[order] != own[begins][of]])
         self.misfits.note("disagreeing", name, persons.take(pa.array(who)))
-
-
-def stored_types(schema: pa.Schema, names: Sequence[str]) -> dict[str, pa.DataType]:
-    """Return the type in which columns of a file are kept: text as text, whole numbers in one type.
-
-    Args:
-        schema: Schema of a Parquet file.
-        names: Columns.
-    """
-    found = {}
-    for name in names:
-        kind = schema.field(name).type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        if is_text(kind) or pa.types.is_decimal(kind):
-            kind = pa.string()
-        elif pa.types.is_integer(kind) and kind != pa.uint64():
-            kind = pa.int64()
-        elif pa.types.is_float16(kind):
-            kind = pa.float32()
-        found[name] = kind
-    return found
 
 
 def _joined(tables: Sequence[pa.Table], names: Sequence[str]) -> pa.Table:
     return pa.concat_tables([table.select(list(names)) for table in tables]).combine_chunks()
 
 
-def _chosen_values(table: pa.Table, columns: Sequence[str], name: str) -> Sequence[object]:
-    if name not in columns:
-        return [None] * table.num_rows
-    values: list[object] = table.column(str(columns.index(name))).to_pylist()
-    return values
+def _identities(typed: Values) -> NDArray[np.uint64]:
+    """Return a number for the value of each row, equal for equal values of the column.
+
+    All texts that are no value of the column have the same number.
+    """
+    found = typed.data.astype(np.float64 if typed.data.dtype.kind == "f" else np.int64)
+    bits = (found + 0).view(np.uint64)  # so that -0.0 is 0.0
+    if typed.state is not None:
+        bits[typed.state == State.MISSING] = np.uint64(2**63 + 1)
+        bits[typed.state == State.UNKNOWN] = np.uint64(2**63 + 2)
+    return bits if typed.index is None else bits[typed.index]
 
 
 def _changes(*keys: NDArray[np.generic]) -> NDArray[np.bool_]:

@@ -6,13 +6,17 @@ import dataclasses
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from dp_core.audit import audit_run, audited_session, tiny_households
 from dp_core.audit.audit_run import audit
 from dp_core.audit.configurations import configurations, plan_of
 from dp_core.audit.report import CLOSE, HOUSEHOLDS, UNITS
+from dp_core.confidential import person_rows
 from dp_core.confidential.linked import key_links
+from dp_core.confidential.panel import person_records
+from dp_core.confidential.values import stored_texts
 from dp_core.methods import registry
 from dp_core.schema.privacy import Relation
 from dp_core.spec.presets import PRESETS
@@ -223,13 +227,23 @@ def lose_a_pair_row(patch):
     patch.setattr(tiny_households, "to_pair_rows", without_the_last)
 
 
-def order_members_by_the_keys_of_all(patch):
-    def numbers(_of, _sizes, keys):
-        whole, found = key_links._whole(keys)
-        return found if whole.all() else np.zeros_like(found)
+def order_members_by_the_file(patch):
+    audit_run._coded.cache_clear()
+    patch.setattr(key_links, "_ranks", lambda keys: np.arange(len(keys)))
+
+
+def write_floats_as_arrow_does(patch):
+    """Ten digits and more are then written as 1.0000000001e+10."""
+    audit_run._coded.cache_clear()
+    patch.setattr(stored_texts, "_float_texts", lambda values: values.cast(pa.string()))
+
+
+def identify_persons_by_their_stored_text(patch):
+    def stored(values, _what):
+        return values.cast(pa.string())
 
     audit_run._coded.cache_clear()
-    patch.setattr(key_links, "_numbers", numbers)
+    patch.setattr(person_rows, "identifier_texts", stored)
 
 
 FAULTS = {
@@ -305,8 +319,20 @@ FAULTS = {
         "table (",
     ),
     "a lost pair row": (lose_a_pair_row, "linked tables", HOUSEHOLDS[:1], "pair rows"),
-    "an order of members that depends on others": (
-        order_members_by_the_keys_of_all,
+    "codes that depend on how a column is stored": (
+        write_floats_as_arrow_does,
+        "fdh",
+        ROWS[:1],
+        "value of 'sex' is refused",
+    ),
+    "identifiers that depend on how a column is stored": (
+        identify_persons_by_their_stored_text,
+        "fdh",
+        PERSONS,
+        "rows of other units became other codes",
+    ),
+    "members in the order of the file": (
+        order_members_by_the_file,
         "linked tables",
         HOUSEHOLDS[:1],
         "rows of other units became other codes",
@@ -328,6 +354,8 @@ ALWAYS = (
     "a household as one share",
     "pair rows that weigh a household each",
     "a lost pair row",
+    "codes that depend on how a column is stored",
+    "identifiers that depend on how a column is stored",
 )
 
 
@@ -341,6 +369,22 @@ def test_a_planted_fault_is_found(fault, monkeypatch):
         audit_run._coded.cache_clear()
     assert [sentence for sentence in findings.violations if told in sentence]
     assert not findings.passed
+
+
+def test_panels_are_sound_and_rows_chosen_by_how_they_are_stored_are_found(monkeypatch):
+    assert audit_run.broken_panels() == []
+    kinds = []
+    add, orders = person_records.PersonRecords.add, person_records.orders
+
+    def noted(self, records, wave=None):
+        kinds.append(len(str(records.column("age").type)))
+        add(self, records, wave)
+
+    monkeypatch.setattr(person_records.PersonRecords, "add", noted)
+    by_type = lambda persons, codes: orders(persons + np.uint64(kinds[-1]), codes)  # noqa: E731
+    monkeypatch.setattr(person_records, "orders", by_type)
+    for broken in (audit_run.broken_panels(ROWS[:1]), audit_run.broken_panels(ROWS[1:])):
+        assert [said for said in broken if "rows of other units became other codes" in said]
 
 
 def test_half_of_the_change_of_the_distances_of_pairs_is_too_small(monkeypatch):

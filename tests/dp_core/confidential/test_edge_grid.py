@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dp_core.confidential.edge_grid import EdgeGrid
 from dp_core.confidential.encoding import Encoder
-from dp_core.confidential.raw_values import State, Values
+from dp_core.confidential.values.raw_values import State, Values
 from dp_core.schema.definition import Column
 from tests.full import examples
 

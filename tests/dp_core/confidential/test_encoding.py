@@ -68,7 +68,7 @@ def problems(column, values, kind=None):
 
 
 def test_levels_match_the_exact_text():
-    assert codes(category(), ["1", "2", "NA", "1 ", "01", "1.0"]) == [0, 1, 2, -1, -1, -1]
+    assert codes(category(), ["1", "2", "NA", "1 ", "01", "+1", "1e0"]) == [0, 1, 2] + [-1] * 4
     assert problems(category(), ["1", "x", "x", ""]) == {Problem.LEVEL: 2, Problem.MISSING: 1}
 
 
@@ -324,6 +324,23 @@ def test_encoding_undoes_decoding(seed, rows):
                 encoded = Encoder(column).encode(values.combine_chunks())
                 assert encoded.bad is None
                 assert np.array_equal(encoded.codes, expected)
+
+
+@given(
+    values=st.lists(st.floats(0, 100, width=32), min_size=1),
+    edges=st.lists(st.decimals("0.001", "99.999", places=3), min_size=1, max_size=6, unique=True),
+)
+@settings(deadline=None, max_examples=25)
+def test_a_number_of_32_bits_keeps_its_code_in_64_bits_and_as_text(values, edges):
+    column = number(edges=("0", *sorted(edges), "100"), missing="level", missing_values=("99.9",))
+    written = [*map(float, edges), 99.9]
+    short = pa.array([*values, *written], pa.float32())
+    double = short.cast(pa.float64())
+    found = codes(column, short)
+    assert codes(column, double) == codes(column, double.cast(pa.string())) == found
+    assert codes(column, double.dictionary_encode()) == found
+    # An edge lies in the bin above it, also where 32 bits are below it.
+    assert found[len(values) :] == codes(column, [str(each) for each in (*edges, "99.9")])
 
 
 @given(texts=st.lists(st.integers(0, 80).map(str) | st.just("?") | st.text(max_size=3), min_size=1))

@@ -1,5 +1,6 @@
 import itertools
 from collections import Counter
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dp_core.confidential.person_rows import RowLimit, hashes, kept_rows, orders, without
-from dp_core.errors import BadInput
+from dp_core.errors import SchemaViolation
 
 ROWS = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3), st.integers(0, 200)))
 
@@ -106,13 +107,59 @@ def test_rows_without_an_identifier_are_counted(array):
     assert found == (4 if array[4].is_valid else 5)
 
 
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.decimal128(5, 1), pa.int64()])
+def test_a_batch_without_an_identifier_or_without_rows_is_no_fault_of_its_type(kind):
+    assert hashes("id", pa.nulls(3, kind), [""])[1] == 3
+    assert hashes("id", pa.nulls(0, kind), [""])[0].shape == (0, 2)
+
+
 def test_blanks_around_a_text_that_means_missing_do_not_matter():
     assert hashes("id", pa.array(["?", " ? ", "a"]), [" ?"])[1] == 2
 
 
-def test_identifiers_that_are_no_texts_are_refused():
-    with pytest.raises(BadInput, match=r"'id' .* stored as double"):
-        hashes("id", pa.array([1.0]), [""])
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        (pa.array([True]), "stored as bool"),
+        (pa.array([1.0, 1.5]), "stored as double"),
+        (pa.array([2.0**53]), "stored as double"),
+        (pa.array([2.0**24], pa.float32()), "stored as float"),
+        (pa.array([2.0**11], pa.float32()).cast(pa.float16()), "stored as halffloat"),
+        (pa.array([float("inf")]), "stored as double"),
+        (pa.array([Decimal("7.50")]), "stored as decimal"),
+        (pa.array(["7", "1.23457E+11"]), "scientific notation"),
+    ],
+)
+def test_identifiers_that_do_not_tell_persons_apart_are_refused(values, why):
+    for stored in (
+        values,
+        values if pa.types.is_float16(values.type) else values.dictionary_encode(),
+    ):
+        with pytest.raises(
+            SchemaViolation, match=rf"'id' identifies persons and .*{why}"
+        ) as caught:
+            hashes("id", stored, [""])
+        assert not any(one in caught.value.message for one in ("7.5", "1.5", "1.23", "9007"))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([7, None, 12345678901]),
+        pa.array([7.0, float("nan"), 12345678901.0]),
+        pa.array([7.0, None, 12345678901.0]),
+        pa.array([Decimal("7.00"), None, Decimal("12345678901.00")]),
+        pa.array(["7", "", "12345678901"]),
+        pa.array(["7.0", " ", " 12345678901.00 "]),
+    ],
+)
+def test_an_identifier_is_the_same_however_it_is_stored(values):
+    expected, missing = hashes("id", pa.array(["7", None, "12345678901"]), [""])
+    for stored in (values, values.dictionary_encode()):
+        found = hashes("id", stored, [""])
+        assert np.array_equal(found[0], expected)
+        assert found[1] == missing == 1
+    assert not np.array_equal(hashes("id", pa.array(["007"]), [""])[0], expected[:1])
 
 
 @pytest.mark.parametrize("encoded", [False, True])
@@ -121,5 +168,5 @@ def test_rows_of_nobody_are_counted_alike_with_and_without_hashes(encoded):
     if encoded:
         values = values.dictionary_encode()
     assert without("id", values, ["NA"]) == hashes("id", values, ["NA"])[1] == 5
-    with pytest.raises(BadInput, match="stored as double"):
-        without("id", pa.array([1.0]), [""])
+    with pytest.raises(SchemaViolation, match="stored as double"):
+        without("id", pa.array([1.5]), [""])

@@ -1,5 +1,7 @@
+import datetime
 import gzip
 import os
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -33,7 +35,6 @@ SEX = "{type: category, levels: {1: male, 2: female}}"
     ("value", "kind", "fix"),
     [
         ("male", "labels", "[male, female]"),
-        ("1.0", "numbers", "Write '1' in the file"),
         ("01", "numbers", "Write '1' in the file"),
         ("1 ", "spaces", "'1 '"),
         ("NA", "missing-codes", 'missing_values: ["", "NA"]'),
@@ -307,3 +308,42 @@ def test_the_answer_says_that_it_is_confidential_in_text_and_in_json():
     assert check.to_json()["confidential"] is True
     assert str(check).startswith("Confidential")
     assert check.to_json()["findings"][0]["examples"] == [{"text": "'x'", "rows": 1}]
+
+
+def test_a_frame_is_any_frame_or_a_dictionary_of_columns():
+    schema = read(column("{type: integer, min: 0, max: 9, missing: level}"))
+    columns = {"age": [1, None, 3]}
+    frame = pd.DataFrame(columns)
+    for one in (columns, frame, pa.table(columns), pa.table(columns).to_reader()):
+        found = check_frame(one, schema)
+        assert (found.fits, found.rows) == (True, 3)
+    for wrong, says in (
+        ({"a": frame, "b": frame}, "several frames"),
+        ([1], "list"),
+        (None, "None"),
+    ):
+        with pytest.raises(TypeError, match=f"A frame was expected, not {says}"):
+            check_frame(wrong, schema)
+
+
+def test_mixed_cells_have_the_texts_of_stored_values():
+    schema = read(column("{type: category, levels: [7, 12345678901, 'true', 2000-01-01, x]}"))
+    cells = [
+        7.0,
+        12345678901.0,
+        True,
+        datetime.date(2000, 1, 1),
+        Decimal("7.00"),
+        "x",
+        np.float32(7),
+    ]
+    assert check_frame(pd.DataFrame({"age": pd.Series(cells, dtype=object)}), schema).fits
+    (found,) = check_frame({"age": pd.Series(["x", 1j], dtype=object)}, schema).of("refusal")
+    assert found.rows == 1
+
+
+def test_floats_that_cannot_tell_levels_apart_are_a_finding():
+    schema = read(column(f"{{type: category, levels: [1, {2**53}]}}"))
+    (found,) = check_frame({"age": [1.0]}, schema).of("refusal")
+    assert found.kind == "stored-type"
+    assert "stored as double, which cannot tell such numbers apart" in found.message

@@ -152,6 +152,22 @@ def test_a_release_of_tables_only_has_no_sets():
         made.infer("a ~ c")
 
 
+def test_whole_numbers_of_a_set_stay_whole_beside_missing_ones():
+    schema = {"type": "integer", "min": "0", "max": str(10**17), "bins": "4", "missing": "level"}
+    columns = {"debt": schema, "age": schema | {"max": "99", "missing": "reject"}}
+    document = {"version": "1", "title": "t", "columns": columns}
+    debt = pd.array([1, None, 10**17 - 1] * 200, dtype="Int64")
+    frame = pd.DataFrame({"debt": debt, "age": [1, 2, 3] * 200})
+    made = dp.release(frame, document, **EXACT)
+
+    data = made.sets[0]
+    assert (data["debt"].dtype, data["age"].dtype) == (pd.Int64Dtype(), np.int64)
+    assert 0 < data["debt"].isna().sum() < len(data)
+    assert ".0" not in data.to_csv()
+    # Floats of this size are even.
+    assert {value % 2 for value in data["debt"].dropna().tolist()} == {0, 1}
+
+
 def test_a_public_number_of_rows_is_exact():
     made = dp.release(people(), SCHEMA, neighbours="replace-one", sets=2)
 

@@ -1,0 +1,103 @@
+"""Texts as whole numbers, numbers and days. Confidential side.
+
+Each function returns the values and which texts have one; the others have an arbitrary value.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import re
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dp_core.schema.decoding import EPOCH
+
+Array: TypeAlias = NDArray[Any]
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+INTEGER_TEXT = r"^[+-]?[0-9]+(\.0*)?$"
+NUMBER_TEXT = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+DATE_TEXT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:.*)?$"
+
+
+def _matching(texts: pa.Array, pattern: str) -> tuple[NDArray[np.bool_], pa.Array]:
+    """Return which texts match, and the texts with the others replaced by `0`."""
+    valid = pc.match_substring_regex(texts, pattern).fill_null(False)
+    return (
+        np.array(valid.to_numpy(zero_copy_only=False), dtype=bool),
+        pc.if_else(valid, texts, pa.scalar("0", texts.type)),
+    )
+
+
+def integers_of(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return texts of whole numbers as int64; one that does not fit becomes the nearest end."""
+    valid, texts = _matching(texts, INTEGER_TEXT)
+    texts = pc.replace_substring_regex(texts, r"^\+|\.0*$", "")
+    try:
+        data: Array = texts.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:  # one of them does not fit; this way is slower, and exact
+        whole = [min(max(int(text), INT64_MIN), INT64_MAX) for text in texts.to_pylist()]
+        data = np.array(whole, dtype=np.int64)
+    return data, valid
+
+
+def numbers_of(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return texts in decimal or scientific notation as the nearest binary64."""
+    valid, texts = _matching(texts, NUMBER_TEXT)
+    return texts.cast(pa.float64()).to_numpy(zero_copy_only=False), valid
+
+
+def days_of(texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return ISO dates as day ordinals; a time of day is cut off."""
+    valid, texts = _matching(texts, DATE_TEXT)
+    days = pc.if_else(pa.array(valid), pc.utf8_slice_codeunits(texts, 0, 10), "1970-01-01")
+    # The fast parser accepts the year 0, which no calendar has, and fails for the whole array.
+    if not pc.any(pc.starts_with(days, "0000")).as_py():
+        with contextlib.suppress(pa.ArrowInvalid):
+            since = days.cast(pa.date32()).cast(pa.int32()).to_numpy(zero_copy_only=False)
+            return since.astype(np.int64) + EPOCH, valid
+    return _dates_one_by_one(days.to_pylist(), valid)
+
+
+def days_in_format(form: str, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the day ordinals of texts in a format of `%d`, `%m` and `%Y`, and which are valid."""
+    # Parts without a separator are told apart by their full width only.
+    digits = "{2}" if re.search("%.%", form) else "{1,2}"
+    pattern = re.escape(form).replace("%Y", "(?P<Y>[0-9]{4})")
+    for part in ("d", "m"):
+        pattern = pattern.replace(f"%{part}", f"(?P<{part}>[0-9]{digits})")
+    found = pc.extract_regex(texts, rf"^{pattern}(?:[T ][0-9]{{2}}:.*)?$")
+    year, month, day = (pc.struct_field(found, [part]) for part in ("Y", "m", "d"))
+    month, day = (pc.utf8_lpad(part, width=2, padding="0") for part in (month, day))
+    written = pc.binary_join_element_wise(year, month, day, "-")
+    return days_of(written.fill_null(""))
+
+
+def texts_in_format(form: str, days: pa.Array) -> pa.Array:
+    """Return ISO dates in a format of `%d`, `%m` and `%Y`."""
+    day = pc.utf8_slice_codeunits(days, 0, 10)
+    parts = {
+        "%Y": pc.utf8_slice_codeunits(day, 0, 4),
+        "%m": pc.utf8_slice_codeunits(day, 5, 7),
+        "%d": pc.utf8_slice_codeunits(day, 8, 10),
+    }
+    pieces = [parts.get(piece, piece) for piece in re.split("(%[Ymd])", form) if piece]
+    return pc.binary_join_element_wise(*pieces, "")
+
+
+def _dates_one_by_one(
+    days: Sequence[str], valid: NDArray[np.bool_]
+) -> tuple[Array, NDArray[np.bool_]]:
+    data = np.full(len(days), EPOCH, np.int64)
+    for place, day in enumerate(days):
+        try:
+            data[place] = datetime.date.fromisoformat(day).toordinal()
+        except ValueError:
+            valid[place] = False
+    return data, valid

@@ -1,0 +1,221 @@
+"""Stored values as texts: the same text however a value is stored. Confidential side.
+
+- Text is itself.
+- A number is its digits, without trailing zeros and never in scientific notation: 7, 7.0 and 7.00
+  are `7`. A float is the shortest decimal that binary64 reads as this float.
+- A boolean is `true` or `false`.
+- A day is an ISO date, and so is midnight; another time is `2026-01-31 12:30:00`. A time with a
+  zone is the time there.
+- Null and NaN have no text.
+
+Identifiers of persons and keys of tables are compared by these texts, so a person has one
+identifier whether the column is stored as text, whole numbers, decimals or floats. A float from
+2^53 on (binary32: from 2^24 on) stands for several whole numbers, so it is no identifier; nor is a
+text such as 1.23E+11.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dp_core.errors import SchemaViolation
+
+WHOLE_WITH_ZEROS = r"^(-?(?:0|[1-9][0-9]*))\.0+$"
+"""A whole number as programs write floats and decimals: 7.0, 7.00; its first group is 7."""
+_SCIENTIFIC = r"^-?[0-9](\.[0-9]+)?[eE]\+[0-9]+$"
+"""As spreadsheets and programs write whole numbers of many digits."""
+DOUBLE_LIMIT = 2**53
+"""From here on, binary64 has one number for several whole numbers."""
+
+
+def canonical_texts(values: pa.Array) -> pa.Array:
+    """Return stored values as texts, null where there is no value.
+
+    Args:
+        values: Any array type that `dp_core.confidential.source` lets through, in one piece.
+    """
+    if pa.types.is_dictionary(values.type):
+        indices = values.indices.cast(pa.int64())  # a dictionary may be larger than its index type
+        return canonical_texts(values.dictionary).take(indices)
+    kind = values.type
+    if is_text(kind):
+        return values.cast(pa.string())
+    if pa.types.is_floating(kind):
+        return _float_texts(values)
+    if pa.types.is_decimal(kind):
+        return _decimal_texts(values)
+    if is_day(kind):
+        return _day_texts(values)
+    return values.cast(pa.string())
+
+
+def cell_text(value: object) -> str | None:
+    """Return the text of a single value of a frame, None if it is missing.
+
+    >>> cell_text(1.0), cell_text(True), cell_text(datetime.date(2026, 1, 31))
+    ('1', 'true', '2026-01-31')
+
+    Raises:
+        TypeError: if it is neither text, number, boolean nor date; the message is its type.
+    """
+    import pandas as pd
+
+    if isinstance(value, str):
+        return value
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, int | np.integer):
+        return str(value)
+    if isinstance(value, np.floating):
+        value = float(value)
+    if isinstance(value, float | decimal.Decimal | datetime.date):
+        with contextlib.suppress(pa.ArrowException, OverflowError):
+            text: str | None = canonical_texts(pa.array([value], from_pandas=True))[0].as_py()
+            return text
+    raise TypeError(type(value).__name__)
+
+
+def identifier_texts(values: pa.Array, what: str) -> pa.Array:
+    """Return identifiers or keys as texts without surrounding blanks, null where there is none.
+
+    A text such as `7.0` is the whole number `7`, as programs write it in a column of floats.
+
+    Args:
+        values: Texts, or whole numbers of any stored type.
+        what: Beginning of a message: which column it is.
+
+    Raises:
+        SchemaViolation: if values have another type, or numbers are not whole, too large for their
+            type, or in scientific notation. The message names no value.
+    """
+    kind = value_type(values)
+    numeric = pa.types.is_integer(kind) or pa.types.is_null(kind)
+    inexact = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if not (is_text(kind) or numeric or inexact):
+        raise SchemaViolation(no_identifier(what, str(kind)))
+    texts = canonical_texts(values)
+    if inexact:
+        limit = whole_limit(kind)
+        whole = pc.match_substring_regex(texts, r"^-?[0-9]+$")
+        if not pc.all(whole, min_count=0).as_py() or (
+            limit is not None and _any_from(values, limit)
+        ):
+            raise SchemaViolation(
+                f"{what} is stored as {kind}, with numbers that are not whole or that this type"
+                " cannot tell apart; store it as text or whole numbers."
+            )
+        return texts
+    if not is_text(kind):
+        return texts
+    texts = pc.utf8_trim_whitespace(texts)
+    if pc.any(pc.match_substring_regex(texts, _SCIENTIFIC)).as_py():
+        raise SchemaViolation(
+            f"{what} has numbers in scientific notation, which lost digits; write them as whole"
+            " numbers."
+        )
+    return pc.replace_substring_regex(texts, WHOLE_WITH_ZEROS, r"\1")
+
+
+def no_identifier(what: str, kind: str) -> str:
+    """Return the message about identifiers or keys of an unsuitable type."""
+    return f"{what} is stored as {kind}; store it as text or whole numbers."
+
+
+def whole_limit(kind: pa.DataType) -> int | None:
+    """Return from where on a float type cannot tell whole numbers apart; None for other types."""
+    if pa.types.is_float16(kind):
+        return 2**11
+    if pa.types.is_float32(kind):
+        return 2**24
+    return DOUBLE_LIMIT if pa.types.is_float64(kind) else None
+
+
+def value_type(values: pa.Array) -> pa.DataType:
+    """Return the type of an array's values: of a dictionary, that of its entries."""
+    kind = values.type
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type holds text."""
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def is_day(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type holds days, or times of a day."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """Return an array without a dictionary."""
+    if pa.types.is_string_view(value_type(values)):  # Arrow cannot decode such a dictionary
+        return canonical_texts(values)
+    return pc.dictionary_decode(values) if pa.types.is_dictionary(values.type) else values
+
+
+def doubles(values: pa.Array) -> NDArray[np.float64]:
+    """Return stored floats as binary64, NaN where null."""
+    if pa.types.is_float16(values.type):  # few of Arrow's functions accept it
+        values = pc.cast(values, pa.float32())
+    array: NDArray[Any] = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return array
+
+
+def local_times(values: pa.Array) -> pa.Array:
+    """Return times as they are in their zone, without the zone; days and other times unchanged."""
+    zoned = pa.types.is_timestamp(values.type) and values.type.tz is not None
+    return pc.local_timestamp(values) if zoned else values
+
+
+def _any_from(values: pa.Array, limit: int) -> bool:
+    return bool((np.abs(doubles(plain(values))) >= limit).any())
+
+
+def _float_texts(values: pa.Array) -> pa.Array:
+    numbers = doubles(values)
+    whole = (np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**63)
+    digits = pa.array(np.where(whole, numbers, 0).astype(np.int64)).cast(pa.string())
+    texts = pc.if_else(pa.array(whole), digits, pa.array(numbers).cast(pa.string()))
+    scientific = pc.match_substring(texts, "e")
+    if pc.any(scientific).as_py():
+        found = numbers[scientific.to_numpy(zero_copy_only=False)]
+        written = [np.format_float_positional(number, trim="-") for number in found]
+        texts = pc.replace_with_mask(texts, scientific, pa.array(written, pa.string()))
+    return pc.if_else(pa.array(np.isnan(numbers)), pa.scalar(None, pa.string()), texts)
+
+
+def _decimal_texts(values: pa.Array) -> pa.Array:
+    texts = values.cast(pa.string())
+    scientific = pc.match_substring(texts, "E").fill_null(False)
+    if pc.any(scientific).as_py():
+        found = texts.filter(scientific).to_pylist()
+        written = [format(decimal.Decimal(text), "f") for text in found]
+        texts = pc.replace_with_mask(texts, scientific, pa.array(written, pa.string()))
+    return _without_zeros(texts)
+
+
+def _day_texts(values: pa.Array) -> pa.Array:
+    values = local_times(values)
+    days = values.cast(pa.date32(), safe=False)
+    if pa.types.is_date(values.type):
+        return days.cast(pa.string())
+    midnight = pc.equal(days.cast(values.type), values)
+    return pc.if_else(midnight, days.cast(pa.string()), _without_zeros(values.cast(pa.string())))
+
+
+def _without_zeros(texts: pa.Array) -> pa.Array:
+    """Return texts without zeros at the end of their decimals."""
+    texts = pc.replace_substring_regex(texts, r"\.0+$", "")
+    return pc.replace_substring_regex(texts, r"(\.[0-9]*[1-9])0+$", r"\1")

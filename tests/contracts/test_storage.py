@@ -1,0 +1,411 @@
+"""A cell's code depends on the schema and on the cell alone, not on how a file stores its column.
+
+The type of a column depends on all rows: one missing value makes pandas write whole numbers as
+floats. So the same rows in every storage, permuted and in several files, give the same codes, and a
+unit whose value changes the type of a column changes no code of another unit.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections import Counter
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.linked.linked_rows import pair_row_codes
+from dp_core.confidential.panel.panel_source import PanelSource
+from dp_core.confidential.panel.row_columns import row_columns
+from dp_core.confidential.source import open_source
+from dp_core.errors import SchemaViolation
+from dp_core.public_data.frame_codes import frame_codes
+from dp_core.schema.reading.schema_file import parse_schema
+from tasks.inputs.coding import write_codes
+
+LENIENT = {"missing": "level", "out_of_range": "missing"}
+COLUMNS = {
+    "firm": {"type": "category", "levels": ["7", "12345678901", "20000000000"], **LENIENT},
+    "share": {"type": "category", "levels": ["0.5", "0.7", "3"], **LENIENT},
+    "works": {"type": "category", "levels": ["true", "false"], **LENIENT},
+    "smokes": {"type": "category", "levels": ["0", "1"], **LENIENT},
+    "moved": {"type": "category", "levels": ["2000-02-29", "2001-01-01"], **LENIENT},
+    "age": {"type": "integer", "min": "0", "max": "99", "edges": ["0", "1", "18", "100"]}
+    | {"missing": "level", "out_of_range": "clip", "missing_values": ["", "-9", "999"]},
+    "debt": {
+        "type": "integer",
+        "min": "-30000000000",
+        "max": "30000000000",
+        "bins": "8",
+        **LENIENT,
+    },
+    "pay": {"type": "number", "min": "0.1", "max": "0.9", "edges": ["0.1", "0.3", "0.7", "0.9"]}
+    | {**LENIENT, "missing_values": ["", "99.9"]},
+    "born": {"type": "date", "min": "1999-01-01", "max": "2001-12-31", "bins": "year"}
+    | {**LENIENT, "missing_values": ["", "9999-12-31"]},
+    "entry": {"type": "date", "min": "1999-01-01", "max": "2001-12-31", "bins": "year"}
+    | {**LENIENT, "format": "%d.%m.%Y", "missing_values": ["", "31.12.9999"]},
+    "exit": {"type": "date", "min": "1999-01-01", "max": "2001-12-31", "bins": "year"}
+    | {**LENIENT, "format": "%Y%m%d"},
+}
+SMALL, LARGE = [0, 1, 7, 17, 18, 99, 999, -9], [7, 12345678901, 20000000000, -30000000000]
+SHARES, DAYS = [0.5, 0.7, 3.0, 0.1, 0.3, 0.9, 99.9], ["2000-02-29", "2001-01-01", "9999-12-31"]
+FLOATS = (pa.float32(), pa.float64())
+
+
+def whole_numbers(values):
+    """Yield arrays of the same whole numbers, of every type that holds them."""
+    kinds = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint16(), pa.uint64()]
+    for kind in (*kinds, pa.float16(), *FLOATS, pa.decimal128(20, 0), pa.decimal256(40, 10)):
+        try:
+            array = pa.array(values).cast(kind)
+        except pa.ArrowInvalid:
+            continue
+        if array.cast(pa.float64() if pa.types.is_floating(kind) else kind).to_pylist() == values:
+            yield array
+    for form in ("{}", "{}.0", "{}.00"):
+        yield pa.array([form.format(value) for value in values])
+
+
+def numbers(values):
+    """Yield arrays of the same numbers; in binary32 they are those that read as the same text."""
+    decimals = [Decimal(str(value)) for value in values]
+    short = pa.array(values, pa.float32())
+    yield from (pa.array(values), short, short.cast(pa.float64()))
+    yield from (pa.array(decimals, kind) for kind in (pa.decimal128(5, 1), pa.decimal128(30, 12)))
+    yield from (pa.array([form.format(value) for value in values]) for form in ("{:f}", "{:.2f}"))
+
+
+def days(values, form="%Y-%m-%d"):
+    """Yield arrays of the same days."""
+    found = [datetime.date.fromisoformat(value) for value in values]
+    yield pa.array([day.strftime(form) for day in found])
+    yield pa.array([f"{day.strftime(form)} 00:00:00" for day in found])
+    yield from (pa.array(found, kind) for kind in (pa.date32(), pa.date64()))
+    yield from (pa.array(found).cast(pa.timestamp(unit)) for unit in ("s", "ms", "us"))
+    zoned = pa.array(found).cast(pa.timestamp("s"))
+    yield pa.compute.assume_timezone(zoned, "+05:00")
+    if form == "%Y%m%d":
+        yield from whole_numbers([int(day.strftime(form)) for day in found])
+
+
+def truths(values):
+    """Yield arrays of the same booleans."""
+    yield pa.array(values)
+    for words in (("false", "true"), ("False", "True")):
+        yield pa.array([words[value] for value in values])
+
+
+ARRAYS = {
+    "firm": whole_numbers(LARGE[:3]),
+    "share": numbers(SHARES),
+    "works": truths([True, False]),
+    "smokes": itertools.chain(whole_numbers([1, 0]), [pa.array([True, False])]),
+    "moved": days(DAYS),
+    "age": whole_numbers(SMALL),
+    "debt": whole_numbers(LARGE),
+    "pay": numbers(SHARES),
+    "born": days(DAYS),
+    "entry": days(DAYS, "%d.%m.%Y"),
+    "exit": days(DAYS, "%Y%m%d"),
+}
+CASES = [
+    (name, number, array) for name, some in ARRAYS.items() for number, array in enumerate(some)
+]
+FIRST = {name: array for name, number, array in CASES if number == 0}
+
+
+def code(column, array):
+    encoded = Encoder(column).encode(array)
+    assert encoded.bad is None
+    return encoded.codes.tolist()
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return parse_schema({"version": "1", "title": "Storage", "columns": COLUMNS})
+
+
+@pytest.mark.parametrize(
+    ("name", "array"), [pytest.param(n, a, id=f"{n}-{a.type}-{k}") for n, k, a in CASES]
+)
+def test_a_value_has_one_code_in_every_storage(schema, name, array):
+    column = schema.column(name)
+    expected = code(column, FIRST[name])
+    assert len({*expected}) > 1
+    assert len({*expected} - {column.missing_code}) > 1
+    assert code(column, array) == expected
+    # By itself, in parts, in another order, beside a missing value, and in a dictionary.
+    assert [code(column, array.slice(at, 1))[0] for at in range(len(array))] == expected
+    assert code(column, array.take(pa.array(range(len(array))[::-1]))) == expected[::-1]
+    with_null = pa.concat_arrays([pa.nulls(1, array.type), array])
+    assert code(column, with_null) == [column.missing_code, *expected]
+    assert code(column, pa.chunked_array([array.slice(0, 1), array.slice(1)])) == expected
+    if not pa.types.is_float16(array.type):
+        assert code(column, with_null.dictionary_encode()) == [column.missing_code, *expected]
+    # As a panel keeps it.
+    assert code(column, Encoder(column).reader.texts(array)) == expected
+
+
+@pytest.mark.parametrize(
+    ("definition", "value"),
+    [
+        ({"type": "category", "levels": ["1", str(2**53)]}, 1.0),
+        ({"type": "category", "levels": ["1"], "missing_values": [str(-(2**53))]}, 1.0),
+        ({"type": "integer", "min": "0", "max": str(2**53 + 9), "bins": "2"}, 1.0),
+        ({"type": "integer", "min": "0", "max": "9", "bins": "2"}
+         | {"missing_values": ["9" * 16]}, 1.0),
+    ],
+)  # fmt: skip
+def test_floats_that_cannot_tell_whole_numbers_of_the_schema_apart_are_refused(definition, value):
+    document = {"version": "1", "title": "t", "columns": {"id_of_firm": definition}}
+    column = parse_schema(document).column("id_of_firm")
+    for kind in (pa.int64(), pa.string(), pa.decimal128(30, 2)):
+        Encoder(column).encode(pa.array([int(value)]).cast(kind))
+    for kind in FLOATS:
+        with pytest.raises(SchemaViolation, match=r"'id_of_firm' has whole numbers of .* or more"):
+            Encoder(column).encode(pa.array([value], kind))
+
+
+def test_levels_that_are_no_numbers_match_texts_exactly():
+    levels = ["007", "7", "250.00", "250"]
+    document = {"type": "category", "levels": levels, **LENIENT}
+    column = parse_schema({"version": "1", "title": "t", "columns": {"code": document}}).column(
+        "code"
+    )
+    assert code(column, pa.array([*levels, "7.0", "250.0", "07"])) == [0, 1, 2, 3, 4, 4, 4]
+    assert code(column, pa.array([7, 250])) == code(column, pa.array([7.0, 250.0])) == [1, 3]
+
+
+# Whole files, by units of privacy.
+
+PERSONS = 40
+WRITTEN = ("natural", "floats", "decimals", "text", "text of floats", "dictionaries", "csv")
+
+
+def person_rows(persons=PERSONS, seed=0):
+    """Return rows of persons in two waves, some with several rows in a wave."""
+    rng = np.random.default_rng(seed)
+    number = persons * 5
+    return pd.DataFrame(
+        {
+            "id": np.repeat(np.arange(10**11, 10**11 + persons), 5),
+            "year": rng.integers(2023, 2025, number),
+            "firm": rng.choice([7, 12345678901, 20000000000], number),
+            "age": rng.integers(0, 100, number),
+            "pay": rng.choice([0.1, 0.3, 0.7, 0.9, 0.55], number),
+        }
+    )
+
+
+def as_written(frame, how):
+    """Return a frame as an Arrow table in another storage of its numbers."""
+    arrays = []
+    for name in frame:
+        values = pa.array(frame[name], from_pandas=True)
+        numeric = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+        if numeric and how != "natural":
+            decimals = [None if v is None else Decimal(str(v)) for v in values.to_pylist()]
+            values = {
+                "floats": lambda v=values: v.cast(pa.float64()),
+                "decimals": lambda d=decimals: pa.array(d, pa.decimal128(20, 4)),
+                "text": lambda d=decimals: pa.array(
+                    ["" if v is None else f"{v.normalize():f}" for v in d]
+                ),
+                "text of floats": lambda d=decimals: pa.array(
+                    ["" if v is None else f"{v:.2f}" for v in d]
+                ),
+                "dictionaries": lambda v=values: v.dictionary_encode(),
+            }[how]()
+        arrays.append(values)
+    return pa.table(arrays, names=list(frame))
+
+
+def write(folder, frame, how, parts=1):
+    """Write a frame to one file or several; return their pattern."""
+    for part in range(parts):
+        some = frame.iloc[part::parts]
+        if how == "csv":
+            some.to_csv(folder / f"rows-{part}.csv", index=False)
+        else:
+            pq.write_table(as_written(some, how), folder / f"rows-{part}.parquet")
+    return "rows-*.csv" if how == "csv" else "rows-*.parquet"
+
+
+def of_rows(folder, schema, frame, how, parts):
+    pattern = write(folder, frame, how, parts)
+    source = open_source(pattern, folder, schema.reads, schema.ignore)
+    return stored(write_codes(source, schema, folder / "codes"))
+
+
+def of_panel(folder, schema, frame, how, parts):
+    pattern = write(folder, frame, how, parts)
+    rows = open_source(pattern, folder, *row_columns(schema))
+    source = PanelSource(schema, (None,), (rows,), folder / "records")
+    return stored(write_codes(source, schema, folder / "codes"))
+
+
+def stored(store):
+    """Return how often each row of codes is stored."""
+    chunks = [store.codes(chunk) for chunk in range(store.chunks)]
+    return Counter(map(tuple, np.concatenate(chunks, axis=1).T.tolist()))
+
+
+def document(*names, **keys):
+    columns = {name: COLUMNS[name] for name in names}
+    return {"version": "1", "title": "Storage", "columns": columns, **keys}
+
+
+MODELLED = ("firm", "age", "pay")
+PANEL = {"person": "id", "wave": "year", "waves": ["2023", "2024"]}
+UNITS = {
+    "rows": (document(*MODELLED, ignore=["id", "year"]), of_rows, 5),
+    "persons": (
+        document(*MODELLED, ignore=["year"], unit={"column": "id", "max_rows": "2"}),
+        of_rows,
+        2,
+    ),
+    "panel, keep_one": (document(*MODELLED, panel={**PANEL, "repeated": "keep_one"}), of_panel, 1),
+    "panel, reject": (document(*MODELLED, panel={**PANEL, "repeated": "reject"}), of_panel, 1),
+    "panel, constant": (
+        document("age", panel={**PANEL, "repeated": "keep_one", "disagreeing": "first"})
+        | {"columns": {"firm": COLUMNS["firm"] | {"constant": "true"}, "age": COLUMNS["age"]}}
+        | {"ignore": ["pay"]},
+        of_panel,
+        1,
+    ),
+}
+MORE = {
+    "a missing whole number": {"age": [None] * 5},
+    "a missing code": {"firm": [None, 7, 7, 7, 7]},
+    "missing everywhere": {name: [None] * 5 for name in MODELLED},
+    "a fraction": {"firm": [0.5] * 5},
+    "a large number": {"age": [2.0**40] * 5, "pay": [1e300] * 5},
+}
+
+
+def rows_of(unit):
+    frame = person_rows()
+    if unit == "panel, reject":
+        frame = frame.drop_duplicates(["id", "year"])
+    return frame
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_rows_have_the_same_codes_in_every_storage_and_order(tmp_path, unit):
+    described, codes_of, _ = UNITS[unit]
+    schema, frame = parse_schema(described), rows_of(unit)
+    expected = None
+    for number, (how, parts) in enumerate(itertools.product(WRITTEN, (1, 3))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        shuffled = frame.sample(frac=1, random_state=number)
+        found = codes_of(folder, schema, shuffled, how, parts)
+        expected = found if expected is None else expected
+        assert found == expected, (how, parts)
+    assert len(expected) > 5
+
+
+@pytest.mark.parametrize("more", MORE)
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("how", ["natural", "csv"])
+def test_a_unit_that_changes_the_type_of_a_column_changes_no_other_unit(tmp_path, unit, more, how):
+    described, codes_of, most = UNITS[unit]
+    schema, frame = parse_schema(described), rows_of(unit)
+    own = pd.DataFrame({"id": [5] * 5, "year": [2023] * 5, "firm": 7, "age": 9, "pay": 0.5})
+    own = own.assign(**MORE[more])
+    own = own.iloc[:1] if unit == "panel, reject" else own
+    counts = []
+    for number, rows in enumerate((frame, pd.concat([frame, own], ignore_index=True))):
+        (folder := tmp_path / str(number)).mkdir()
+        counts.append(codes_of(folder, schema, rows, how, 1))
+    changed = [name for name in ("firm", "age") if name in MORE[more]]
+    assert changed
+    assert all(frame[name].dtype != pd.concat([frame, own])[name].dtype for name in changed)
+    assert not counts[0] - counts[1]  # every code of the others is still there
+    assert 0 < (counts[1] - counts[0]).total() <= most
+
+
+@pytest.mark.parametrize("more", MORE)
+def test_a_frame_in_memory_has_the_codes_of_a_file(tmp_path, more):
+    schema = parse_schema(UNITS["persons"][0])
+    own = pd.DataFrame({"id": [5] * 5, "year": [2023] * 5, "firm": 7, "age": 9, "pay": 0.5})
+    frame = pd.concat([person_rows(), own.assign(**MORE[more])], ignore_index=True)
+    expected = of_rows(tmp_path, schema, frame, "natural", 1)
+    texts = as_written(frame, "text").to_pandas()
+    for one in (frame, frame.convert_dtypes(), frame.astype(object), texts):
+        codes = frame_codes(one, schema).codes.T.tolist()
+        assert Counter(map(tuple, codes)) == expected
+
+
+LINKED = {
+    "version": "1",
+    "title": "Homes",
+    "unit": {"table": "homes", "max_members": "2", "larger": "clip"},
+    "tables": {
+        "homes": {"key": "hh", "columns": {"firm": COLUMNS["firm"]}},
+        "persons": {
+            "key": "nr",
+            "parent": "homes",
+            "link": "hh",
+            "columns": {"age": COLUMNS["age"]},
+        },
+    },
+}
+
+
+def linked_frames(homes=20):
+    rng = np.random.default_rng(1)
+    keys = np.arange(10**11, 10**11 + homes)
+    households = pd.DataFrame({"hh": keys, "firm": rng.choice([7, 12345678901], homes)})
+    number = homes * 3
+    persons = pd.DataFrame(
+        {
+            "hh": np.repeat(keys, 3),
+            "nr": np.tile([8, 9, 10], homes),
+            "age": rng.integers(0, 99, number),
+        }
+    )
+    return households, persons
+
+
+def pairs(schema, households, persons):
+    codes = pair_row_codes(schema, households, persons).codes.T.tolist()
+    return Counter(map(tuple, codes))
+
+
+def test_linked_tables_have_the_same_codes_in_every_storage_and_order():
+    schema, (households, persons) = parse_schema(LINKED), linked_frames()
+    expected = pairs(schema, as_written(households, "natural"), as_written(persons, "natural"))
+    for number, (one, other) in enumerate(itertools.product(WRITTEN[:-1], WRITTEN[:-1])):
+        found = pairs(
+            schema,
+            as_written(households.sample(frac=1, random_state=number), one),
+            as_written(persons.sample(frac=1, random_state=number), other),
+        )
+        assert found == expected, (one, other)
+    lettered = persons.assign(nr="p" + persons["nr"].astype(str))
+    for number in range(3):
+        some = as_written(lettered.sample(frac=1, random_state=number), "natural")
+        assert pairs(schema, as_written(households, "natural"), some) == expected
+
+
+def test_a_household_that_changes_the_type_of_a_column_changes_no_other_household():
+    schema, (households, persons) = parse_schema(LINKED), linked_frames()
+    expected = pairs(schema, as_written(households, "natural"), as_written(persons, "natural"))
+    home = pd.DataFrame({"hh": [5], "firm": [None]})
+    for nr in (["a", "b"], [1, 2]):
+        own = pd.DataFrame({"hh": [5, 5], "nr": nr, "age": [None, 9]})
+        everyone = pd.concat([own, persons.astype({"nr": str} if nr[0] == "a" else {})])
+        found = pairs(
+            schema,
+            as_written(pd.concat([home, households]), "natural"),
+            as_written(everyone, "natural"),
+        )
+        assert not expected - found
+        assert (found - expected).total() == 2
