@@ -8,6 +8,7 @@ run's internal folder and shown only on request.
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -120,14 +121,21 @@ class Unpublished(ReleaseError):
 
 
 def similar(word: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?` for the known word nearest to `word`, nothing where none is near.
+    r"""Return ` Did you mean 'x'?` for the known word nearest to `word`; empty if none is near.
 
     Capital and small letters count as the same.
 
     >>> similar("epsilom", ["epsilon", "delta"]), similar("zzz", ["b", "a"])
     (" Did you mean 'epsilon'?", '')
+    >>> similar("e\u0301", ["\u00e9"])
+    " It looks like '\\xe9', but is 'e\\u0301'; write both in Unicode NFC."
     """
     folded = {each.casefold(): each for each in sorted(known)}
+    for each in folded.values():
+        if each != word and unicodedata.normalize("NFC", each) == unicodedata.normalize(
+            "NFC", word
+        ):
+            return f" It looks like {each!a}, but is {word!a}; write both in Unicode NFC."
     close = difflib.get_close_matches(word.casefold(), folded, n=1)
     return f" Did you mean {folded[close[0]]!r}?" if close else ""
 

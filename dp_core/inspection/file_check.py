@@ -22,7 +22,7 @@ from dp_core.confidential.data_files import Kind, kind_of, matching_files
 from dp_core.confidential.source import BATCH_ROWS, Source
 from dp_core.errors import BadInput
 from dp_core.inspection.column_tally import Tally
-from dp_core.inspection.findings import FileCheck, Finding
+from dp_core.inspection.findings import FileCheck, Finding, together
 from dp_core.inspection.header_check import (
     check_header,
     encoding_finding,
@@ -32,6 +32,7 @@ from dp_core.inspection.header_check import (
     wrong_encoding,
 )
 from dp_core.inspection.hints import hints
+from dp_core.inspection.repeated_headers import RepeatedHeaders
 from dp_core.inspection.row_findings import PersonCheck, RowChecks
 from dp_core.inspection.value_findings import value_findings
 from dp_core.schema.definition import Schema
@@ -73,9 +74,8 @@ def check_files(patterns: Sequence[str], schema: Schema, folder: Path | None = N
     try:
         for path, header in zip(files, headers, strict=True):
             mine = {name: header.names[name] for name in common}
-            check.add(
-                _renamed(batch.records, mine) for batch in _source(path, kind, mine).batches()
-            )
+            batches = _source(path, kind, mine).batches()
+            check.add((_renamed(batch.records, mine) for batch in batches), mine)
     except BadInput as error:
         found.append(_unread(files, kind, error))
         return _result(schema, names, None, len(common), [*found, *check.findings(whole=False)])
@@ -96,7 +96,7 @@ def check_frame(frame: pd.DataFrame | pa.Table, schema: Schema) -> FileCheck:
         return _result(schema, (), None, 0, found)
     check = _Check(schema, tuple(header.names))
     chosen = table.select(list(header.names.values())).rename_columns(list(header.names))
-    check.add(chosen.to_batches(max_chunksize=BATCH_ROWS))
+    check.add(chosen.to_batches(max_chunksize=BATCH_ROWS), header.names)
     return _result(schema, (), check.rows, len(header.names), [*found, *check.findings()])
 
 
@@ -145,20 +145,21 @@ class _Check:
 
     def __init__(self, schema: Schema, present: Sequence[str]) -> None:
         stored = schema.stored
-        self._schema, self.rows = stored, 0
+        self._written, self._schema, self.rows = schema, stored, 0
         checked = {column.name for column in stored.checked}
         self._tallies = {
             column.name: Tally(column)
             for column in stored.released
             if column.name in present and column.name in checked
         }
-        self._rows = RowChecks(stored, present)
+        self._rows, self._headers = RowChecks(stored, present), RepeatedHeaders(self._tallies)
         person = stored.unit.column
         self._persons = PersonCheck(stored) if person in present and person is not None else None
 
-    def add(self, batches: Records) -> None:
-        """Count batches of rows, under the schema's names."""
+    def add(self, batches: Records, names: Mapping[str, str]) -> None:
+        """Count batches of rows, under the schema's names, of a file with names of its own."""
         for records in batches:
+            self._headers.add(records, names, self.rows)
             encoded = {
                 name: tally.add(records.column(name)) for name, tally in self._tallies.items()
             }
@@ -167,22 +168,26 @@ class _Check:
                 self._persons.add(records.column(str(self._schema.unit.column)))
             self.rows += records.num_rows
 
-    def findings(self, *, whole: bool = True) -> Iterator[Finding]:
-        """Yield what was found so far.
+    def findings(self, *, whole: bool = True) -> tuple[Finding, ...]:
+        """Return what was found so far; the same mistake in several columns is one finding.
 
         Args:
             whole: Whether the rows were read to the end, True by default.
         """
+        return together(self._findings(whole))
+
+    def _findings(self, whole: bool) -> Iterator[Finding]:
         if whole and not self.rows:
             message = "The file has a header but no row."
             yield Finding("refusal", "empty", "", message, "Name a file with rows.")
+        yield from self._headers.findings()
         for tally in self._tallies.values():
             yield from value_findings(tally)
         yield from self._rows.findings()
         if self._persons is not None:
             yield from self._persons.findings()
         for tally in self._tallies.values():
-            yield from hints(tally)
+            yield from hints(tally, self._written)
 
 
 def _source(path: Path, kind: Kind, names: Mapping[str, str]) -> Source:
