@@ -5,6 +5,8 @@ Each function returns the second half of a message, such as `write 20000`, or th
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
@@ -84,19 +86,22 @@ def day(text: str) -> str:
 
     >>> day("31.12.2020"), day("2000"), day("2020/1/5")
     ('write 2020-12-31', 'write the day, 2000-01-01 or 2000-12-31', 'write 2020-01-05')
-    >>> day("01/02/2020"), day("today")
+    >>> day("01/02/2020"), day("31.02.2020")
     ('write year-month-day, such as 2026-12-31', 'write year-month-day, such as 2026-12-31')
     """
-    if re.fullmatch("[0-9]{4}", text):
+    if re.fullmatch("[0-9]{4}", text) and int(text):
         return f"write the day, {text}-01-01 or {text}-12-31"
+    parts = None
     if found := re.fullmatch(r"([0-9]{4})[-/. ]([0-9]{1,2})[-/. ]([0-9]{1,2})", text):
-        return f"write {found[1]}-{int(found[2]):02d}-{int(found[3]):02d}"
-    if found := re.fullmatch(r"([0-9]{1,2})([-/. ])([0-9]{1,2})[-/. ]([0-9]{4})", text):
-        first, second = int(found[1]), int(found[3])
-        if found[2] == "." or first > 12:
-            return f"write {found[4]}-{second:02d}-{first:02d}"
-        if second > 12:
-            return f"write {found[4]}-{first:02d}-{second:02d}"
+        parts = (found[1], found[2], found[3])
+    elif found := re.fullmatch(r"([0-9]{1,2})([-/. ])([0-9]{1,2})[-/. ]([0-9]{4})", text):
+        if found[2] == "." or int(found[1]) > 12:
+            parts = (found[4], found[3], found[1])
+        elif int(found[3]) > 12:
+            parts = (found[4], found[1], found[3])
+    if parts is not None:
+        with contextlib.suppress(ValueError):  # the calendar has no such day
+            return f"write {datetime.date(*map(int, parts))}"
     return "write year-month-day, such as 2026-12-31"
 
 
