@@ -89,6 +89,12 @@ def with_change(document: Mapping[str, Any], column: str, keys: Keys) -> dict[st
         kept = {key: value for key, value in definition.items() if key not in removed}
         return kept | {k: list(v) if isinstance(v, tuple) else v for k, v in keys.items()}
 
+    if "tables" in document:
+        tables = document["tables"].items()
+        return {
+            **document,
+            "tables": {name: with_change(table, column, keys) for name, table in tables},
+        }
     columns = [
         {name: changed(own) if name == column else own for name, own in each.items()}
         for each in document["columns"]
@@ -97,8 +103,8 @@ def with_change(document: Mapping[str, Any], column: str, keys: Keys) -> dict[st
 
 
 def is_accepted(schema: Schema, column: str, keys: Keys) -> bool:
-    """Return whether the schema can be read with a change; False for linked tables and panels."""
-    if schema.linked is not None or schema.panel is not None:
+    """Return whether the schema can be read with a change; False for panels."""
+    if schema.panel is not None:
         return False
     try:
         parse_schema(with_change(schema.document, column, keys))

@@ -128,10 +128,11 @@ class Tally:
 
     def text(self, value: float | Fraction) -> str:
         """Return a value of the column as a schema writes it, exactly."""
-        assert self.column.kind not in ("category", "ordinal")
+        kind = self.column.kind
+        assert kind in ("integer", "number", "date")
         if isinstance(value, float):
             return exact(np.float32(value) if pa.types.is_float32(self.stored) else value)
-        return value_text(Fraction(value), self.column.kind)
+        return value_text(Fraction(value), kind)
 
     def _count_numbers(self, values: pa.Array, typed: Values, counts: NDArray[np.int64]) -> None:
         known = counts > 0
@@ -212,7 +213,7 @@ def exact(value: Any) -> str:
     """
     if isinstance(value, Decimal):
         return f"{value:f}"
-    if isinstance(value, float | np.floating) and value.is_integer() and abs(value) < 1e22:
+    if isinstance(value, float | np.float32) and value.is_integer() and abs(float(value)) < 1e22:
         return str(int(value))
     return str(value)
 

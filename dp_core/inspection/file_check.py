@@ -45,7 +45,13 @@ _ORDER = ("refusal", "settled", "hint")
 Records = Iterable[pa.RecordBatch]
 
 
-def check_files(patterns: Sequence[str], schema: Schema, folder: Path | None = None) -> FileCheck:
+def check_files(
+    patterns: Sequence[str],
+    schema: Schema,
+    folder: Path | None = None,
+    *,
+    whole: Schema | None = None,
+) -> FileCheck:
     """Return everything in data files that does not fit a schema. Confidential.
 
     Args:
@@ -53,6 +59,7 @@ def check_files(patterns: Sequence[str], schema: Schema, folder: Path | None = N
             file of a release.
         schema: The schema, from `dp_core.schema.reading.schema_file.load_schema`.
         folder: Folder of relative paths; the working folder by default.
+        whole: The schema of linked tables, if `schema` is of one of them; None by default.
 
     Raises:
         BadInput: if no file matches, or the files are of an unknown or of different kinds.
@@ -70,7 +77,7 @@ def check_files(patterns: Sequence[str], schema: Schema, folder: Path | None = N
     common = [name for name in schema.reads if all(name in header.names for header in headers)]
     if not readable or not common:
         return _result(schema, names, None, 0, found)
-    check = _Check(schema, common)
+    check = _Check(schema, common, whole or schema)
     try:
         for path, header in zip(files, headers, strict=True):
             mine = {name: header.names[name] for name in common}
@@ -94,7 +101,7 @@ def check_frame(frame: pd.DataFrame | pa.Table, schema: Schema) -> FileCheck:
     found = list(header.findings)
     if not header.readable:
         return _result(schema, (), None, 0, found)
-    check = _Check(schema, tuple(header.names))
+    check = _Check(schema, tuple(header.names), schema)
     chosen = table.select(list(header.names.values())).rename_columns(list(header.names))
     check.add(chosen.to_batches(max_chunksize=BATCH_ROWS), header.names)
     return _result(schema, (), check.rows, len(header.names), [*found, *check.findings()])
@@ -143,9 +150,9 @@ def table_of(frame: Any) -> pa.Table:
 class _Check:
     """One pass over the rows, with the columns that the file has."""
 
-    def __init__(self, schema: Schema, present: Sequence[str]) -> None:
+    def __init__(self, schema: Schema, present: Sequence[str], whole: Schema) -> None:
         stored = schema.stored
-        self._written, self._schema, self.rows = schema, stored, 0
+        self._written, self._whole, self._schema, self.rows = schema, whole, stored, 0
         checked = {column.name for column in stored.checked}
         self._tallies = {
             column.name: Tally(column)
@@ -187,7 +194,7 @@ class _Check:
         if self._persons is not None:
             yield from self._persons.findings()
         for tally in self._tallies.values():
-            yield from hints(tally, self._written)
+            yield from hints(tally, self._written, self._whole)
 
 
 def _source(path: Path, kind: Kind, names: Mapping[str, str]) -> Source:

@@ -207,7 +207,6 @@ _OF_SEVERAL: Mapping[str, str] = {
     "identifier": "{} columns look like identifiers.",
     "category": "{} columns of numbers have few distinct values: are they categories?",
     "one-bin": "In {} columns, one bin contains nearly all values.",
-    "heaped": "In {} columns, many rows share one value, which the sets spread over its bin.",
     "column-missing": "The schema has {} columns that the file does not have.",
     "column-name": "The file calls {} columns of the schema by other names.",
 }

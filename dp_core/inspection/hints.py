@@ -28,26 +28,31 @@ FEWEST_ROWS = 20
 """Fewest rows of a file whose counts suggest anything."""
 HEAPED = 0.1
 """Smallest share of the rows of a value that should have a bin of its own."""
-HALF = 0.5
-"""Smallest share that such a value has of its bin."""
+TIMES_USUAL = 5
+"""Fewest rows of such a value, compared with the mean of the values of its bin."""
+MOST_OF_BIN = 0.75
+"""Share of its bin that is enough, where the bin has few values."""
 PRIVATE_BINS = 12
+STEPS = 10_000
+"""Fewest steps in the range of a number without `decimals`; a bin of one value is a step wide."""
 MOST_EDGES = 12
 """Most bin edges that a hint writes out."""
 
 
-def hints(tally: Tally, schema: Schema) -> Iterator[Finding]:
+def hints(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding]:
     """Yield hints about the counts of one column; none about a file of few rows.
 
     Args:
         tally: The counts, in the codes in which the file is stored.
-        schema: The schema as written.
+        schema: The schema as written, of the table of the column.
+        whole: The schema of all linked tables; `schema` of a single table.
     """
     if tally.rows < FEWEST_ROWS:
         return
     if tally.column.levels:
         yield from _of_levels(tally)
     else:
-        yield from _of_numbers(tally, schema)
+        yield from _of_numbers(tally, schema, whole)
 
 
 def _hint(
@@ -90,7 +95,7 @@ def _of_levels(tally: Tally) -> Iterator[Finding]:
         )
 
 
-def _of_numbers(tally: Tally, schema: Schema) -> Iterator[Finding]:
+def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding]:
     column = tally.column
     low, high = legal_range(column)
     points = int(high - low) + 1 if column.kind != "number" else column.bins
@@ -125,9 +130,9 @@ def _of_numbers(tally: Tally, schema: Schema) -> Iterator[Finding]:
         )
     # A private choice, or a finer grid, is stored in other bins than those of the schema.
     if schema.column(column.name) == column and column.bins > 1:
-        if (heaped := None if few else _heaped(tally, schema)) is not None:
+        if (heaped := None if few else _heaped(tally, whole)) is not None:
             yield heaped
-        elif (one_bin := _one_bin(tally, schema)) is not None:
+        elif (one_bin := _one_bin(tally, whole)) is not None:
             yield one_bin
     yield from _codes_for_missing(tally)
 
@@ -154,45 +159,51 @@ def _one_bin(tally: Tally, schema: Schema) -> Finding | None:
 
 
 def _heaped(tally: Tally, schema: Schema) -> Finding | None:
-    """Return the hint about a value that many rows share, beside others in its bin; or None."""
+    """Return the hint about values that many rows share, beside others in their bins; or None."""
     column, rows = tally.column, tally.codes[: tally.column.bins]
-    if not tally.heaps:
+    kind = column.kind
+    assert kind in ("integer", "number", "date")
+    step, own = _step(column), dict[Fraction, None]()
+    said = []
+    for value, count in sorted(tally.heaps.items(), key=lambda item: (-item[1], item[0])):
+        code = min(int(np.searchsorted(tally.edges, value, side="right")) - 1, column.bins - 1)
+        low, high = column.edges[code : code + 2]
+        usual = float(step / (high - low)) * rows[code]
+        begin = Fraction(tally.text(value) if kind == "number" else value)
+        # The last bin of a number holds its upper end.
+        first = begin - step if begin == column.edges[-1] else begin
+        ends = [edge for edge in (first, first + step) if low <= edge <= high]
+        if count < max(HEAPED * rows.sum(), min(MOST_OF_BIN * rows[code], TIMES_USUAL * usual)):
+            continue
+        if not set(ends) <= set(column.edges):
+            own |= dict.fromkeys(ends)
+            share = percentage(count, int(rows.sum()))
+            text = value_text(begin, "date") if kind == "date" else tally.text(value)
+            said.append(f"{share} of the values are {text}")
+    keys = {"edges": tuple(value_text(edge, kind) for edge in sorted({*column.edges, *own}))}
+    if not own or not is_accepted(schema, column.name, keys):
         return None
-    value, count = max(tally.heaps.items(), key=lambda item: (item[1], -item[0]))
-    code = min(int(np.searchsorted(tally.edges, value, side="right")) - 1, column.bins - 1)
-    low, high = column.edges[code : code + 2]
-    step = _step(column, low, high)
-    points = (high - low) / step
-    if count < max(HEAPED * rows.sum(), max(HALF, 2 / points) * rows[code]):
-        return None
-    assert column.kind in ("integer", "number", "date")
-    begin = Fraction(value)
-    own = [edge for edge in (begin, begin + step) if low <= edge <= high]
-    edges = [value_text(edge, column.kind) for edge in sorted({*column.edges, *own})]
-    keys = {"edges": tuple(edges)}
-    if len(keys["edges"]) == len(column.edges) or not is_accepted(schema, column.name, keys):
-        return None
-    said = f"write `{written(keys)}`"
-    if len(edges) > MOST_EDGES:
-        said = f"state `edges` with {' and '.join(value_text(edge, column.kind) for edge in own)}"
-    text = tally.text(value) if column.kind != "date" else value_text(begin, "date")
+    fix = f"write `{written(keys)}`"
+    if len(keys["edges"]) > MOST_EDGES:
+        fix = f"state `edges` with {', '.join(value_text(edge, kind) for edge in own)}"
+    one = len(said) == 1
     return _hint(
         tally,
         "heaped",
-        f"{percentage(count, int(rows.sum()))} of the values are {text}; the sets spread them over"
-        f" the bin {column.code_labels()[code]}.",
-        f"If public knowledge explains this value, {said}, so that it has a bin of its own.",
+        f"{', '.join(said)}; the sets spread {'this value' if one else 'each'} over its bin.",
+        f"If public knowledge explains {'it' if one else 'them'}, {fix}, so that"
+        f" {'it has a bin' if one else 'each has a bin'} of its own.",
         changes=(keys,),
     )
 
 
-def _step(column: Column, low: Fraction, high: Fraction) -> Fraction:
-    """Return the width of a bin of one value, in a bin with these ends."""
+def _step(column: Column) -> Fraction:
+    """Return the width of a bin of one value."""
     if column.kind != "number":
         return Fraction(1)
     if column.decimals is not None:
         return Fraction(1, 10**column.decimals)
-    return Fraction(10) ** floor(log10((high - low) / 1000))
+    return Fraction(10) ** floor(log10((column.edges[-1] - column.edges[0]) / STEPS))
 
 
 def _codes_for_missing(tally: Tally) -> Iterator[Finding]:

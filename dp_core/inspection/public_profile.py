@@ -182,8 +182,8 @@ def _variable(name: str, seen: _Seen) -> Variable:
     if seen.kind == "integer" and seen.unique and seen.rows > 100:
         return _identifier(name)
     kind: Kind = "integer" if seen.kind == "integer" or (seen.whole and seen.nulls) else "number"
-    ends = (None if end is None else Fraction(str(end)) for end in (seen.low, seen.high))
-    return _number(name, kind, *ends, seen.decimals, seen.nulls > 0, None)
+    ends = [None if end is None else Fraction(str(end)) for end in (seen.low, seen.high)]
+    return _number(name, kind, ends[0], ends[1], seen.decimals, seen.nulls > 0, None)
 
 
 def _identifier(name: str, remark: str = "no value occurs twice: an identifier?") -> Variable:

@@ -235,9 +235,9 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
         if stripped in levels:
             schema = "" if stripped in used else f", or write the level with them, as {shown(text)}"
             return "spaces", f"Remove the spaces in the file{schema}."
-        if (own := seen.get(visible(text))) is not None:
-            cause = "spaces" if " ".join(text.split()) == " ".join(own.split()) else "composition"
-            return cause, how_to_encode(own, text)
+        if (alike := seen.get(visible(text))) is not None:
+            same_letters = " ".join(text.split()) == " ".join(alike.split())
+            return "spaces" if same_letters else "composition", how_to_encode(alike, text)
         if stripped.casefold() in folded:
             return "case", either(folded[stripped.casefold()], shown(stripped))
         value = _number_of(stripped)

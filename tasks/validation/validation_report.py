@@ -153,5 +153,5 @@ def _said(column: Column, problem: Problem) -> tuple[str, str]:
 
 
 def _bounds(column: Column) -> str:
-    assert column.kind not in ("category", "ordinal")
+    assert column.kind in ("integer", "number", "date")
     return " to ".join(value_text(end, column.kind) for end in legal_range(column))

@@ -19,7 +19,7 @@ from dp_core.inspection.advice import with_change
 from dp_core.inspection.file_check import check_files, check_frame
 from dp_core.inspection.findings import EXAMPLES
 from dp_core.schema.reading.schema_file import parse_schema
-from tests.schema_texts import column, read
+from tests.schema_texts import FLATS, column, read
 
 TYPES = {
     "integer": "type: integer, min: 0, max: 99",
@@ -405,6 +405,9 @@ def test_a_share_of_100_percent_is_said_of_all_rows_only(others, share):
         ("{type: integer, min: 0, max: 999, edges: [0, 500, 1000]}", 999, range(0, 998)),
         ("{type: number, min: 0, max: 100, bins: 4}", 0.0, np.linspace(0.1, 99, 800)),
         ("{type: number, min: 0, max: 100, bins: 4, decimals: 2}", 50.5, np.linspace(1, 99, 800)),
+        ("{type: number, min: 0, max: 53, bins: 20, decimals: 2}", 52.14, np.linspace(1, 53, 200)),
+        ("{type: number, min: 0, max: 50000, bins: 20}", 1250.1, np.geomspace(1, 40000, 2000)),
+        ("{type: number, min: 0, max: 100, bins: 4, decimals: 1}", 100.0, np.linspace(1, 99, 800)),
     ],
 )
 def test_a_value_that_many_rows_share_gets_a_bin_by_the_advice(definition, heap, spread):
@@ -412,3 +415,19 @@ def test_a_value_that_many_rows_share_gets_a_bin_by_the_advice(definition, heap,
     check = expect_useful_advice(read(column(definition)), lambda one: check_frame(frame, one))
     (finding,) = [one for one in check.findings if one.kind == "heaped"]
     assert f"of the values are {heap:g};" in finding.message
+
+
+def test_linked_tables_get_no_advice_that_their_schema_refuses(tmp_path):
+    schema = read(FLATS)
+    rows = "".join(f"{n},{1 + n % 2},{n % 19},{n % 3},x\n" for n in range(300))
+    (tmp_path / "h.csv").write_text(f"hh,district,income,children,street\n{rows}")
+    check = check_files(["h.csv"], schema.household_schema, tmp_path, whole=schema)
+    (finding,) = [one for one in check.findings if one.kind == "one-bin"]
+    assert finding.fix == "State `edges` that divide it."  # the reader refuses private bins
+
+    rows = "".join(f"{n},{n},{40 if n % 3 else n % 90},m,none,1,x\n" for n in range(300))
+    (tmp_path / "p.csv").write_text(f"number,hh,age,sex,job,passport,street\n{rows}")
+    check = check_files(["p.csv"], schema.person_schema, tmp_path, whole=schema)
+    (finding,) = [one for one in check.findings if one.kind == "heaped"]
+    changed = parse_schema(with_change(schema.document, "age", finding.changes[0]))
+    assert 41 in changed.column("age").edges
