@@ -1,6 +1,7 @@
 """What a person most likely meant by a text that is not what a key takes.
 
-Each function returns the second half of a message, such as `write 20000`, or the empty text.
+Each function but `visible` returns the second half of a message, such as `write 20000`, or the
+empty text.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import datetime
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from typing import Literal
 
 from dp_core.documents.decimal_commas import pointed
 
@@ -35,6 +38,7 @@ _SCALED = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmM])", re.ASCII)
 _SCALES = {"k": 1_000, "m": 1_000_000}
 _RANGE = re.compile(r"([+-]?[0-9.]+)\s*(?:-|–|to|\.\.)\s*([+-]?[0-9.]+)", re.ASCII)
 _ABOUT = re.compile(r"^(?:about|around|approximately|approx\.?|circa|ca\.?|~|≈)\s*(?=[0-9])")
+_FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _PAIR = re.compile(r"([^=;,:]+?)\s*=\s*(.+)")
 
 
@@ -173,3 +177,35 @@ def cut_value(text: str, rest: Iterable[str], *, is_list: bool) -> str:
     if re.fullmatch("[+-]?[0-9]+", text) and re.fullmatch(r"[0-9]+(?:[eE][+-]?[0-9]+)?", pieces[1]):
         return f"write {text}.{pieces[1]} with a decimal point"
     return f'write "{", ".join(pieces)}" in quotes'
+
+
+def visible(text: str) -> str:
+    r"""Return a text without what cannot be seen: the encoding of its letters, kinds of spaces.
+
+    >>> visible("Cafe\u0301") == visible("Caf\u00e9"), visible("New\u00a0York")
+    (True, 'New York')
+    """
+    plain = unicodedata.normalize("NFKC", text)
+    seen = (letter for letter in plain if unicodedata.category(letter) != "Cf")
+    return " ".join("".join(seen).split())
+
+
+def how_to_encode(own: str, text: str) -> str:
+    r"""Return how to give a text of a file the code points of the text that the schema has.
+
+    Args:
+        own: The text in the schema.
+        text: The text in the file, which looks the same.
+
+    >>> how_to_encode("a b", "a\u00a0b")
+    "Replace 'a\\xa0b' by 'a b' in the file; they look alike."
+    """
+    for form in _FORMS:
+        if unicodedata.normalize(form, text) == own:
+            return (
+                f"The schema writes {own!a}, which is Unicode {form}. Normalise the file:"
+                f" `uconv -x any-{form.lower()} FILE > NEW.csv`, in Python"
+                f' `unicodedata.normalize("{form}", text)`, in R'
+                f" `stringi::stri_trans_{form.lower()}(text)`."
+            )
+    return f"Replace {text!a} by {own!a} in the file; they look alike."

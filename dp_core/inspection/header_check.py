@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from dp_core.confidential.data_files import Kind
 from dp_core.confidential.source_files import damaged, is_readable
-from dp_core.documents.look_alikes import how_to_encode, visible
+from dp_core.documents.likely_meant import how_to_encode, visible
 from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, similar
 from dp_core.inspection.file_content import lines_above_header, other_content

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from dp_core.confidential.raw_values import is_text
-from dp_core.documents.look_alikes import how_to_encode, visible
+from dp_core.documents.likely_meant import how_to_encode, visible
 from dp_core.documents.typed_text import parse_fraction, shown
 from dp_core.errors import MOST_KNOWN, similar
 from dp_core.inspection.advice import Advice, quoted
