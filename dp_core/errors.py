@@ -137,7 +137,19 @@ def similar(word: str, known: Iterable[str]) -> str:
         ):
             return f" It looks like {each!a}, but is {word!a}; write both in Unicode NFC."
     close = difflib.get_close_matches(word.casefold(), folded, n=1)
+    if close and scripts(word) != scripts(folded[close[0]]):  # they may look the same
+        return f" Did you mean {folded[close[0]]!a}? The text is {word!a}."
     return f" Did you mean {folded[close[0]]!r}?" if close else ""
+
+
+def scripts(text: str) -> frozenset[str]:
+    r"""Return the scripts of the letters of a text, and the names of other signs beyond ASCII.
+
+    >>> sorted(scripts("A\u0410-\u2013")), sorted(scripts("Z\u00fcrich 1"))
+    (['CYRILLIC', 'EN', 'LATIN'], ['LATIN'])
+    """
+    signs = (sign for sign in text if sign.isalpha() or not sign.isascii())
+    return frozenset(unicodedata.name(sign, sign).partition(" ")[0] for sign in signs)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

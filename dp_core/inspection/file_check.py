@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from dp_core.confidential.data_files import Kind, kind_of, matching_files
@@ -166,13 +167,15 @@ class _Check:
     def add(self, batches: Records, names: Mapping[str, str]) -> None:
         """Count batches of rows, under the schema's names, of a file with names of its own."""
         for records in batches:
-            self._headers.add(records, names, self.rows)
+            headers = self._headers.add(records, names, self.rows)
             encoded = {
                 name: tally.add(records.column(name)) for name, tally in self._tallies.items()
             }
             self._rows.add(records, encoded)
             if self._persons is not None:
-                self._persons.add(records.column(str(self._schema.unit.column)))
+                rows = np.delete(np.arange(records.num_rows), headers)
+                persons = records.column(str(self._schema.unit.column))
+                self._persons.add(persons.take(pa.array(rows)) if len(headers) else persons)
             self.rows += records.num_rows
 
     def findings(self, *, whole: bool = True) -> tuple[Finding, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dp_core.confidential.raw_values import is_text
 from dp_core.inspection.column_tally import Tally
@@ -32,35 +33,38 @@ class RepeatedHeaders:
         self._first: int | None = None
         self._rows = 0
 
-    def add(self, records: pa.RecordBatch, names: Mapping[str, str], before: int) -> None:
-        """Look for headers in a batch.
+    def add(
+        self, records: pa.RecordBatch, names: Mapping[str, str], before: int
+    ) -> NDArray[np.intp]:
+        """Return the places of headers in a batch.
 
         Args:
             records: The rows, under the schema's names.
             names: Name of each column in the file.
             before: Number of rows before the batch.
         """
-        places = np.arange(records.num_rows)
+        places, none = np.arange(records.num_rows), np.zeros(0, np.intp)
         for name in names:
             column = records.column(name)
             kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
             if not is_text(kind) or not len(places):
-                return
+                return none
             own = pa.array([mark + names[name] for mark in _MARKS], kind)
             found = column if len(places) == len(column) else column.take(pa.array(places))
             if pa.types.is_dictionary(column.type):
                 if not pc.any(pc.is_in(found.dictionary, value_set=own)).as_py():
-                    return
+                    return none
                 found = found.dictionary_decode()
             places = places[pc.is_in(found, value_set=own).to_numpy(zero_copy_only=False)]
         if not len(places):
-            return
+            return none
         if self._first is None:
             self._first = before + int(places[0]) + 1
         self._rows += len(places)
         for name, texts in self._texts.items():
             values = records.column(name).take(pa.array(places))
             texts.update(values.to_pylist())
+        return places
 
     def findings(self) -> Iterator[Finding]:
         """Yield the finding about repeated headers, and take their names out of the tallies."""

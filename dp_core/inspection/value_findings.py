@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from dp_core.confidential.raw_values import is_text
 from dp_core.documents.likely_meant import how_to_encode, visible
 from dp_core.documents.typed_text import parse_fraction, shown
-from dp_core.errors import MOST_KNOWN, similar
+from dp_core.errors import MOST_KNOWN, scripts, similar
 from dp_core.inspection.advice import Advice, quoted
 from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
 from dp_core.inspection.findings import Example, Finding, Severity, examples_of, some_rows
@@ -129,11 +129,13 @@ def _missing(tally: Tally) -> Finding:
     return Finding(severity, "missing", column.name, message, fix, rows, examples, advice.changes)
 
 
-def _quoted(counted: Mapping[str, int], *, unseen: bool = False) -> tuple[Example, ...]:
-    """Return the most frequent texts in quotes, with escapes of all special letters if `unseen`."""
-    said = ascii if unseen else shown
+def _quoted(counted: Mapping[str, int], *, unseen: Collection[str] = ()) -> tuple[Example, ...]:
+    """Return the most frequent texts in quotes, and those of `unseen` with the codes of letters."""
     return tuple(
-        Example(one.text if one.text == NULL else said(one.text), one.rows)
+        Example(
+            one.text if one.text == NULL else (ascii if one.text in unseen else shown)(one.text),
+            one.rows,
+        )
         for one in examples_of(counted)
     )
 
@@ -148,6 +150,7 @@ def _levels(tally: Tally) -> Iterator[Finding]:
         cause, fix = cause_of(text)
         groups.setdefault(cause, {})[text] = rows
         fixes.setdefault(cause, fix)
+    known_scripts = scripts("".join(column.texts()))
     known = sum(map(sum, (group.values() for group in groups.values())))
     for cause, group in groups.items():
         rows = sum(group.values())
@@ -155,11 +158,25 @@ def _levels(tally: Tally) -> Iterator[Finding]:
             rows += tally.problems[Problem.LEVEL] - known  # those beyond `MOST_TEXTS`
         message = f"{_texts(rows, _CAUSES[cause])}."
         advice = Advice(tally, group)
-        fix = fixes[cause] + _as_missing(advice, cause, group)
-        if severity != "refusal":
-            fix = _settled(column, Problem.LEVEL)
-        examples = _quoted(group, unseen=cause in ("composition", "spaces"))
+        fix = _settled(column, Problem.LEVEL)
+        if severity == "refusal":
+            fix = fixes[cause] + _as_missing(advice, cause, group)
+        alike = group if cause in ("composition", "spaces") else set[str]()
+        alike = alike or {text for text in group if _looks_like_others(text, known_scripts)}
+        examples = _quoted(group, unseen=alike)
         yield Finding(severity, cause, column.name, message, fix, rows, examples, advice.changes)
+
+
+def _looks_like_others(text: str, known: Set[str]) -> bool:
+    r"""Return whether a text has signs that levels do not have and that may look like theirs.
+
+    >>> texts = ("18\u201329", "\u0421afe", "\u0434\u0430")
+    >>> [_looks_like_others(text, {"LATIN"}) for text in texts]
+    [True, True, False]
+    """
+    own = scripts(text)
+    mixed = len(own) > 1 or len(text) == 1 or not any(map(str.isalpha, text))
+    return mixed and not own <= {"LATIN", *known}
 
 
 def _as_missing(advice: Advice, cause: str, group: Mapping[str, int]) -> str:
@@ -209,6 +226,7 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
     levels = column.texts()
     used = {text for text, code in levels.items() if tally.codes[code]}
     labels = {level.label: level.text for level in column.levels}
+    folded_labels = {label.casefold(): text for label, text in labels.items()}
     folded = {text.casefold(): text for text in levels}
     others = {text.strip() for text in strangers}
     joined = {part: level for level in levels for part in _joined(level, others)}
@@ -222,8 +240,8 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
 
     def cause_of(text: str) -> tuple[str, str]:
         stripped = text.strip()
-        if stripped in labels and stripped not in levels:
-            own = labels[stripped]
+        own = labels.get(stripped, folded_labels.get(stripped.casefold(), ""))
+        if own and stripped not in levels and stripped.casefold() not in folded:
             listed = ", ".join(_plain_or_quoted(label) for label in list(labels)[:3])
             holds = f" If the file holds labels, list them: `levels: [{listed}"
             holds += f"{', ...' if len(labels) > 3 else ''}]`."
@@ -301,9 +319,9 @@ def _unreadable(tally: Tally) -> Iterator[Finding]:
             message += f": {single if rows == 1 else several}"
         message += "."
         advice = Advice(tally, group)
-        fix = _type_fix(tally, advice, cause, group)
-        if severity == "settled":
-            fix = _settled(column, Problem.TYPE)
+        fix = _settled(column, Problem.TYPE)
+        if severity == "refusal":
+            fix = _type_fix(tally, advice, cause, group)
         examples = _quoted(group)
         yield Finding(severity, cause, column.name, message, fix, rows, examples, advice.changes)
 

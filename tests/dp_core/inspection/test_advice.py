@@ -431,3 +431,29 @@ def test_linked_tables_get_no_advice_that_their_schema_refuses(tmp_path):
     (finding,) = [one for one in check.findings if one.kind == "heaped"]
     changed = parse_schema(with_change(schema.document, "age", finding.changes[0]))
     assert 41 in changed.column("age").edges
+
+
+def test_the_identifier_of_a_repeated_header_is_no_person(tmp_path):
+    schema = read(
+        "version: 1\ntitle: t\nunit: {column: id, max_rows: 1}\ncolumns:\n"
+        "  age: {type: integer, min: 0, max: 9}\n"
+    )
+    parts = ["".join(f"p{n},{n % 9}\n" for n in range(first, first + 9)) for first in (0, 10, 20)]
+    (tmp_path / "f.csv").write_text("".join(f"id,age\n{part}" for part in parts))
+
+    (finding,) = [
+        one for one in check_files(["f.csv"], schema, tmp_path).findings if one.severity != "hint"
+    ]
+    assert (finding.kind, finding.rows) == ("header-repeated", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [("\u0421afe", "Cafe"), ("18\u201329", "18-29"), ("O\u2019Neil", "O'Neil"), ("\u0410", "A")],
+)
+def test_a_text_with_signs_that_look_like_others_is_shown_with_their_codes(text, level):
+    schema = read(column(f'{{type: category, levels: ["{level}", x]}}'))
+    (finding,) = check_frame(pd.DataFrame({"age": [text, "x"] * 9}), schema).of("refusal")
+
+    assert [one.text for one in finding.examples] == [ascii(text)]
+    assert "Did you mean" not in finding.fix or ascii(text) in finding.fix
