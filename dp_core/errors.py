@@ -8,6 +8,7 @@ run's internal folder and shown only on request.
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -120,16 +121,35 @@ class Unpublished(ReleaseError):
 
 
 def similar(word: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?` for the known word nearest to `word`, nothing where none is near.
+    r"""Return ` Did you mean 'x'?` for the known word nearest to `word`; empty if none is near.
 
     Capital and small letters count as the same.
 
     >>> similar("epsilom", ["epsilon", "delta"]), similar("zzz", ["b", "a"])
     (" Did you mean 'epsilon'?", '')
+    >>> similar("e\u0301", ["\u00e9"])
+    " It looks like '\\xe9', but is 'e\\u0301'; write both in Unicode NFC."
     """
     folded = {each.casefold(): each for each in sorted(known)}
+    for each in folded.values():
+        if each != word and unicodedata.normalize("NFC", each) == unicodedata.normalize(
+            "NFC", word
+        ):
+            return f" It looks like {each!a}, but is {word!a}; write both in Unicode NFC."
     close = difflib.get_close_matches(word.casefold(), folded, n=1)
+    if close and scripts(word) != scripts(folded[close[0]]):  # they may look the same
+        return f" Did you mean {folded[close[0]]!a}? The text is {word!a}."
     return f" Did you mean {folded[close[0]]!r}?" if close else ""
+
+
+def scripts(text: str) -> frozenset[str]:
+    r"""Return the scripts of the letters of a text, and the names of other signs beyond ASCII.
+
+    >>> sorted(scripts("A\u0410-\u2013")), sorted(scripts("Z\u00fcrich 1"))
+    (['CYRILLIC', 'EN', 'LATIN'], ['LATIN'])
+    """
+    signs = (sign for sign in text if sign.isalpha() or not sign.isascii())
+    return frozenset(unicodedata.name(sign, sign).partition(" ")[0] for sign in signs)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

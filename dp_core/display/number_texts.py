@@ -15,6 +15,20 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word if count == 1 else words}"
 
 
+def percentage(part: int, whole: int) -> str:
+    """Return a share in percent, rounded down: `100 %` only for all.
+
+    >>> percentage(2, 3), percentage(1999, 2000), percentage(5, 5), percentage(1, 10**6)
+    ('66.6 %', '99.9 %', '100 %', 'less than 0.1 %')
+    """
+    if part == whole:
+        return "100 %"
+    tenths = 1000 * part // whole
+    if part and not tenths:
+        return "less than 0.1 %"
+    return f"{tenths // 10}.{tenths % 10} %"
+
+
 def four_digits(value: float) -> str:
     """Return a number with four decimals at most, for a table of results.
 

@@ -1,13 +1,18 @@
 """What a person most likely meant by a text that is not what a key takes.
 
-Each function returns the second half of a message, such as `write 20000`, or the empty text.
+Each function but `visible` returns the second half of a message, such as `write 20000`, or the
+empty text.
 """
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from typing import Literal
 
 from dp_core.documents.decimal_commas import pointed
 
@@ -33,6 +38,7 @@ _SCALED = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmM])", re.ASCII)
 _SCALES = {"k": 1_000, "m": 1_000_000}
 _RANGE = re.compile(r"([+-]?[0-9.]+)\s*(?:-|–|to|\.\.)\s*([+-]?[0-9.]+)", re.ASCII)
 _ABOUT = re.compile(r"^(?:about|around|approximately|approx\.?|circa|ca\.?|~|≈)\s*(?=[0-9])")
+_FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _PAIR = re.compile(r"([^=;,:]+?)\s*=\s*(.+)")
 
 
@@ -84,19 +90,22 @@ def day(text: str) -> str:
 
     >>> day("31.12.2020"), day("2000"), day("2020/1/5")
     ('write 2020-12-31', 'write the day, 2000-01-01 or 2000-12-31', 'write 2020-01-05')
-    >>> day("01/02/2020"), day("today")
+    >>> day("01/02/2020"), day("31.02.2020")
     ('write year-month-day, such as 2026-12-31', 'write year-month-day, such as 2026-12-31')
     """
-    if re.fullmatch("[0-9]{4}", text):
+    if re.fullmatch("[0-9]{4}", text) and int(text):
         return f"write the day, {text}-01-01 or {text}-12-31"
+    parts = None
     if found := re.fullmatch(r"([0-9]{4})[-/. ]([0-9]{1,2})[-/. ]([0-9]{1,2})", text):
-        return f"write {found[1]}-{int(found[2]):02d}-{int(found[3]):02d}"
-    if found := re.fullmatch(r"([0-9]{1,2})([-/. ])([0-9]{1,2})[-/. ]([0-9]{4})", text):
-        first, second = int(found[1]), int(found[3])
-        if found[2] == "." or first > 12:
-            return f"write {found[4]}-{second:02d}-{first:02d}"
-        if second > 12:
-            return f"write {found[4]}-{first:02d}-{second:02d}"
+        parts = (found[1], found[2], found[3])
+    elif found := re.fullmatch(r"([0-9]{1,2})([-/. ])([0-9]{1,2})[-/. ]([0-9]{4})", text):
+        if found[2] == "." or int(found[1]) > 12:
+            parts = (found[4], found[3], found[1])
+        elif int(found[3]) > 12:
+            parts = (found[4], found[1], found[3])
+    if parts is not None:
+        with contextlib.suppress(ValueError):  # the calendar has no such day
+            return f"write {datetime.date(*map(int, parts))}"
     return "write year-month-day, such as 2026-12-31"
 
 
@@ -168,3 +177,35 @@ def cut_value(text: str, rest: Iterable[str], *, is_list: bool) -> str:
     if re.fullmatch("[+-]?[0-9]+", text) and re.fullmatch(r"[0-9]+(?:[eE][+-]?[0-9]+)?", pieces[1]):
         return f"write {text}.{pieces[1]} with a decimal point"
     return f'write "{", ".join(pieces)}" in quotes'
+
+
+def visible(text: str) -> str:
+    r"""Return a text without what cannot be seen: the encoding of its letters, kinds of spaces.
+
+    >>> visible("Cafe\u0301") == visible("Caf\u00e9"), visible("New\u00a0York")
+    (True, 'New York')
+    """
+    plain = unicodedata.normalize("NFKC", text)
+    seen = (letter for letter in plain if unicodedata.category(letter) != "Cf")
+    return " ".join("".join(seen).split())
+
+
+def how_to_encode(own: str, text: str) -> str:
+    r"""Return how to give a text of a file the code points of the text that the schema has.
+
+    Args:
+        own: The text in the schema.
+        text: The text in the file, which looks the same.
+
+    >>> how_to_encode("a b", "a\u00a0b")
+    "Replace 'a\\xa0b' by 'a b' in the file; they look alike."
+    """
+    for form in _FORMS:
+        if unicodedata.normalize(form, text) == own:
+            return (
+                f"The schema writes {own!a}, which is Unicode {form}. Normalise the file:"
+                f" `uconv -x any-{form.lower()} FILE > NEW.csv`, in Python"
+                f' `unicodedata.normalize("{form}", text)`, in R'
+                f" `stringi::stri_trans_{form.lower()}(text)`."
+            )
+    return f"Replace {text!a} by {own!a} in the file; they look alike."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from decimal import Context, Decimal
 from fractions import Fraction
 
 from dp_core.documents.likely_meant import day
@@ -106,8 +107,9 @@ def _number_hint(text: str) -> str:
     if re.fullmatch(r"[+-]?[0-9]+,[0-9]+([eE].*)?", text):
         return f"; write a decimal point, as in {text.replace(',', '.')}"
     if found := re.fullmatch(r"([+-]?[0-9]+\.?[0-9]*)\s*%", text):
-        part = float(Fraction(found[1]) / 100)
-        return f"; write a fraction instead of a percentage, {part:g}"
+        exact = Context(prec=MAX_NUMBER_LENGTH)
+        part = exact.normalize(exact.scaleb(Decimal(found[1]), -2))
+        return f"; write a fraction instead of a percentage, {part:f}"
     if found := re.fullmatch(r"([0-9.]+)?\s*[*x]?\s*10\s*(?:\^|\*\*)\s*(-?[0-9]+)", text):
         return f"; write {found[1] or 1}e{found[2]}"
     if found := re.fullmatch(

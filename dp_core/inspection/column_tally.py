@@ -6,10 +6,11 @@ validation finds.
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.encoding import Encoded, Encoder, count_problems
 from dp_core.confidential.values.raw_values import State, Values
-from dp_core.confidential.values.stored_texts import canonical_texts
+from dp_core.confidential.values.stored_texts import canonical_texts, value_type
+from dp_core.schema.bin_edges import value_text
 from dp_core.schema.definition import Column
 from dp_core.schema.problems import Problem
 
@@ -25,9 +27,17 @@ MOST_TEXTS = 20_000
 """Most distinct texts or values that a tally keeps; it counts the rows of all."""
 MOST_DISTINCT = 50
 """Most distinct legal values of a number that a tally counts one by one."""
+MOST_HEAPS = 32
+"""Most values whose rows a tally counts because a batch has many of them."""
+HEAP = 0.1
+"""Smallest share of a sample of a batch that a counted value has."""
+SAMPLE = 1000
 NULL = "(null)"
 CODES_FOR_MISSING = (-1, -9, -99, -999, -9999, 88, 98, 99, 888, 998, 999, 9999, 99999, 999999)
 """Numbers that questionnaires often use for a missing answer."""
+
+End: TypeAlias = tuple[float, Decimal, str]
+"""A value as the encoder compares it, its size if it has more digits, and its text."""
 
 
 class Tally:
@@ -36,15 +46,18 @@ class Tally:
     Attributes:
         column: Column of the schema.
         rows: Number of rows.
+        stored: Arrow type in which the file stores the values; null before the first batch.
         problems: Number of rows with each problem.
         strangers: Rows by text, of texts that are not levels or cannot be read.
         missing: Rows by text, of texts that mean missing.
-        outside: Rows by value, of values out of range.
+        days: Rows by text, of texts that are dates in the column's format.
+        outside: Rows by text, of values out of range, as the file has them.
         low, high: Smallest and largest readable value (date: day ordinal); None without one.
         codes: Number of rows with each code, shape (size,); rows with a refused value left out.
         lowest, highest: Smallest and largest legal value in each bin, shape (bins,); infinite in an
             empty bin. Of columns without bins the shape is (0,).
         distinct: Distinct legal values, at most `MOST_DISTINCT` + 1 of them.
+        heaps: Rows by legal value, of values that are frequent in some batch, from that batch on.
         suspects: Rows by value, of legal values that often mean missing.
         usual_low, usual_high: Smallest and largest readable value that is not such a value.
         unique: Whether no value of the first batch occurs twice.
@@ -54,17 +67,20 @@ class Tally:
         self.column = column
         self.encoder = Encoder(column)
         self.rows = 0
+        self.stored: pa.DataType = pa.null()
         self.problems: Counter[Problem] = Counter()
         self.strangers: Counter[str] = Counter()
         self.missing: Counter[str] = Counter()
+        self.days: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
-        self.low: float | None = None
-        self.high: float | None = None
+        self.low: End | None = None
+        self.high: End | None = None
         self.codes: NDArray[np.int64] = np.zeros(column.size, np.int64)
         self.edges = np.array(column.edges, dtype=np.float64)
         self.lowest = np.full(max(self.edges.size - 1, 0), np.inf)
         self.highest = -self.lowest
         self.distinct: set[float] = set()
+        self.heaps: Counter[float] = Counter()
         self.suspects: Counter[str] = Counter()
         self.usual_low: float | None = None
         self.usual_high: float | None = None
@@ -72,6 +88,7 @@ class Tally:
 
     def add(self, values: pa.Array) -> Encoded:
         """Count a batch of raw values; return their codes."""
+        self.stored = value_type(values)
         typed = self.encoder.reader.read(values)
         problem = self.encoder.problem(typed)
         if problem is not None:
@@ -85,7 +102,13 @@ class Tally:
                 places = np.flatnonzero((typed.state == state) & (counts > 0))
                 _count(texts, _texts(values, typed, places), counts[places])
         if not self.column.levels:
-            self._count_numbers(typed, counts)
+            self._count_numbers(values, typed, counts)
+        if self.column.kind == "date" and typed.index is not None:
+            known = (
+                counts > 0 if typed.state is None else (typed.state == State.VALUE) & (counts > 0)
+            )
+            places = np.flatnonzero(known)
+            _count(self.days, _texts(values, typed, places), counts[places])
         encoded = self.encoder.place(typed)
         codes = encoded.codes if encoded.bad is None else encoded.codes[~encoded.bad]
         self.codes += np.bincount(codes, minlength=self.column.size)
@@ -99,24 +122,29 @@ class Tally:
         value = float(text)
         return value > max(1.5 * high, high + 5) or value < 0 <= low
 
-    def text(self, value: float) -> str:
-        """Return a value of the column as a person writes it."""
-        return value_text(self.column, value)
+    def text(self, value: float | Fraction) -> str:
+        """Return a value of the column as a schema writes it, exactly."""
+        kind = self.column.kind
+        assert kind in ("integer", "number", "date")
+        if isinstance(value, float):
+            return exact(value)
+        return value_text(Fraction(value), kind)
 
-    def _count_numbers(self, typed: Values, counts: NDArray[np.int64]) -> None:
+    def _count_numbers(self, values: pa.Array, typed: Values, counts: NDArray[np.int64]) -> None:
         known = counts > 0
         if typed.state is not None:
             known &= typed.state == State.VALUE
         data, rows = typed.data[known], counts[known]
         if not data.size:
             return
-        self.low, self.high = _ends(self.low, self.high, data)
         outside = self.encoder.outside(typed)[known]
         if outside.any():
-            found, place = np.unique(data[outside], return_inverse=True)
-            sums = np.bincount(place, weights=rows[outside]).astype(np.int64)
-            _count(self.outside, (self.text(value) for value in found.tolist()), sums)
+            self._count_outside(values, typed, np.flatnonzero(known)[outside], counts)
         legal = data[~outside]
+        self._count_heaps(legal, rows[~outside], distinct=typed.index is not None)
+        if legal.size:
+            for value in (legal.min().item(), legal.max().item()):
+                self._widen((value, Decimal(0), self.text(value)))
         if self.lowest.size:
             numbers = legal.astype(np.float64)  # exact up to 2^53; enough for a hint
             bins = np.searchsorted(self.edges[1:-1], numbers, side="right")
@@ -135,13 +163,62 @@ class Tally:
         if data.size:
             self.usual_low, self.usual_high = _ends(self.usual_low, self.usual_high, data)
 
+    def _count_outside(
+        self,
+        values: pa.Array,
+        typed: Values,
+        places: NDArray[np.intp],
+        counts: NDArray[np.int64],
+    ) -> None:
+        """Count values out of range by their texts: a number of any size keeps all its digits."""
+        data, rows = typed.data[places], counts[places]
+        if typed.index is None and len(places) > SAMPLE:
+            data, first, place = np.unique(data, return_index=True, return_inverse=True)
+            rows, places = np.bincount(place), places[first]
+        texts = _texts(values, typed, places)
+        _count(self.outside, texts, rows)
+        least, most = data == data.min(), data == data.max()
+        for value, text, ends in zip(data.tolist(), texts, (least | most).tolist(), strict=True):
+            if ends:
+                self._widen((value, _size(text), text))
 
-def value_text(column: Column, value: float) -> str:
-    """Return a value of a column as a person writes it; a date from its day ordinal."""
-    if column.kind == "date":
-        last = datetime.date.max.toordinal()
-        return datetime.date.fromordinal(min(max(int(value), 1), last)).isoformat()
-    return str(int(value)) if column.kind == "integer" else f"{value:.10g}"
+    def _widen(self, end: End) -> None:
+        self.low = end if self.low is None else min(self.low, end)
+        self.high = end if self.high is None else max(self.high, end)
+
+    def _count_heaps(self, legal: NDArray[Any], rows: NDArray[np.int64], *, distinct: bool) -> None:
+        """Count the rows of values that many rows of a batch have."""
+        if not legal.size:
+            return
+        if distinct:
+            found, number = legal, rows
+        else:
+            found, number = np.unique(legal[:: -(-legal.size // SAMPLE)], return_counts=True)
+        for value in found[number >= HEAP * number.sum()].tolist():
+            if len(self.heaps) < MOST_HEAPS:
+                self.heaps.setdefault(value, 0)
+        for value in self.heaps:
+            self.heaps[value] += int(rows[legal == value].sum())
+
+
+def exact(value: Any) -> str:
+    """Return a stored value as a text; whole numbers have all their digits.
+
+    >>> exact(1e20), exact(0.1), exact(2**70), exact(Decimal("1E+20")), exact(float("inf"))
+    ('100000000000000000000', '0.1', '1180591620717411303424', '100000000000000000000', 'inf')
+    """
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, float | np.float32) and value.is_integer() and abs(float(value)) < 1e22:
+        return str(int(value))
+    return str(value)
+
+
+def _size(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return Decimal(0)
 
 
 def _ends(low: float | None, high: float | None, data: NDArray[Any]) -> tuple[float, float]:

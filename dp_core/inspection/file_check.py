@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from dp_core.confidential.data_files import Kind, kind_of, matching_files
@@ -23,7 +24,7 @@ from dp_core.confidential.source import BATCH_ROWS, Source
 from dp_core.confidential.values.stored_texts import cell_text
 from dp_core.errors import BadInput
 from dp_core.inspection.column_tally import Tally
-from dp_core.inspection.findings import FileCheck, Finding
+from dp_core.inspection.findings import FileCheck, Finding, together
 from dp_core.inspection.header_check import (
     check_header,
     encoding_finding,
@@ -33,6 +34,7 @@ from dp_core.inspection.header_check import (
     wrong_encoding,
 )
 from dp_core.inspection.hints import hints
+from dp_core.inspection.repeated_headers import RepeatedHeaders
 from dp_core.inspection.row_findings import PersonCheck, RowChecks
 from dp_core.inspection.value_findings import value_findings
 from dp_core.schema.definition import Schema
@@ -45,7 +47,13 @@ _ORDER = ("refusal", "settled", "hint")
 Records = Iterable[pa.RecordBatch]
 
 
-def check_files(patterns: Sequence[str], schema: Schema, folder: Path | None = None) -> FileCheck:
+def check_files(
+    patterns: Sequence[str],
+    schema: Schema,
+    folder: Path | None = None,
+    *,
+    whole: Schema | None = None,
+) -> FileCheck:
     """Return everything in data files that does not fit a schema. Confidential.
 
     Args:
@@ -53,6 +61,7 @@ def check_files(patterns: Sequence[str], schema: Schema, folder: Path | None = N
             file of a release.
         schema: The schema, from `dp_core.schema.reading.schema_file.load_schema`.
         folder: Folder of relative paths; the working folder by default.
+        whole: The schema of linked tables, if `schema` is of one of them; None by default.
 
     Raises:
         BadInput: if no file matches, or the files are of an unknown or of different kinds.
@@ -70,13 +79,12 @@ def check_files(patterns: Sequence[str], schema: Schema, folder: Path | None = N
     common = [name for name in schema.reads if all(name in header.names for header in headers)]
     if not readable or not common:
         return _result(schema, names, None, 0, found)
-    check = _Check(schema, common)
+    check = _Check(schema, common, whole or schema)
     try:
         for path, header in zip(files, headers, strict=True):
             mine = {name: header.names[name] for name in common}
-            check.add(
-                _renamed(batch.records, mine) for batch in _source(path, kind, mine).batches()
-            )
+            batches = _source(path, kind, mine).batches()
+            check.add((_renamed(batch.records, mine) for batch in batches), mine)
     except BadInput as error:
         found.append(_unread(files, kind, error))
         return _result(schema, names, None, len(common), [*found, *check.findings(whole=False)])
@@ -99,10 +107,10 @@ def check_frame(frame: pd.DataFrame | pa.Table | Mapping[str, Any], schema: Sche
     found = list(header.findings)
     if not header.readable:
         return _result(schema, (), None, 0, found)
-    check = _Check(schema, tuple(header.names))
+    check = _Check(schema, tuple(header.names), schema)
     chosen = table.select(list(header.names.values())).rename_columns(list(header.names))
     try:
-        check.add(chosen.to_batches(max_chunksize=BATCH_ROWS))
+        check.add(chosen.to_batches(max_chunksize=BATCH_ROWS), header.names)
     except BadInput as error:
         found += [readable_or_refused(error), *check.findings(whole=False)]
         return _result(schema, (), None, len(header.names), found)
@@ -175,46 +183,53 @@ def _cell(value: object) -> str | None:
 class _Check:
     """One pass over the rows, with the columns that the file has."""
 
-    def __init__(self, schema: Schema, present: Sequence[str]) -> None:
+    def __init__(self, schema: Schema, present: Sequence[str], whole: Schema) -> None:
         stored = schema.stored
-        self._schema, self.rows = stored, 0
+        self._written, self._whole, self._schema, self.rows = schema, whole, stored, 0
         checked = {column.name for column in stored.checked}
         self._tallies = {
             column.name: Tally(column)
             for column in stored.released
             if column.name in present and column.name in checked
         }
-        self._rows = RowChecks(stored, present)
+        self._rows, self._headers = RowChecks(stored, present), RepeatedHeaders(self._tallies)
         person = stored.unit.column
         self._persons = PersonCheck(stored) if person in present and person is not None else None
 
-    def add(self, batches: Records) -> None:
-        """Count batches of rows, under the schema's names."""
+    def add(self, batches: Records, names: Mapping[str, str]) -> None:
+        """Count batches of rows, under the schema's names, of a file with names of its own."""
         for records in batches:
+            headers = self._headers.add(records, names, self.rows)
             encoded = {
                 name: tally.add(records.column(name)) for name, tally in self._tallies.items()
             }
             self._rows.add(records, encoded)
             if self._persons is not None:
-                self._persons.add(records.column(str(self._schema.unit.column)))
+                rows = np.delete(np.arange(records.num_rows), headers)
+                persons = records.column(str(self._schema.unit.column))
+                self._persons.add(persons.take(pa.array(rows)) if len(headers) else persons)
             self.rows += records.num_rows
 
-    def findings(self, *, whole: bool = True) -> Iterator[Finding]:
-        """Yield what was found so far.
+    def findings(self, *, whole: bool = True) -> tuple[Finding, ...]:
+        """Return what was found so far; the same mistake in several columns is one finding.
 
         Args:
             whole: Whether the rows were read to the end, True by default.
         """
+        return together(self._findings(whole))
+
+    def _findings(self, whole: bool) -> Iterator[Finding]:
         if whole and not self.rows:
             message = "The file has a header but no row."
             yield Finding("refusal", "empty", "", message, "Name a file with rows.")
+        yield from self._headers.findings()
         for tally in self._tallies.values():
             yield from value_findings(tally)
         yield from self._rows.findings()
         if self._persons is not None:
             yield from self._persons.findings()
         for tally in self._tallies.values():
-            yield from hints(tally)
+            yield from hints(tally, self._written, self._whole)
 
 
 def _source(path: Path, kind: Kind, names: Mapping[str, str]) -> Source:

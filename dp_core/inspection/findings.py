@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dp_core.display.answer import OMITTED, Answer
 from dp_core.display.number_texts import plural
@@ -15,7 +15,7 @@ Severity: TypeAlias = Literal["refusal", "settled", "hint"]
 """Whether a finding stops a release, is settled by the schema's policy, or is only a hint."""
 
 EXAMPLES = 8
-"""Most examples of a finding."""
+"""Most examples that are shown of a finding."""
 
 NOTICE = (
     "Confidential: this check shows values and counts of the file. Show it only to those who may"
@@ -39,6 +39,7 @@ _SINGULAR: Mapping[str, str] = {
     "have": "has",
     "are": "is",
     "break": "breaks",
+    "repeat": "repeats",
     "differ": "differs",
 }
 
@@ -76,7 +77,11 @@ class Finding(Answer):
         message: What was found, one sentence.
         fix: What to do.
         rows: Number of rows concerned; None if it is not about rows.
-        examples: At most `EXAMPLES` examples.
+        examples: Examples, at most `EXAMPLES` of them; of levels that never occur, all of them.
+        changes: Changes of the column's definition that the fix names, each by itself, as keys with
+            their new values.
+        each: The findings of single columns, if this one says the same of several columns;
+            otherwise None.
     """
 
     severity: Severity
@@ -86,6 +91,8 @@ class Finding(Answer):
     fix: str
     rows: int | None = None
     examples: tuple[Example, ...] = ()
+    changes: tuple[Mapping[str, Any], ...] = ()
+    each: tuple[Finding, ...] | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -132,14 +139,8 @@ class FileCheck(Answer, Printed):
             Sentence(NOTICE, warns=True),
             Sentence(self._verdict(), warns=not self.fits),
         ]
-        plain = [one for one in self.of("settled") if one.kind == "missing"]
         for finding in self.findings:
-            if len(plain) < 2 or finding not in plain:
-                blocks += _blocks(finding)
-            elif finding is plain[0]:
-                counts = ", ".join(f"{one.column} ({one.rows:,})" for one in plain)
-                told = f"Missing is a level of the release in these columns: {counts}."
-                blocks.append(Fact(_LABELS["settled"], told))
+            blocks += _blocks(finding)
         if any(finding.kind in _OF_BOUNDS for finding in self.of("refusal")):
             blocks.append(Fact("Note", PUBLIC_KNOWLEDGE, warns=True))
         return tuple(blocks)
@@ -169,8 +170,10 @@ def _blocks(finding: Finding) -> list[Fact]:
     if finding.examples:
         shown = [
             one.text if one.rows is None else f"{one.text} ({one.rows:,})"
-            for one in finding.examples
+            for one in finding.examples[:EXAMPLES]
         ]
+        if len(finding.examples) > EXAMPLES:
+            shown.append(f"{len(finding.examples) - EXAMPLES:,} more (`--json` lists all)")
         blocks.append(Fact("", "; ".join(shown)))
     return [*blocks, Fact("", finding.fix)]
 
@@ -183,3 +186,92 @@ def examples_of(counted: Mapping[str, int]) -> tuple[Example, ...]:
     """
     ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     return tuple(Example(text, rows) for text, rows in ordered[:EXAMPLES])
+
+
+_OF_SEVERAL: Mapping[str, str] = {
+    "missing": "In {} columns, rows have no value.",
+    "labels": "In {} columns, texts are labels; the schema expects other texts in the file.",
+    "spaces": "In {} columns, texts differ from a level only in spaces.",
+    "composition": "In {} columns, texts differ from a level only in how letters are encoded.",
+    "case": "In {} columns, texts differ from a level only in capital letters.",
+    "numbers": "In {} columns, texts write a level's number differently, such as `1.0` for `1`.",
+    "decimal-comma": "In {} columns, numbers have a decimal comma.",
+    "thousands": "In {} columns, numbers have thousands separators.",
+    "fractions": "In {} columns of whole numbers, values have decimals.",
+    "exponent": "In {} columns, whole numbers are written with an exponent.",
+    "ratio": "In {} columns, numbers are written as ratios.",
+    "unit": "In {} columns, numbers have a unit or a currency.",
+    "dates": "In {} columns, texts are not dates in the column's format.",
+    "unused-levels": "In {} columns, levels never occur.",
+    "constant": "{} columns have only one value.",
+    "identifier": "{} columns look like identifiers.",
+    "category": "{} columns of numbers have few distinct values: are they categories?",
+    "one-bin": "In {} columns, one bin contains nearly all values.",
+    "column-missing": "The schema has {} columns that the file does not have.",
+    "column-name": "The file calls {} columns of the schema by other names.",
+}
+"""What is said of several columns with the same mistake."""
+_OF_SAME_TEXTS: Mapping[str, str] = {
+    "missing-codes": "In {} columns, values look like codes for missing.",
+    "out-of-range": "In {} columns, values are out of range.",
+    "levels": "In {} columns, texts are not levels.",
+    "unreadable": "In {} columns, texts are not of the column's type.",
+}
+"""The same for mistakes that are one only if the columns have the same texts."""
+
+
+def together(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings so that the same mistake in several columns is one finding.
+
+    Args:
+        findings: Findings of columns, in their order; those of several columns are taken apart.
+    """
+    groups: dict[object, list[Finding]] = {}
+    for finding in (one for each in findings for one in each.each or (each,)):
+        texts = frozenset(example.text for example in finding.examples)
+        key: object = (finding.severity, finding.kind)
+        if finding.kind in _OF_SAME_TEXTS:
+            key = (finding.severity, finding.kind, texts)
+        elif finding.kind not in _OF_SEVERAL or not finding.column:
+            key = len(groups)
+        groups.setdefault(key, []).append(finding)
+    return tuple(_of_all(group) for group in groups.values())
+
+
+def _of_all(group: list[Finding]) -> Finding:
+    """Return one finding for the same mistake in several columns."""
+    first = group[0]
+    if len({one.column for one in group}) < 2:
+        return first
+    same = first.kind in _OF_SAME_TEXTS
+    message = (_OF_SAME_TEXTS if same else _OF_SEVERAL)[first.kind]
+    if first.kind == "unused-levels":
+        examples = [
+            Example(f"{one.column} {example.text}", 0) for one in group for example in one.examples
+        ]
+    elif same or first.kind == "missing" or not first.examples:
+        examples = [Example(one.column, one.rows) for one in group]
+    else:
+        examples = [Example(f"{one.column} {one.examples[0].text}", one.rows) for one in group]
+    fixes: dict[str, list[str]] = {}
+    for one in group:
+        fixes.setdefault(one.fix, []).append(one.column)
+    fix = next(iter(fixes))
+    if same:
+        fix = f"The texts are {'; '.join(one.text for one in first.examples)}. {fix}"
+    if len(fixes) > 1:
+        fix = (
+            f"For {', '.join(fixes[first.fix][:EXAMPLES])}: {fix} The other columns have fixes of"
+            " their own, which `--json` lists."
+        )
+    rows = None if first.rows is None else sum(one.rows or 0 for one in group)
+    return Finding(
+        first.severity,
+        first.kind,
+        "",
+        message.format(len(group)),
+        fix,
+        rows,
+        tuple(examples),
+        each=tuple(group),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,11 @@ import pyarrow.parquet as pq
 
 from dp_core.confidential.data_files import Kind
 from dp_core.confidential.source_files import damaged, is_readable
+from dp_core.documents.likely_meant import how_to_encode, visible
 from dp_core.documents.typed_text import shown
 from dp_core.errors import BadInput, SchemaViolation, similar
 from dp_core.inspection.file_content import lines_above_header, other_content
-from dp_core.inspection.findings import Example, Finding
+from dp_core.inspection.findings import Example, Finding, together
 from dp_core.schema.definition import Schema
 
 _START_BYTES = 1 << 20
@@ -129,7 +131,9 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
                 "column-name",
                 name,
                 f"The file calls this column {shown(near)}{_difference(name, near)}.",
-                f"Write {shown(near)} in the schema (in quotes), or rename it in the file.",
+                how_to_encode(name, near)
+                if _encoded_otherwise(name, near)
+                else f"Write {shown(near)} in the schema (in quotes), or rename it in the file.",
             )
         )
     if extra:
@@ -158,7 +162,7 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
             )
         )
     ordered = {name: names[name] for name in reads if name in names}
-    return Header(ordered, tuple(findings), readable=bool(ordered))
+    return Header(ordered, together(findings), readable=bool(ordered))
 
 
 def wrong_encoding(raw: bytes) -> str | None:
@@ -303,12 +307,19 @@ def _lacking(name: str, extra: Sequence[str]) -> Finding:
 
 
 def _folded(name: str) -> str:
-    return re.sub(r"[\W_]+", "", name, flags=re.UNICODE).casefold() or name
+    plain = unicodedata.normalize("NFC", name)
+    return re.sub(r"[\W_]+", "", plain, flags=re.UNICODE).casefold() or name
+
+
+def _encoded_otherwise(name: str, near: str) -> bool:
+    return visible(name) == visible(near) and " ".join(name.split()) != " ".join(near.split())
 
 
 def _difference(name: str, near: str) -> str:
     if near.startswith("\ufeff"):
         return ", with a byte order mark in front"
+    if _encoded_otherwise(name, near):
+        return f" ({near!a}), with letters encoded differently"
     if near.strip() == name:
         return ", with a space"
     if near.strip().casefold() == name.casefold():

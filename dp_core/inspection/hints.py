@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
+from math import floor, log10
+from typing import Any
 
 import numpy as np
 
+from dp_core.display.number_texts import percentage
+from dp_core.inspection.advice import Advice, is_accepted, written
 from dp_core.inspection.column_tally import MOST_DISTINCT, Tally
-from dp_core.inspection.findings import Example, Finding
+from dp_core.inspection.findings import EXAMPLES, Example, Finding
+from dp_core.schema.bin_edges import value_text
 from dp_core.schema.decoding import legal_range
+from dp_core.schema.definition import Column, Schema
 from dp_core.schema.problems import Problem
 
 FEW_VALUES = 20
@@ -19,20 +26,39 @@ NEARLY_ALL = 0.9
 """Share of the rows from which a single bin says little."""
 FEWEST_ROWS = 20
 """Fewest rows of a file whose counts suggest anything."""
+HEAPED = 0.1
+"""Smallest share of the rows of a value that should have a bin of its own."""
+TIMES_USUAL = 5
+"""Fewest rows of such a value, compared with the mean of the values of its bin."""
+MOST_OF_BIN = 0.75
+"""Share of its bin that is enough, where the bin has few values."""
+PRIVATE_BINS = 12
+STEPS = 10_000
+"""Fewest steps in the range of a number without `decimals`; a bin of one value is a step wide."""
+MOST_EDGES = 12
+"""Most bin edges that a hint writes out."""
 
 
-def hints(tally: Tally) -> Iterator[Finding]:
-    """Yield hints about the counts of one column; none about a file of few rows."""
+def hints(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding]:
+    """Yield hints about the counts of one column; none about a file of few rows.
+
+    Args:
+        tally: The counts, in the codes in which the file is stored.
+        schema: The schema as written, of the table of the column.
+        whole: The schema of all linked tables; `schema` of a single table.
+    """
     if tally.rows < FEWEST_ROWS:
         return
     if tally.column.levels:
         yield from _of_levels(tally)
     else:
-        yield from _of_numbers(tally)
+        yield from _of_numbers(tally, schema, whole)
 
 
-def _hint(tally: Tally, kind: str, message: str, fix: str, *examples: Example) -> Finding:
-    return Finding("hint", kind, tally.column.name, message, fix, None, examples[:8])
+def _hint(
+    tally: Tally, kind: str, message: str, fix: str, *examples: Example, changes: Any = ()
+) -> Finding:
+    return Finding("hint", kind, tally.column.name, message, fix, None, examples, changes)
 
 
 def _of_levels(tally: Tally) -> Iterator[Finding]:
@@ -69,7 +95,7 @@ def _of_levels(tally: Tally) -> Iterator[Finding]:
         )
 
 
-def _of_numbers(tally: Tally) -> Iterator[Finding]:
+def _of_numbers(tally: Tally, schema: Schema, whole: Schema) -> Iterator[Finding]:
     column = tally.column
     low, high = legal_range(column)
     points = int(high - low) + 1 if column.kind != "number" else column.bins
@@ -84,7 +110,8 @@ def _of_numbers(tally: Tally) -> Iterator[Finding]:
         )
         return
     many = points >= MANY_POINTS or column.kind == "number"
-    if column.kind != "date" and 1 < distinct <= FEW_VALUES and many and distinct < points:
+    few = column.kind != "date" and 1 < distinct <= FEW_VALUES and many and distinct < points
+    if few and not column.role:
         where = f"{points:,} bins" if column.kind == "number" else f"{points:,} legal values"
         yield _hint(
             tally,
@@ -92,7 +119,7 @@ def _of_numbers(tally: Tally) -> Iterator[Finding]:
             f"{distinct} distinct values in a column of {where}: is it a category?",
             "If the questionnaire lists the codes, write `type: category` or `ordinal` with"
             " `levels`. Otherwise synthetic values can fall between the codes.",
-            *(Example(tally.text(value)) for value in sorted(tally.distinct)),
+            *(Example(tally.text(value)) for value in sorted(tally.distinct)[:EXAMPLES]),
         )
     if column.kind == "integer" and tally.unique and tally.rows > MOST_DISTINCT:
         yield _hint(
@@ -101,22 +128,82 @@ def _of_numbers(tally: Tally) -> Iterator[Finding]:
             f"No value occurs twice in the first {tally.rows:,} rows: is it an identifier?",
             "Give it `role: id`, or name it under `ignore`.",
         )
-    if column.choice is None and column.grid is None and column.bins > 1:
-        rows = tally.codes[: column.bins]
-        code = int(np.argmax(rows))
-        # A bin with one value, such as the 0 of incomes, is what the author should state.
-        varied = tally.lowest[code] < tally.highest[code]
-        if varied and rows[code] > NEARLY_ALL * rows.sum():
-            share = f"{100 * min(rows[code] / rows.sum(), 0.999):.1f} %"
-            yield _hint(
-                tally,
-                "one-bin",
-                f"The bin {column.code_labels()[code]} contains {share} of the values, so the"
-                " release says little about how values vary within it.",
-                "State `edges` that divide it, or `bins: {private: 12}`, which places the edges"
-                " where the records are.",
-            )
+    # A private choice, or a finer grid, is stored in other bins than those of the schema.
+    if schema.column(column.name) == column and column.bins > 1:
+        if (heaped := None if few else _heaped(tally, whole)) is not None:
+            yield heaped
+        elif (one_bin := _one_bin(tally, whole)) is not None:
+            yield one_bin
     yield from _codes_for_missing(tally)
+
+
+def _one_bin(tally: Tally, schema: Schema) -> Finding | None:
+    """Return the hint about a bin that contains nearly all values; None if there is none."""
+    column, rows = tally.column, tally.codes[: tally.column.bins]
+    code = int(np.argmax(rows))
+    # A bin with one value, such as the 0 of incomes, is what the author should state.
+    if not tally.lowest[code] < tally.highest[code] or rows[code] <= NEARLY_ALL * rows.sum():
+        return None
+    share = percentage(int(rows[code]), int(rows.sum()))
+    keys = {"bins": {"private": str(PRIVATE_BINS)}}
+    helps = is_accepted(schema, column.name, keys)
+    private = f", or `{written(keys)}`, which places the edges where the records are"
+    return _hint(
+        tally,
+        "one-bin",
+        f"The bin {column.code_labels()[code]} contains {share} of the values, so the release says"
+        " little about how values vary within it.",
+        f"State `edges` that divide it{private if helps else ''}.",
+        changes=(keys,) if helps else (),
+    )
+
+
+def _heaped(tally: Tally, schema: Schema) -> Finding | None:
+    """Return the hint about values that many rows share, beside others in their bins; or None."""
+    column, rows = tally.column, tally.codes[: tally.column.bins]
+    kind = column.kind
+    assert kind in ("integer", "number", "date")
+    step, own = _step(column), dict[Fraction, None]()
+    said = []
+    for value, count in sorted(tally.heaps.items(), key=lambda item: (-item[1], item[0])):
+        code = min(int(np.searchsorted(tally.edges, value, side="right")) - 1, column.bins - 1)
+        low, high = column.edges[code : code + 2]
+        usual = float(step / (high - low)) * rows[code]
+        begin = Fraction(tally.text(value) if kind == "number" else value)
+        # The last bin of a number holds its upper end.
+        first = begin - step if begin == column.edges[-1] else begin
+        ends = [edge for edge in (first, first + step) if low <= edge <= high]
+        if count < max(HEAPED * rows.sum(), min(MOST_OF_BIN * rows[code], TIMES_USUAL * usual)):
+            continue
+        if not set(ends) <= set(column.edges):
+            own |= dict.fromkeys(ends)
+            share = percentage(count, int(rows.sum()))
+            text = value_text(begin, "date") if kind == "date" else tally.text(value)
+            said.append(f"{share} of the values are {text}")
+    keys = {"edges": tuple(value_text(edge, kind) for edge in sorted({*column.edges, *own}))}
+    if not own or not is_accepted(schema, column.name, keys):
+        return None
+    fix = f"write `{written(keys)}`"
+    if len(keys["edges"]) > MOST_EDGES:
+        fix = f"state `edges` with {', '.join(value_text(edge, kind) for edge in own)}"
+    one = len(said) == 1
+    return _hint(
+        tally,
+        "heaped",
+        f"{', '.join(said)}; the sets spread {'this value' if one else 'each'} over its bin.",
+        f"If public knowledge explains {'it' if one else 'them'}, {fix}, so that"
+        f" {'it has a bin' if one else 'each has a bin'} of its own.",
+        changes=(keys,),
+    )
+
+
+def _step(column: Column) -> Fraction:
+    """Return the width of a bin of one value."""
+    if column.kind != "number":
+        return Fraction(1)
+    if column.decimals is not None:
+        return Fraction(1, 10**column.decimals)
+    return Fraction(10) ** floor(log10((column.edges[-1] - column.edges[0]) / STEPS))
 
 
 def _codes_for_missing(tally: Tally) -> Iterator[Finding]:
@@ -125,7 +212,9 @@ def _codes_for_missing(tally: Tally) -> Iterator[Finding]:
     if low is None or high is None:
         return
     far = {text: rows for text, rows in tally.suspects.items() if rows > 1 and tally.is_far(text)}
-    if far:
+    advice = Advice(tally, far)
+    listed = tuple(dict.fromkeys((*tally.column.missing_values, *far)))
+    if far and (said := advice.offer("write {}", missing="level", missing_values=listed)):
         texts = ", ".join(far)
         yield _hint(
             tally,
@@ -133,8 +222,7 @@ def _codes_for_missing(tally: Tally) -> Iterator[Finding]:
             f"{texts} {'is' if len(far) == 1 else 'are'} far from all other values"
             f" ({tally.text(low)} to {tally.text(high)})."
             f" {'Does it' if len(far) == 1 else 'Do they'} mean missing?",
-            f"If {'it means' if len(far) == 1 else 'they mean'} missing, list"
-            f" {'it' if len(far) == 1 else 'them'} under the column's `missing_values` with"
-            " `missing: level`.",
+            f"If {'it means' if len(far) == 1 else 'they mean'} missing,{said}.",
             *(Example(text, rows) for text, rows in far.items()),
+            changes=advice.changes,
         )

@@ -14,7 +14,7 @@ from dp_core.confidential.panel.row_columns import row_columns, rows_schema
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput
 from dp_core.inspection.file_check import check_files, data_files, with_findings
-from dp_core.inspection.findings import Example, FileCheck, Finding
+from dp_core.inspection.findings import Example, FileCheck, Finding, together
 from dp_core.inspection.header_check import check_header
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import ABSENT, Panel
@@ -82,7 +82,8 @@ def check_panel(patterns: Sequence[str], schema: Schema, more: More | None = Non
         if more is not None and checked.fits:
             found += more(path)
         persons = records.persons
-    shown = tuple(one for one in checked.findings if not _of_absence(one, panel))
+    single = (one for found_one in checked.findings for one in found_one.each or (found_one,))
+    shown = together(one for one in single if not _of_absence(one, panel))
     checked = replace(checked, files=tuple(names), rows=rows, persons=persons, findings=shown)
     return with_findings(checked, found)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,10 @@ from dp_core.confidential.source import Source
 from dp_core.confidential.source_files import is_readable
 from dp_core.confidential.values.parsed_texts import INTEGER_TEXT, NUMBER_TEXT
 from dp_core.confidential.values.stored_texts import is_text, local_times, plain
+from dp_core.documents.typed_text import parse_fraction
 from dp_core.inspection.file_check import data_files, table_of
 from dp_core.inspection.value_findings import fitting_formats, looks_missing
+from dp_core.schema.bin_edges import MAX_INTEGER, exact_text
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, levels_of
 from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
 from dp_core.schema.definition import Kind
@@ -128,7 +131,7 @@ def _add(columns: dict[str, _Seen], records: pa.RecordBatch, names: Iterable[str
         kind = values.type
         if not is_readable(kind):
             seen.unreadable = str(kind)
-        elif is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        elif is_text(kind) or kind in (pa.bool_(), pa.null()) or pa.types.is_decimal(kind):
             counted = pc.value_counts(values.cast(pa.string()))
             for text, rows in zip(
                 counted.field("values").to_pylist(),
@@ -140,15 +143,18 @@ def _add(columns: dict[str, _Seen], records: pa.RecordBatch, names: Iterable[str
         elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             seen.kind = "date"
             _ends(seen, local_times(values).cast(pa.date32(), safe=False))
+        elif pa.types.is_integer(kind):
+            seen.kind = "integer"
+            _ends(seen, values)
+            seen.unique &= len(pc.unique(values)) == len(values) > 1
         else:
-            seen.kind = "integer" if pa.types.is_integer(kind) else "number"
+            seen.kind = "number"
             numbers = values.cast(pa.float64())
-            _ends(seen, pc.if_else(pc.is_nan(numbers), None, numbers))
+            _ends(seen, pc.if_else(pc.is_finite(numbers), numbers, None))
             seen.nulls += pc.sum(pc.is_nan(numbers)).as_py() or 0
             data = numbers.drop_null().to_numpy(zero_copy_only=False)
             seen.whole &= bool((data == np.floor(data)).all())
             seen.decimals = max(seen.decimals, _decimals(data))
-            seen.unique &= np.unique(data).size == len(values) > 1
 
 
 def _ends(seen: _Seen, values: pa.Array) -> None:
@@ -184,11 +190,12 @@ def _variable(name: str, seen: _Seen) -> Variable:
     if seen.kind == "integer" and seen.unique and seen.rows > 100:
         return _identifier(name)
     kind: Kind = "integer" if seen.kind == "integer" or (seen.whole and seen.nulls) else "number"
-    return _number(name, kind, seen.low, seen.high, seen.decimals, seen.nulls > 0, None)
+    ends = [None if end is None else Fraction(str(end)) for end in (seen.low, seen.high)]
+    return _number(name, kind, ends[0], ends[1], seen.decimals, seen.nulls > 0, None)
 
 
-def _identifier(name: str) -> Variable:
-    return Variable(name=name, role="id", remarks=("no value occurs twice: an identifier?",))
+def _identifier(name: str, remark: str = "no value occurs twice: an identifier?") -> Variable:
+    return Variable(name=name, role="id", remarks=(remark,))
 
 
 def _of_texts(name: str, seen: _Seen) -> Variable:
@@ -208,11 +215,10 @@ def _of_texts(name: str, seen: _Seen) -> Variable:
     if values and not padded and pc.all(pc.match_substring_regex(texts, INTEGER_TEXT)).as_py():
         if unique:
             return _identifier(name)
-        whole = [int(float(text)) for text in values]
+        whole = [Fraction(text) for text in values]
         return _number(name, "integer", min(whole), max(whole), 0, missing, own)
-    if values and not padded and pc.all(pc.match_substring_regex(texts, NUMBER_TEXT)).as_py():
+    if values and not padded and (numbers := _numbers(texts)):
         decimals = max(len(text.partition(".")[2]) for text in values)
-        numbers = [float(text) for text in values]
         return _number(
             name, "number", min(numbers), max(numbers), min(decimals, MOST_DECIMALS), missing, own
         )
@@ -231,6 +237,16 @@ def _of_texts(name: str, seen: _Seen) -> Variable:
         missing_values=own,
         missing=missing,
     )
+
+
+def _numbers(texts: pa.Array) -> list[Fraction]:
+    """Return the exact numbers of texts; none if one of them is no number."""
+    if not pc.all(pc.match_substring_regex(texts, NUMBER_TEXT)).as_py():
+        return []
+    try:
+        return [parse_fraction(text) for text in texts.to_pylist()]
+    except ValueError:  # an exponent or a length beyond all limits
+        return []
 
 
 def _dates(
@@ -268,13 +284,16 @@ def _years(low: Any, high: Any) -> tuple[str | None, str | None]:
 def _number(
     name: str,
     kind: Kind,
-    low: float | None,
-    high: float | None,
+    low: Fraction | None,
+    high: Fraction | None,
     decimals: int,
     missing: bool,
     own: tuple[str, ...] | None,
 ) -> Variable:
     least, most = (None, None) if low is None or high is None else rounded(low, high)
+    ends = [abs(Fraction(end)) for end in (least, most) if end is not None]
+    if kind == "integer" and max(ends, default=0) > MAX_INTEGER:
+        return _identifier(name, f"whole numbers beyond {MAX_INTEGER}: an identifier?")
     return Variable(
         name=name,
         kind=kind,
@@ -286,20 +305,25 @@ def _number(
     )
 
 
-def rounded(low: float, high: float) -> tuple[str, str]:
-    """Return round bounds around two numbers, as texts.
+def rounded(low: Fraction, high: Fraction) -> tuple[str, str]:
+    """Return round bounds around two numbers, as exact texts.
 
     The step is the largest power of 10 up to half of the range; ends at 0 or 1 stay.
 
-    >>> rounded(17, 90), rounded(0, 99999), rounded(1, 16), rounded(1.27, 2.11)
-    (('10', '90'), ('0', '100000'), ('1', '16'), ('1.2', '2.2'))
+    >>> [rounded(Fraction(low), Fraction(high)) for low, high in ((17, 90), (0, 99999), (1, 16))]
+    [('10', '90'), ('0', '100000'), ('1', '16')]
+    >>> rounded(Fraction("1.27"), Fraction("2.11")), rounded(Fraction(10**15 + 1), Fraction(10**16))
+    (('1.2', '2.2'), ('1000000000000000', '10000000000000000'))
     """
     if high == low:
         high = low + 1
-    step = 10.0 ** math.floor(math.log10((high - low) / 2))
+    half = (high - low) / 2
+    step = Fraction(10) ** (len(str(math.floor(half))) - 1)
+    while step > half:
+        step /= 10
     least = math.floor(low / step) * step if low not in (0, 1) else low
     most = math.ceil(high / step) * step if high not in (0, 1) else high
-    return f"{least:.10g}", f"{most:.10g}"
+    return exact_text(least), exact_text(most)
 
 
 def _is_number(text: str) -> bool:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import datetime
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
 
+from dp_core.confidential.values.stored_texts import is_text
+from dp_core.documents.likely_meant import how_to_encode, visible
 from dp_core.documents.typed_text import parse_fraction, shown
-from dp_core.errors import MOST_KNOWN, similar
+from dp_core.errors import MOST_KNOWN, scripts, similar
+from dp_core.inspection.advice import Advice, quoted
 from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
 from dp_core.inspection.findings import Example, Finding, Severity, examples_of, some_rows
 from dp_core.schema.decoding import legal_range
@@ -110,20 +116,26 @@ def _settled(column: Column, problem: Problem) -> str:
 
 def _missing(tally: Tally) -> Finding:
     rows, column = tally.problems[Problem.MISSING], tally.column
-    severity = _severity(column, Problem.MISSING)
+    severity, advice = _severity(column, Problem.MISSING), Advice(tally)
     message = f"{rows:,} of {tally.rows:,} rows {'has' if rows == 1 else 'have'} no value"
     if severity == "refusal":
         message += "; the schema refuses missing values (`missing: reject`, the default)."
-        fix = "Write `missing: level`, or complete the file."
+        fix = f"{advice.offer('Write {}, or', missing='level')} complete the file.".strip()
+        fix = fix[:1].upper() + fix[1:]
     else:
         message += "."
         fix = "Missing is a level of the release (`missing: level`)."
-    return Finding(severity, "missing", column.name, message, fix, rows, _quoted(tally.missing))
+    examples = _quoted(tally.missing)
+    return Finding(severity, "missing", column.name, message, fix, rows, examples, advice.changes)
 
 
-def _quoted(counted: Mapping[str, int]) -> tuple[Example, ...]:
+def _quoted(counted: Mapping[str, int], *, unseen: Collection[str] = ()) -> tuple[Example, ...]:
+    """Return the most frequent texts in quotes, and those of `unseen` with the codes of letters."""
     return tuple(
-        Example(one.text if one.text == NULL else shown(one.text), one.rows)
+        Example(
+            one.text if one.text == NULL else (ascii if one.text in unseen else shown)(one.text),
+            one.rows,
+        )
         for one in examples_of(counted)
     )
 
@@ -131,26 +143,60 @@ def _quoted(counted: Mapping[str, int]) -> tuple[Example, ...]:
 def _levels(tally: Tally) -> Iterator[Finding]:
     column = tally.column
     severity = _severity(column, Problem.LEVEL)
-    cause_of = _level_causes(column, tally.strangers)
+    cause_of = _level_causes(tally)
     groups: dict[str, dict[str, int]] = {}
     fixes: dict[str, str] = {}
     for text, rows in sorted(tally.strangers.items(), key=lambda item: (-item[1], item[0])):
         cause, fix = cause_of(text)
         groups.setdefault(cause, {})[text] = rows
         fixes.setdefault(cause, fix)
+    known_scripts = scripts("".join(column.texts()))
     known = sum(map(sum, (group.values() for group in groups.values())))
     for cause, group in groups.items():
         rows = sum(group.values())
         if cause == "levels":
             rows += tally.problems[Problem.LEVEL] - known  # those beyond `MOST_TEXTS`
         message = f"{_texts(rows, _CAUSES[cause])}."
-        fix = fixes[cause] if severity == "refusal" else _settled(column, Problem.LEVEL)
-        yield Finding(severity, cause, column.name, message, fix, rows, _quoted(group))
+        advice = Advice(tally, group)
+        fix = _settled(column, Problem.LEVEL)
+        if severity == "refusal":
+            fix = fixes[cause] + _as_missing(advice, cause, group)
+        alike = group if cause in ("composition", "spaces") else set[str]()
+        alike = alike or {text for text in group if _looks_like_others(text, known_scripts)}
+        examples = _quoted(group, unseen=alike)
+        yield Finding(severity, cause, column.name, message, fix, rows, examples, advice.changes)
+
+
+def _looks_like_others(text: str, known: Set[str]) -> bool:
+    r"""Return whether a text has signs that levels do not have and that may look like theirs.
+
+    >>> texts = ("18\u201329", "\u0421afe", "\u0434\u0430")
+    >>> [_looks_like_others(text, {"LATIN"}) for text in texts]
+    [True, True, False]
+    """
+    own = scripts(text)
+    mixed = len(own) > 1 or len(text) == 1 or not any(map(str.isalpha, text))
+    return mixed and not own <= {"LATIN", *known}
+
+
+def _as_missing(advice: Advice, cause: str, group: Mapping[str, int]) -> str:
+    """Return how to make texts missing, for causes in which they may mean it."""
+    if cause == "missing-codes":
+        texts = tuple(dict.fromkeys((*advice.column.missing_values, *list(group)[:5])))
+        keys = {"missing": "level", "missing_values": texts}
+        said = advice.offer("If they mean missing, write {}.", **keys)
+        return said.strip() or "Correct the file, or complete it."
+    if cause in ("levels", "unreadable"):
+        return advice.offer(
+            "To treat such texts as missing, write {}.", missing="level", out_of_range="missing"
+        )
+    return ""
 
 
 _CAUSES = {
     "labels": ("is a label", "are labels", "; the schema expects other texts in the file"),
     "spaces": ("differs", "differ", " from a level only in spaces"),
+    "composition": ("differs", "differ", " from a level only in how letters are encoded"),
     "case": ("differs", "differ", " from a level only in capital letters"),
     "numbers": ("writes", "write", " a level's number differently, such as `01` for `1`"),
     "comma": (
@@ -174,41 +220,47 @@ def _texts(rows: int, cause: tuple[str, str, str]) -> str:
     return f"{said}{rest}"
 
 
-def _level_causes(column: Column, strangers: Mapping[str, int]) -> Callable[[str], tuple[str, str]]:
+def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
     """Return a function from a text to the cause that it is no level, and its fix."""
+    column, strangers = tally.column, tally.strangers
     levels = column.texts()
+    used = {text for text, code in levels.items() if tally.codes[code]}
     labels = {level.label: level.text for level in column.levels}
+    folded_labels = {label.casefold(): text for label, text in labels.items()}
     folded = {text.casefold(): text for text in levels}
     others = {text.strip() for text in strangers}
     joined = {part: level for level in levels for part in _joined(level, others)}
     numbers = {value: text for text in levels if (value := _number_of(text)) is not None}
-    add = (
-        "Correct the file. If public knowledge includes this level, add it. To treat such texts as"
-        " missing, write `missing: level` and `out_of_range: missing`."
-    )
+    seen = {visible(text): text for text in levels}
 
-    def cause(text: str) -> tuple[str, str]:
+    def either(own: str, text: str, rest: str = "") -> str:
+        """Return the advice to make the file and the schema write a level in the same way."""
+        schema = "" if own in used else f", or {text} in the schema"
+        return f"Write {shown(own)} in the file{schema}{rest}."
+
+    def cause_of(text: str) -> tuple[str, str]:
         stripped = text.strip()
-        if stripped in labels and stripped not in levels:
-            own = labels[stripped]
+        own = labels.get(stripped, folded_labels.get(stripped.casefold(), ""))
+        if own and stripped not in levels and stripped.casefold() not in folded:
+            listed = ", ".join(_plain_or_quoted(label) for label in list(labels)[:3])
+            holds = f" If the file holds labels, list them: `levels: [{listed}"
+            holds += f"{', ...' if len(labels) > 3 else ''}]`."
+            mixed = f" Write {shown(own)} in these rows too."
             return "labels", (
                 f"According to the schema, the file writes {shown(own)} for the label"
-                f" {shown(stripped)}. If the file holds labels, list them: `levels:"
-                f" [{', '.join(list(labels)[:3])}{', ...' if len(labels) > 3 else ''}]`."
+                f" {shown(stripped)}.{mixed if used & set(labels.values()) else holds}"
             )
         if stripped in levels:
-            return "spaces", (
-                f"Remove the spaces in the file, or write the level with them, as {shown(text)}."
-            )
+            schema = "" if stripped in used else f", or write the level with them, as {shown(text)}"
+            return "spaces", f"Remove the spaces in the file{schema}."
+        if (alike := seen.get(visible(text))) is not None:
+            same_letters = " ".join(text.split()) == " ".join(alike.split())
+            return "spaces" if same_letters else "composition", how_to_encode(alike, text)
         if stripped.casefold() in folded:
-            own = folded[stripped.casefold()]
-            return "case", f"Write {shown(own)} in the file, or {shown(stripped)} in the schema."
+            return "case", either(folded[stripped.casefold()], shown(stripped))
         value = _number_of(stripped)
         if value is not None and value in numbers:
-            return "numbers", (
-                f"Write {shown(numbers[value])} in the file, or {shown(stripped)} in the schema:"
-                " levels are exact texts."
-            )
+            return "numbers", either(numbers[value], shown(stripped), ": levels are exact texts")
         if stripped in joined:
             own = joined[stripped]
             parts = ", ".join(_joined(own, others))
@@ -217,14 +269,17 @@ def _level_causes(column: Column, strangers: Mapping[str, int]) -> Callable[[str
                 " these are several."
             )
         if looks_missing(text):
-            return "missing-codes", (
-                "If it means missing, write for this column `missing: level, missing_values:"
-                f" {_listed(column, text)}`."
-            )
+            return "missing-codes", ""
         near = similar(stripped, levels) if len(levels) <= MOST_KNOWN else ""
-        return "levels", f"{add}{near}"
+        return "levels", (
+            f"Correct the file.{near} If public knowledge includes this level, add it."
+        )
 
-    return cause
+    return cause_of
+
+
+def _plain_or_quoted(text: str) -> str:
+    return text if re.fullmatch(r"\w+( \w+)*", text) else quoted(text)
 
 
 def _joined(level: str, texts: Set[str]) -> tuple[str, ...]:
@@ -248,16 +303,6 @@ def _number_of(text: str) -> object:
         return None
 
 
-def _listed(column: Column, *texts: str) -> str:
-    """Return the column's texts for missing with some more, as a schema lists them."""
-    listed = dict.fromkeys((*column.missing_values, *texts))
-    return f"[{', '.join(_yaml(text) for text in listed)}]"
-
-
-def _yaml(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 def _unreadable(tally: Tally) -> Iterator[Finding]:
     column = tally.column
     severity = _severity(column, Problem.TYPE)
@@ -273,10 +318,12 @@ def _unreadable(tally: Tally) -> Iterator[Finding]:
             single, several = _TYPE_CAUSES[cause]
             message += f": {single if rows == 1 else several}"
         message += "."
-        fix = _type_fix(column, cause, group)
-        if severity == "settled":
-            fix = _settled(column, Problem.TYPE)
-        yield Finding(severity, cause, column.name, message, fix, rows, _quoted(group))
+        advice = Advice(tally, group)
+        fix = _settled(column, Problem.TYPE)
+        if severity == "refusal":
+            fix = _type_fix(tally, advice, cause, group)
+        examples = _quoted(group)
+        yield Finding(severity, cause, column.name, message, fix, rows, examples, advice.changes)
 
 
 _WORDS = {
@@ -288,6 +335,8 @@ _TYPE_CAUSES = {
     "decimal-comma": ("it has a decimal comma", "they have a decimal comma"),
     "thousands": ("it has thousands separators", "they have thousands separators"),
     "fractions": ("it has decimals", "they have decimals"),
+    "exponent": ("it is written with an exponent", "they are written with an exponent"),
+    "ratio": ("it is written as a ratio", "they are written as ratios"),
     "unit": ("it has a unit or a currency", "they have a unit or a currency"),
     "missing-codes": ("it looks like a code for missing", "they look like codes for missing"),
 }
@@ -303,72 +352,126 @@ def _type_cause(column: Column, text: str) -> str:
         return "decimal-comma"
     if _THOUSANDS.fullmatch(stripped):
         return "thousands"
-    if _number_of(stripped) is not None:
-        return "fractions"
+    value = _number_of(stripped)
+    if isinstance(value, Fraction):
+        if "/" in stripped:
+            return "ratio"
+        return "exponent" if value.denominator == 1 else "fractions"
     return "unit" if _WITH_UNIT.fullmatch(stripped) else "unreadable"
 
 
-def _type_fix(column: Column, cause: str, group: Mapping[str, int]) -> str:
+def _type_fix(tally: Tally, advice: Advice, cause: str, group: Mapping[str, int]) -> str:
     if cause == "missing-codes":
-        texts = list(group)[:5]
-        return (
-            "If they mean missing, write for this column `missing: level, missing_values:"
-            f" {_listed(column, *texts)}`."
-        )
+        return _as_missing(advice, cause, group)
     if cause == "dates":
-        formats = fitting_formats(group)
-        if len(formats) == 1:
-            return f'Write `format: "{formats[0]}"` for this column.'
-        if formats:
-            said = [f'`format: "{form}"`' for form in formats]
-            fit = (
-                f"Both {said[0]} and {said[1]} fit"
-                if len(said) == 2
-                else f"Each of {', '.join(said)} fits"
-            )
-            return f"{fit} every text; write the one that the questionnaire states."
-        return (
-            "Write the dates as YYYY-MM-DD, or state their `format` with %d, %m and %Y; no single"
-            " format fits all of them."
-        )
+        return _date_fix(tally, advice, group)
     if cause == "decimal-comma":
         return "Save the file with decimal points."
     if cause == "thousands":
         return "Save the file without thousands separators."
+    if cause == "exponent":
+        return "Write the values without an exponent, as in 1200 for 1.2e3."
+    if cause == "ratio":
+        return "Write the values as decimal numbers, as in 0.5 for 1/2."
     if cause == "fractions":
-        return "Write `type: number` with `bins`, or round the values in the file."
+        rest = "or round the values in the file."
+        return f"{advice.offer('Write {}, ', **_as_number(tally.column))}{rest}".strip()
     if cause == "unit":
         return "Remove the unit from the values; the schema's `description` can state it."
-    return (
-        "Correct the file. If these are codes, write `type: category`. To treat such texts as"
-        " missing, write `missing: level` and `out_of_range: missing`."
-    )
+    codes = "" if tally.column.role else " If these are codes, write `type: category`."
+    return f"Correct the file.{codes}{_as_missing(advice, cause, group)}"
+
+
+def _as_number(column: Column) -> dict[str, Any]:
+    """Return the keys that make a column of whole numbers one of numbers."""
+    least, most = legal_range(column)
+    if least == most or column.kind != "integer":
+        return {}
+    widths = {int(high - low) for low, high in pairwise(column.edges)}
+    if column.choice is not None:
+        return {"type": "number"}
+    if max(widths) - min(widths) <= 1:
+        bins = column.bins if max(widths) > 1 else min(10, int(most - least))
+        return {"type": "number", "bins": str(bins)}
+    edges = [edge for edge in column.edges[:-1] if edge < most] + [most]
+    return {"type": "number", "edges": tuple(str(int(edge)) for edge in edges)}
+
+
+def _date_fix(tally: Tally, advice: Advice, group: Mapping[str, int]) -> str:
+    """Return the format to state, or how to write the dates if no format fits all of them."""
+    own = tally.column.format or "%Y-%m-%d"
+    formats = [form for form in fitting_formats({**group, **tally.days}) if form != own]
+    offers = [offer for form in formats if (offer := advice.offer("{}", format=form))]
+    if len(offers) == 1:
+        return f"Write{offers[0]}."
+    if offers:
+        said = [offer.strip() for offer in offers]
+        fit = (
+            f"Both {said[0]} and {said[1]} fit"
+            if len(said) == 2
+            else f"Each of {', '.join(said)} fits"
+        )
+        return f"{fit} every text; write the one that the questionnaire states."
+    if any(re.fullmatch(_digits(own), text.strip()) for text in group) and not any(
+        fitting_formats({text: 1}) for text in group
+    ):
+        return f"The calendar has no such days in the column's format, {own}; correct the file."
+    if not tally.days:
+        counts = {
+            form: sum(rows for text, rows in group.items() if _is_day(text, form))
+            for form in DATE_FORMATS
+            if form != own
+        }
+        form = max(counts, key=lambda one: counts[one])
+        if counts[form] and (offer := advice.offer("{}", format=form)):
+            return (
+                f"Write{offer}, which fits most of them, and all dates of the file in this format."
+            )
+        if counts[form] and not is_text(tally.stored):
+            return "Store the dates of the file as dates, or as texts in the column's format."
+    return f"A column has one format of dates; write all dates of the file as {own}."
+
+
+def _digits(form: str) -> str:
+    """Return a pattern of the texts that have the parts of a date format."""
+    pattern = re.escape(form).replace("%Y", "[0-9]{4}")
+    return re.sub("%[dm]", "[0-9]{1,2}", pattern)
 
 
 def _outside(tally: Tally) -> Finding:
     column, rows = tally.column, tally.problems[Problem.RANGE]
     severity = _severity(column, Problem.RANGE)
-    low, high = (tally.text(float(end)) for end in legal_range(column))
+    low, high = (tally.text(end) for end in legal_range(column))
     assert tally.low is not None
     assert tally.high is not None
     message = (
         f"{some_rows(rows, 'are')} out of range: the schema allows {low} to {high}; values in the"
-        f" file run from {tally.text(tally.low)} to {tally.text(tally.high)}."
+        f" file run from {tally.low[-1]} to {tally.high[-1]}."
     )
     codes = [text for text in tally.outside if looks_missing(text) and tally.is_far(text)]
+    advice = Advice(tally, tally.outside)
     if severity == "settled":
         fix = _settled(column, Problem.RANGE)
     else:
-        fix = (
-            "To move such values to the nearest bound, write `out_of_range: clip`. To make them"
-            " missing, write `missing: level` and `out_of_range: missing`. Widen the bounds only if"
-            " public knowledge supports it."
+        fix = advice.offer(
+            "To move such values to the nearest bound, write {}.", out_of_range="clip"
         )
+        fix += advice.offer(
+            "To make them missing, write {}.", missing="level", out_of_range="missing"
+        )
+        fix += " Widen the bounds only if public knowledge supports it."
     if codes:
-        fix += (
-            f" If {', '.join(codes[:3])} means missing, write `missing: level, missing_values:"
-            f" {_listed(column, *codes[:5])}`."
-        )
+        texts = tuple(dict.fromkeys((*column.missing_values, *codes[:5])))
+        keys = {"missing": "level", "missing_values": texts}
+        fix += advice.offer(f"If {', '.join(codes[:3])} means missing, write {{}}.", **keys)
+    examples = examples_of(tally.outside)
     return Finding(
-        severity, "out-of-range", column.name, message, fix, rows, examples_of(tally.outside)
+        severity,
+        "out-of-range",
+        column.name,
+        message,
+        fix.strip(),
+        rows,
+        examples,
+        advice.changes,
     )

@@ -165,8 +165,8 @@ def check_distinct(edges: tuple[Fraction, ...], node: Node) -> None:
     for low, high in pairwise(edges):
         if float(low) == float(high):
             raise node.error(
-                f"the edges near {float(low):g} are equal in floating point; make fewer and wider"
-                " bins."
+                f"the edges near {exact_text(low)} are equal in floating point; make fewer and"
+                " wider bins."
             )
 
 

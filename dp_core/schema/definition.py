@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
+from dp_core.schema.bin_edges import exact_text
 from dp_core.schema.bin_pieces import BinPieces, Pieces
 from dp_core.schema.code_list import CodeList, Grouping
 from dp_core.schema.expectations.offered import Expectation
@@ -270,7 +271,11 @@ def _day(ordinal: int) -> str:
 
 
 def _decimal(value: Fraction) -> str:
-    return f"{float(value):.10g}"
+    """Return ten digits of a number, or more if it is larger: neighbouring edges are told apart."""
+    if abs(value) < 10**10:
+        return f"{float(value):.10g}"
+    text = exact_text(value)
+    return text if len(text) <= 21 and "/" not in text else f"{float(value):.17g}"
 
 
 @dataclass(frozen=True, slots=True)

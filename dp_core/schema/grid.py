@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
+from dp_core.schema.bin_edges import exact_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.variables import Variable, Variables
 from dp_core.tables.codes import Codes, code_type
@@ -157,8 +158,8 @@ def _fine(column: Column, positions: int) -> Column:
     edges = (*(low + step * index for index in range(number)), high)
     if any(float(one) == float(other) for one, other in pairwise(edges)):
         raise BadInput(
-            f"Column {column.name!r}: {number:,} positions between {float(low):g} and"
-            f" {float(high):g} are equal in floating point; use fewer positions."
+            f"Column {column.name!r}: {number:,} positions between {exact_text(low)} and"
+            f" {exact_text(high)} are equal in floating point; use fewer positions."
         )
     fine = dataclasses.replace(column, edges=edges)
     if len(set(_bins(fine, column))) != len(column.edges):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import date
 from pathlib import Path
 
 from dp_core.confidential.column_profiles import Profile
-from dp_core.confidential.encoding import Encoder
+from dp_core.schema.bin_edges import value_text
+from dp_core.schema.decoding import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.expectations.suite import Rule
 from dp_core.schema.problems import Problem, refused
@@ -95,9 +95,11 @@ def values_message(schema: Schema, broken: Sequence[Broken]) -> str:
     parts = []
     remedies: dict[str, None] = {}
     for name, problem in broken[:NAMED]:
-        what, remedy = _said(schema.column(name), problem)
+        column = schema.column(name)
+        what, remedy = _said(column, problem)
         parts.append(f"column {name!r} {what}")
-        remedies[remedy] = None
+        if not column.role or problem is Problem.RANGE:  # a weight or stratum cannot be missing
+            remedies[remedy] = None
     if len(broken) > NAMED:
         parts.append(f"{len(broken) - NAMED} more rules are broken")
     text = "; ".join(parts)
@@ -151,10 +153,5 @@ def _said(column: Column, problem: Problem) -> tuple[str, str]:
 
 
 def _bounds(column: Column) -> str:
-    encoder = Encoder(column)
-    low, high = encoder.low, encoder.high
-    if column.kind == "date":
-        return f"{date.fromordinal(int(low))} to {date.fromordinal(int(high))}"
-    if column.kind == "integer":
-        return f"{low} to {high}"
-    return f"{low:.10g} to {high:.10g}"
+    assert column.kind in ("integer", "number", "date")
+    return " to ".join(value_text(end, column.kind) for end in legal_range(column))

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from dp_core.display.number_texts import plural
 from dp_core.documents.typed_text import parse_date, parse_fraction, printable, shown
-from dp_core.schema.bin_edges import VALUES_WITHOUT_BINS
+from dp_core.schema.bin_edges import MAX_INTEGER, VALUES_WITHOUT_BINS
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
 from dp_core.schema.codebooks.draft_lines import RULE_LINES, UNIT_LINES
 from dp_core.schema.codebooks.unread_bounds import unread_bound
@@ -201,7 +201,7 @@ def _parts(
         else:
             todo.append(("levels", "[the file's texts], or {text: label}, in order for an ordinal"))
     elif found.kind is not None:
-        _add_range(found, parts, todo)
+        _add_range(found, parts, todo, "the file" if codebook.public_data else "the codebook")
     own = found.missing_values
     if own is not None and own != codebook.missing_values:
         parts.append(
@@ -220,7 +220,9 @@ def levels_text(found: Variable) -> str:
     return f"{{{', '.join(pairs)}}}"
 
 
-def _add_range(found: Variable, parts: list[tuple[str, str]], todo: list[tuple[str, str]]) -> None:
+def _add_range(
+    found: Variable, parts: list[tuple[str, str]], todo: list[tuple[str, str]], where: str
+) -> None:
     low, high = _value(found, found.minimum), _value(found, found.maximum)
     crossed = low is not None and high is not None and low > high
     if crossed:
@@ -231,9 +233,9 @@ def _add_range(found: Variable, parts: list[tuple[str, str]], todo: list[tuple[s
     for word, value, text in ends:
         if text is not None and crossed:
             said = f"min {shown(str(found.minimum))} and max {shown(str(found.maximum))}"
-            todo.append((word, f"the codebook has {said}; min must not be larger"))
+            todo.append((word, f"{where} has {said}; min must not be larger"))
         elif text is not None and value is None:
-            todo.append((word, f"the codebook has {shown(text)}, {unread_bound(found, text)}"))
+            todo.append((word, f"{where} has {shown(text)}, {unread_bound(found, text)}"))
         elif value is None or text is None:
             todo.append((word, comments[word]))
         else:
@@ -298,7 +300,10 @@ def _value(found: Variable, text: str | None) -> Fraction | None:
         value = parse_fraction(text)
     except ValueError:
         return None
-    return value if found.kind == "number" or re.fullmatch("[+-]?[0-9]+", text.strip()) else None
+    if found.kind == "number":
+        return value
+    whole = re.fullmatch("[+-]?[0-9]+", text.strip()) and abs(value) <= MAX_INTEGER
+    return value if whole else None
 
 
 def key(name: str) -> str:

@@ -6,6 +6,7 @@ import datetime
 import re
 
 from dp_core.documents.typed_text import parse_fraction
+from dp_core.schema.bin_edges import MAX_INTEGER
 from dp_core.schema.codebooks.codebook import Variable
 
 _DAYS = ("%d.%m.%Y", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d")
@@ -32,6 +33,8 @@ def unread_bound(variable: Variable, text: str) -> str:
         return "which is not a whole number; write `type: number` if the column has decimals"
     if variable.kind == "integer":
         number = str(parse_fraction(number))
+        if abs(int(number)) > MAX_INTEGER:
+            return f"which is beyond {MAX_INTEGER}; write `type: number`, or `role: id` and no type"
     return f"which is not a {'whole ' * (variable.kind == 'integer')}number; write {number}"
 
 

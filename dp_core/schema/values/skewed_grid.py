@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from dp_core.errors import BadInput
+from dp_core.schema.bin_edges import exact_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import MOST_POSITIONS, with_own_grids
 
@@ -110,13 +111,14 @@ def unit_of(column: Column) -> Fraction:
     if (high - low) / unit > MOST_UNITS:
         raise BadInput(
             f"Column {column.name!r} is in a declared statistic, and its range has more than"
-            f" {MOST_UNITS:,} units of {float(unit):g}; state a narrower range, or bin edges that"
-            " are rounder numbers."
+            f" {MOST_UNITS:,} units of {exact_text(unit)}; state a narrower range, or bin edges"
+            " that are rounder numbers."
         )
     if max(abs(low), abs(high)) / unit > _MOST_FROM_0:
         raise BadInput(
-            f"Column {column.name!r} is in a declared statistic, and its range, {float(low):g} to"
-            f" {float(high):g}, is too far from 0 for steps of {float(unit):g}; state a range that"
+            f"Column {column.name!r} is in a declared statistic, and its range, {exact_text(low)}"
+            f" to {exact_text(high)}, is too far from 0 for steps of {exact_text(unit)}; state a"
+            " range that"
             " is nearer to 0, or bin edges that are rounder numbers."
         )
     return unit

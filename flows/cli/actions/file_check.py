@@ -80,8 +80,8 @@ def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:
             f"The two files seem to be swapped; name the file of the table {linked.households}"
             f" first, then that of {linked.persons}."
         )
-    homes = check_files(patterns[:1], schema.household_schema)
-    persons = check_files(patterns[1:], schema.person_schema)
+    homes = check_files(patterns[:1], schema.household_schema, whole=schema)
+    persons = check_files(patterns[1:], schema.person_schema, whole=schema)
     more: list[Finding] = []
     if homes.fits and persons.fits:
         reads = (linked.household_reads, linked.person_reads)

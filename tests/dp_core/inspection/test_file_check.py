@@ -34,9 +34,9 @@ SEX = "{type: category, levels: {1: male, 2: female}}"
 @pytest.mark.parametrize(
     ("value", "kind", "fix"),
     [
-        ("male", "labels", "[male, female]"),
+        ("male", "labels", "Write '1' in these rows too"),
         ("01", "numbers", "Write '1' in the file"),
-        ("1 ", "spaces", "'1 '"),
+        ("1 ", "spaces", "Remove the spaces in the file."),
         ("NA", "missing-codes", 'missing_values: ["", "NA"]'),
         ("-9", "missing-codes", 'missing_values: ["", "-9"]'),
         (".", "missing-codes", 'missing_values: ["", "."]'),

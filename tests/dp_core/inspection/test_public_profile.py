@@ -1,5 +1,8 @@
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from dp_core.documents.strict_yaml import Document, parse
@@ -81,3 +84,38 @@ def test_a_codebook_describes_a_frame(tmp_path):
 
     assert schema.domain.columns == ("zip", "age")
     assert [level.text for level in schema.column("zip").levels] == list("12345")
+
+
+LARGE = {
+    "int64": pa.array([10**15 + k for k in range(60)] * 2, pa.int64()),
+    "int64 with gaps": pa.array([*range(2**60, 2**60 + 60), None] * 2, pa.int64()),
+    "uint64": pa.array([2**63 + k for k in range(60)] * 2, pa.uint64()),
+    "text": pa.array([str(10**15 + k) for k in range(60)] * 2),
+    "text with points": pa.array([f"{10**15 + k}.0" for k in range(60)] * 2),
+    "signed text": pa.array([f"+{2**55 + k}" for k in range(60)] * 2),
+    "beyond int64": pa.array([str(10**20 + k) for k in range(60)] * 2),
+    "decimal": pa.array([10**20 + k for k in range(60)] * 2, pa.decimal128(30, 0)),
+    "small decimal": pa.array(["0.25", "1.50", "7.75"] * 50).cast(pa.decimal128(9, 2)),
+    "number": pa.array([f"{10**15 + k}.5" for k in range(60)] * 2),
+    "float": pa.array([1e20, 2.5e20, 3e20] * 50),
+    "tiny": pa.array([1e-12, 2.5e-12, 3e-12] * 50),
+    "infinite": pa.array([1.5, 2.5, float("nan")] * 50),
+    "exponents": pa.array(["1.5e3", "2e17", "7"] * 50),
+}
+
+
+@pytest.mark.parametrize("storage", LARGE)
+def test_the_draft_of_numbers_of_any_size_is_exact_and_fits(storage, tmp_path):
+    table = pa.table({"big": LARGE[storage], "other": pa.array([1] * len(LARGE[storage]))})
+    text = draft_frame(table, public_data=True)
+    schema = schema_of(text, tmp_path)
+
+    assert "codebook" not in text
+    assert check_frame(table, schema).fits, text
+    if storage in ("int64 with gaps", "uint64", "beyond int64", "decimal"):
+        assert schema.ignore == ("big",)
+        return
+    values = [Fraction(str(one)) for one in LARGE[storage].to_pylist() if one and one == one]
+    assert schema.column("big").minimum <= min(values)
+    assert schema.column("big").maximum >= max(values)
+    assert schema.column("big").maximum - max(values) <= max(max(values) - min(values), 1)

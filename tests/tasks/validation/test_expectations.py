@@ -261,3 +261,20 @@ def test_the_message_of_one_rule_is_the_documented_one():
         "Column 'age' holds values outside 0 to 80 (rule out_of_range: reject); correct the file,"
         " or set out_of_range to clip."
     )
+
+
+def test_the_message_names_no_change_that_the_schema_refuses_and_exact_bounds():
+    top = 2**53 + 1
+    schema = schema_of(
+        column("w", "number", (0, 1), role="weight"),
+        column("big", "integer", (0, top + 1)),
+        column("part", "number", (0, "1234567.891234")),
+    )
+    for problem in (Problem.MISSING, Problem.TYPE):
+        assert values_message(schema, [("w", problem)]).endswith("; correct the file.")
+    for name, problem, words in (
+        ("w", Problem.RANGE, "or set out_of_range to clip."),
+        ("big", Problem.RANGE, f"outside 0 to {top} "),
+        ("part", Problem.RANGE, "outside 0 to 1234567.891234 "),
+    ):
+        assert words in values_message(schema, [(name, problem)])

@@ -242,8 +242,8 @@ def _check_agree(
             if abs(total - against) > TOLERANCE * max(total, against):
                 of = _cell(Margin(shared, ()), codes, schema) if shared else "all rows"
                 raise item.error(
-                    f"the totals of {of} add up to {float(total):.12g} here and to"
-                    f" {float(against):.12g} under"
+                    f"the totals of {of} add up to {exact_text(total)} here and to"
+                    f" {exact_text(against)} under"
                     f" {' and '.join(other.columns) or 'the total of all rows'}; make them agree."
                 )
 

@@ -1,0 +1,152 @@
+"""Advice as a change of a column's definition, from which its words are made. Confidential.
+
+A change that the schema has already, or that changes nothing about the values of the finding, is no
+advice. Values are judged by the encoder of a release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from dp_core.confidential.encoding import Encoder
+from dp_core.errors import BadInput
+from dp_core.inspection.column_tally import NULL, Tally
+from dp_core.schema.definition import Column, Schema
+from dp_core.schema.reading.schema_file import parse_schema
+
+Keys: TypeAlias = Mapping[str, Any]
+"""Keys of a column's definition with new values, as a schema's document has them."""
+
+_OTHER_OF: Mapping[str, str] = {"bins": "edges", "edges": "bins"}
+_POLICIES = ("missing", "missing_values", "out_of_range", "format")
+"""Keys that are attributes of a column under the same name."""
+
+
+class Advice:
+    """Offers changes of one column's definition, and keeps those that help.
+
+    Args:
+        tally: The column's counts.
+        texts: The values of the finding as texts; none if it is about absent values.
+
+    Attributes:
+        changes: The changes that were offered and help, each by itself.
+    """
+
+    def __init__(self, tally: Tally, texts: Iterable[str] = ()) -> None:
+        self.column = tally.column
+        self.changes: tuple[Keys, ...] = ()
+        self._values = _stored(tally, [text for text in texts if text != NULL])
+
+    def offer(self, sentence: str, **keys: Any) -> str:
+        """Return a sentence with the keys to write in the place of `{}`; empty if none would help.
+
+        Args:
+            sentence: The advice; a space is put in front of it.
+            keys: The keys with their new values; those that the column has are left out.
+        """
+        new = {key: value for key, value in keys.items() if _value(self.column, key) != value}
+        if not new or not self._helps(new):
+            return ""
+        self.changes += (new,)
+        return f" {sentence.format(f'`{written(new)}`')}"
+
+    def _helps(self, keys: Keys) -> bool:
+        if self.column.role and keys.get("missing") == "level":
+            return False  # a weight, a stratum or a cluster cannot be missing
+        changed = with_keys(self.column, keys)
+        if changed.out_of_range == "missing" and changed.missing != "level":
+            return False
+        before, after = (Encoder(one).encode(self._values) for one in (self.column, changed))
+        refused = [0 if one.bad is None else int(one.bad.sum()) for one in (before, after)]
+        return refused[1] < refused[0] or (
+            refused[1] == refused[0] and before.problems != after.problems
+        )
+
+
+def with_keys(column: Column, keys: Keys) -> Column:
+    """Return the column with new policies, a new format, or the type number."""
+    new = {key: value for key, value in keys.items() if key in _POLICIES}
+    return replace(column, **new, kind=keys.get("type", column.kind))
+
+
+def with_change(document: Mapping[str, Any], column: str, keys: Keys) -> dict[str, Any]:
+    """Return a schema's document with new values of some keys of a column.
+
+    Args:
+        document: A document such as `Schema.document`.
+        column: Name of the column.
+        keys: The keys with their new values. `edges` takes the place of `bins`, and `bins` that of
+            `edges`.
+    """
+
+    def changed(definition: Mapping[str, Any]) -> dict[str, Any]:
+        removed = {_OTHER_OF[key] for key in keys if key in _OTHER_OF}
+        kept = {key: value for key, value in definition.items() if key not in removed}
+        return kept | {k: list(v) if isinstance(v, tuple) else v for k, v in keys.items()}
+
+    if "tables" in document:
+        tables = document["tables"].items()
+        return {
+            **document,
+            "tables": {name: with_change(table, column, keys) for name, table in tables},
+        }
+    columns = [
+        {name: changed(own) if name == column else own for name, own in each.items()}
+        for each in document["columns"]
+    ]
+    return {**document, "columns": columns}
+
+
+def is_accepted(schema: Schema, column: str, keys: Keys) -> bool:
+    """Return whether the schema can be read with a change; False for panels."""
+    if schema.panel is not None:
+        return False
+    try:
+        parse_schema(with_change(schema.document, column, keys))
+    except BadInput:
+        return False
+    return True
+
+
+def written(keys: Keys) -> str:
+    """Return keys and values as a schema writes them.
+
+    >>> written({"missing": "level", "missing_values": ("", "NA")})
+    'missing: level, missing_values: ["", "NA"]'
+    >>> written({"format": "%d.%m.%Y"}), written({"bins": {"private": "12"}})
+    ('format: "%d.%m.%Y"', 'bins: {private: 12}')
+    """
+    return ", ".join(f"{key}: {_written_value(key, value)}" for key, value in keys.items())
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotation marks, as YAML reads it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _written_value(key: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{written(value)}}}"
+    if isinstance(value, tuple):
+        return f"[{', '.join(value if key == 'edges' else map(quoted, value))}]"
+    return quoted(value) if key == "format" else str(value)
+
+
+def _value(column: Column, key: str) -> object:
+    return column.kind if key == "type" else getattr(column, key, None)
+
+
+def _stored(tally: Tally, texts: list[str]) -> pa.Array:
+    """Return texts in the type in which the file stores the column; one null for none."""
+    if not texts:
+        return pa.nulls(1, tally.stored)
+    values = pa.array(texts, pa.string())
+    try:
+        return values.cast(tally.stored)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return values

@@ -1,0 +1,92 @@
+"""Header lines among the rows, as in CSV files that were put together. Confidential."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dp_core.confidential.values.stored_texts import is_text
+from dp_core.inspection.column_tally import Tally
+from dp_core.inspection.findings import Finding, Severity, some_rows
+from dp_core.schema.problems import Problem, refused
+
+_MARKS = ("", "\ufeff", " ")
+"""What may stand in front of a name in a repeated header, such as a byte order mark."""
+
+
+class RepeatedHeaders:
+    """Finds the rows in which every column has its own name. Confidential.
+
+    Args:
+        tallies: The tally of each column. The names in these rows are taken out of them, so that
+            they are one finding and not one for each column.
+    """
+
+    def __init__(self, tallies: Mapping[str, Tally]) -> None:
+        self._tallies = tallies
+        self._texts: dict[str, Counter[str]] = {name: Counter() for name in tallies}
+        self._first: int | None = None
+        self._rows = 0
+
+    def add(
+        self, records: pa.RecordBatch, names: Mapping[str, str], before: int
+    ) -> NDArray[np.intp]:
+        """Return the places of headers in a batch.
+
+        Args:
+            records: The rows, under the schema's names.
+            names: Name of each column in the file.
+            before: Number of rows before the batch.
+        """
+        places, none = np.arange(records.num_rows), np.zeros(0, np.intp)
+        for name in names:
+            column = records.column(name)
+            kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+            if not is_text(kind) or not len(places):
+                return none
+            own = pa.array([mark + names[name] for mark in _MARKS], kind)
+            found = column if len(places) == len(column) else column.take(pa.array(places))
+            if pa.types.is_dictionary(column.type):
+                if not pc.any(pc.is_in(found.dictionary, value_set=own)).as_py():
+                    return none
+                found = found.dictionary_decode()
+            places = places[pc.is_in(found, value_set=own).to_numpy(zero_copy_only=False)]
+        if not len(places):
+            return none
+        if self._first is None:
+            self._first = before + int(places[0]) + 1
+        self._rows += len(places)
+        for name, texts in self._texts.items():
+            values = records.column(name).take(pa.array(places))
+            texts.update(values.to_pylist())
+        return places
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield the finding about repeated headers, and take their names out of the tallies."""
+        if not self._rows or not self._tallies:
+            return
+        severity: Severity = "settled"
+        strange = False
+        for name, texts in self._texts.items():
+            tally = self._tallies[name]
+            problem = Problem.LEVEL if tally.column.levels else Problem.TYPE
+            own = {text: rows for text, rows in texts.items() if text in tally.strangers}
+            strange |= bool(own)
+            if own and problem in refused(tally.column):
+                severity = "refusal"
+            tally.strangers.subtract(own)
+            tally.strangers += Counter()  # drops what has no rows left
+            tally.problems[problem] -= sum(own.values())
+        if strange:
+            fix = "Remove them; when files are put together, only the first keeps its header."
+            if severity == "settled":
+                fix = f"A release treats their texts as missing. {fix}"
+            message = (
+                f"{some_rows(self._rows, 'repeat')} the header; the first is row {self._first:,}."
+            )
+            yield Finding(severity, "header-repeated", "", message, fix, self._rows)

@@ -1,0 +1,459 @@
+"""Every advice of a check is a change that the schema does not have yet, and that helps."""
+
+import itertools
+import re
+import unicodedata
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dp_core.documents.strict_yaml import parse
+from dp_core.errors import BadInput, similar
+from dp_core.inspection.advice import with_change
+from dp_core.inspection.file_check import check_files, check_frame
+from dp_core.inspection.findings import EXAMPLES
+from dp_core.schema.reading.schema_file import parse_schema
+from tests.schema_texts import FLATS, column, read
+
+TYPES = {
+    "integer": "type: integer, min: 0, max: 99",
+    "integer with bins": "type: integer, min: 0, max: 99, bins: 10",
+    "integer with edges": "type: integer, min: 0, max: 99, edges: [0, 15, 65, 100]",
+    "large integer": "type: integer, min: 0, max: 9007199254740993, bins: 4",
+    "private integer": "type: integer, min: 0, max: 99, bins: {private: 5}",
+    "number": "type: number, min: 0, max: 99, bins: 5",
+    "number with decimals": "type: number, min: 0, max: 99, bins: 5, decimals: 2",
+    "weight": "type: number, min: 0, max: 99, bins: 5, role: weight",
+    "date": "type: date, min: 1990-01-01, max: 2030-12-31, bins: year",
+    "date in a format": (
+        'type: date, min: 1990-01-01, max: 2030-12-31, bins: year, format: "%d.%m.%Y"'
+    ),
+    "category": "type: category, levels: {1: male, 2: female}",
+    "words": "type: category, levels: [North, Café, New York, not married married]",
+    "ordinal": "type: ordinal, levels: [1, 2, 3]",
+}  # fmt: skip
+POLICIES = tuple(
+    ", ".join(part for part in parts if part)
+    for parts in itertools.product(
+        ("", "missing: level"),
+        ("", "out_of_range: clip", "out_of_range: missing"),
+        ("", 'missing_values: ["", NA, "-9", "999", "999999"]'),
+    )
+)
+GOOD = {
+    "integer": ["0", "7", "42"],
+    "large integer": ["0", "9007199254740993"],
+    "number": ["0.5", "7", "42.25"],
+    "weight": ["0.5", "7", "42.25"],
+    "date": ["2001-02-03", "2020-12-31"],
+    "date in a format": ["03.02.2001", "31.12.2020"],
+    "category": ["1", "2"],
+    "words": ["North", "New York"],
+    "ordinal": ["1", "2", "3"],
+}
+FAULTS = (
+    "", " ", "NA", "-9", "-9.0", "999", "999.0", "999999.00", "1/2", "1.5", "1.50", "1,5", "1,500",
+    "1.234,5", "1e3", "2.5e1", "1e400", "100000000000000000000", "-100000000000000000000.0", "inf",
+    "12 kg", "$12", "?", "abc", "01", "1.0", "1 ", " 2", "male", "Male", "north", "NORTH",
+    "Cafe\u0301", "New\u00a0York", "married", "not married", "3", "Sooth", "31.12.2020",
+    "12/31/2020", "01/02/2020", "20201231", "2020-02-30", "30.02.2020", "2020-12-31", "0001-01-01",
+    "9999-12-31", "2050-01-01", "12.2020",
+)  # fmt: skip
+
+
+def reread(schema, change, name="age"):
+    return parse_schema(with_change(schema.document, name, change))
+
+
+def told(check):
+    return {
+        (one.severity, one.kind, one.column, one.message, one.examples)
+        for each in check.findings
+        for one in each.each or (each,)
+    }
+
+
+def expect_useful_advice(schema, judge):
+    """Check with a function of the schema; apply every advice, and expect another finding."""
+    check = judge(schema)
+    (own,) = schema.document["columns"]
+    definition = own["age"]
+    for finding in (one for each in check.findings for one in each.each or (each,)):
+        for change in finding.changes:
+            other = reread(schema, change)  # the schema takes the keys
+            before = (finding.severity, finding.kind, finding.column, finding.message,
+                      finding.examples)  # fmt: skip
+            assert before not in told(judge(other)), (finding, change)
+        for text in re.findall("`([^`]*)`", finding.fix) if finding.severity != "settled" else ():
+            if re.match(r"[a-z_]+: ", text) and "..." not in text:
+                keys = plain(parse(f"{{{text}}}", source="advice"))
+                assert any(definition.get(key) != value for key, value in keys.items()), finding
+    return check
+
+
+def plain(node):
+    if isinstance(node.content, tuple):
+        return [plain(item) for item in node.content]
+    if isinstance(node.content, dict):
+        return {key: plain(value) for key, value in node.content.items()}
+    return node.content
+
+
+def definition_of(name, policy):
+    stated = ", ".join(part for part in (TYPES[name], policy) if part)
+    try:
+        return read(column(f"{{{stated}}}"))
+    except BadInput:
+        return None  # such as a weight that may be missing
+
+
+CASES = [
+    (name, policy)
+    for name, policy in itertools.product(TYPES, POLICIES)
+    if definition_of(name, policy) is not None
+]
+
+
+@pytest.mark.parametrize(("name", "policy"), CASES)
+def test_an_advice_changes_the_finding(name, policy):
+    schema = definition_of(name, policy)
+    for fault in FAULTS:
+        values = pd.DataFrame({"age": [*good_of(name), fault]})
+        expect_useful_advice(schema, lambda one, frame=values: check_frame(frame, one))
+        only = pd.DataFrame({"age": [fault] * 3})
+        expect_useful_advice(schema, lambda one, frame=only: check_frame(frame, one))
+
+
+def good_of(name):
+    key = next(key for key in sorted(GOOD, key=len, reverse=True) if key == name or key in name)
+    return GOOD[key] * 9
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    case=st.sampled_from(CASES),
+    faults=st.lists(st.sampled_from(FAULTS), min_size=2, max_size=5, unique=True),
+    good=st.booleans(),
+)
+def test_an_advice_changes_the_finding_about_several_faults(case, faults, good):
+    schema = definition_of(*case)
+    frame = pd.DataFrame({"age": (good_of(case[0]) if good else []) + faults * 3})
+    expect_useful_advice(schema, lambda one: check_frame(frame, one))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("integer with bins", pa.array([1, 2, 99, 100, -9, None] * 9, pa.int64())),
+        ("integer with bins", pa.array([1.0, 2.5, float("inf"), float("nan")] * 9)),
+        ("integer", pa.array([2**63 + 7, 1], pa.uint64())),
+        ("number", pa.array([0.1, 999.0, -1.0] * 9, pa.float32())),
+        ("number", pa.array(["1.50", "99.01", "100.00"]).cast(pa.decimal128(9, 2))),
+        ("date", pa.array([20201231, 20200101] * 9, pa.int64())),
+        ("date", pa.array([-900000, 18000, 4000000], pa.int32()).cast(pa.date32())),
+        ("date in a format", pa.array([18000 * 86400, 40000 * 86400], pa.timestamp("s", "UTC"))),
+        ("category", pa.array([1, 2, 3, 9] * 9, pa.int8())),
+        ("category", pa.array([1.0, 2.0, 3.5, None] * 9)),
+        ("ordinal", pa.array([True, False] * 9)),
+    ],
+)
+def test_an_advice_changes_the_finding_in_every_storage(name, values, policy):
+    if (schema := definition_of(name, policy)) is not None:
+        table = pa.table({"age": values})
+        expect_useful_advice(schema, lambda one: check_frame(table, one))
+
+
+def test_labels_are_listed_only_if_the_file_has_no_codes():
+    schema = read(column("{type: category, levels: {1: male, 2: female}}"))
+    for values, expected in (
+        (["male", "female"] * 9, "list them: `levels: [male, female]`"),
+        (["1", "female"] * 9, "Write '2' in these rows too."),
+    ):
+        (finding,) = check_frame(pd.DataFrame({"age": values}), schema).of("refusal")
+        assert expected in finding.fix
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("word", ["Café", "Zürich", "Ångström", "São Paulo", "한국"])
+def test_letters_that_are_encoded_otherwise_are_normalised(word, form):
+    other = "NFD" if form == "NFC" else "NFC"
+    level, text = unicodedata.normalize(form, word), unicodedata.normalize(other, word)
+    schema = read(column(f"{{type: category, levels: [{level}, x]}}"))
+
+    (finding,) = check_frame(pd.DataFrame({"age": [text, "x"] * 9}), schema).of("refusal")
+
+    assert finding.kind == "composition"
+    assert [one.text for one in finding.examples] == [ascii(text)]
+    assert f'unicodedata.normalize("{form}", text)' in finding.fix
+    assert unicodedata.normalize(form, text) == level
+
+
+def test_a_column_name_and_a_misspelling_that_look_alike_say_how_they_differ(tmp_path):
+    name = unicodedata.normalize("NFD", "Größe")
+    schema = read(
+        "version: 1\ntitle: t\ncolumns:\n  Größe: {type: integer, min: 0, max: 9}\n"
+    )  # composed
+    (tmp_path / "f.csv").write_text(f"{name}\n3\n")
+
+    (finding,) = check_files(["f.csv"], schema, tmp_path).findings
+
+    assert finding.kind == "column-name"
+    assert ascii(name) in finding.message
+    assert 'normalize("NFC"' in finding.fix
+    assert "Did you mean" not in similar(name, ["Größe"])
+    assert ascii(name) in similar(name, ["Größe"])
+
+
+@pytest.mark.parametrize("text", ["New\u00a0York", "New  York", "New\u2009York", " New York"])
+def test_other_spaces_are_shown(text):
+    schema = read(column("{type: category, levels: [New York, x]}"))
+    (finding,) = check_frame(pd.DataFrame({"age": [text, "New York"] * 9}), schema).of("refusal")
+
+    assert finding.kind == "spaces"
+    assert [one.text for one in finding.examples] == [ascii(text)]
+    assert "Replace" in finding.fix or "Remove the spaces" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("own", "texts", "words"),
+    [
+        ("", ["2020-01-31", "31.01.2020"], "all dates of the file as %Y-%m-%d"),
+        (', format: "%d.%m.%Y"', ["2020-01-31", "31.01.2020"], "all dates of the file as %d.%m.%Y"),
+        ("", ["01/02/2020", "2020-01-31"], "all dates of the file as %Y-%m-%d"),
+        (', format: "%d/%m/%Y"', ["01/13/2020", "13/01/2020"], "all dates of the file as %d/%m/%Y"),
+        ("", ["2020-02-30", "2020-01-31"], "The calendar has no such days"),
+        ("", ["31.01.2020", "30.01.2020", "2020/01/31"], '"%d.%m.%Y"`, which fits most'),
+    ],
+)  # fmt: skip
+def test_two_formats_of_dates_do_not_ask_for_one_another(own, texts, words):
+    schema = read(column(f"{{type: date, min: 1990-01-01, max: 2030-12-31, bins: year{own}}}"))
+    check = expect_useful_advice(
+        schema, lambda one: check_frame(pd.DataFrame({"age": texts * 9}), one)
+    )
+    assert words in check.of("refusal")[0].fix
+
+
+BIG = 10**20
+STORED = {
+    "text": pa.array([str(BIG), str(BIG + 1), "5"]),
+    "dictionary": pa.array([str(BIG), str(BIG + 1), "5"]).dictionary_encode(),
+    "decimal": pa.array([BIG, BIG + 1, 5], pa.decimal128(30, 0)),
+    "whole decimal": pa.array([f"{BIG}.0", f"{BIG + 1}.0", "5"]).cast(pa.decimal128(30, 1)),
+    "unsigned": pa.array([2**64 - 1, 2**63 + 1, 5], pa.uint64()),
+    "float": pa.array([1e20, -1e20, 5.0]),
+}
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+@pytest.mark.parametrize("storage", STORED)
+def test_a_number_of_any_size_is_shown_with_all_its_digits(storage, kind):
+    schema = read(column(f"{{type: {kind}, min: 0, max: 9007199254740991, bins: 4}}"))
+    values = STORED[storage]
+    (finding,) = check_frame(pa.table({"age": values}), schema).of("refusal")
+
+    expected = {
+        str(int(value)) if storage in ("float", "whole decimal") else str(value)
+        for value in values.to_pylist()
+        if str(value) not in ("5", "5.0")
+    }
+    assert {one.text for one in finding.examples} == expected
+    assert "9223372036854775807" not in finding.message
+    assert "the schema allows 0 to 9007199254740991;" in finding.message
+    ends = sorted(expected | {"5"}, key=lambda text: float(text))
+    assert ends[-1].lstrip("-")[:12] in finding.message
+
+
+@pytest.mark.parametrize("storage", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_the_ends_of_the_values_are_exact(storage, kind, tmp_path):
+    schema = read(column(f"{{type: {kind}, min: 0, max: 99, bins: 4}}"))
+    table = pa.table({"age": pa.array([7, 2**53 + 1, -(2**62) - 1], pa.int64())})
+    if storage == "csv":
+        pyarrow.csv.write_csv(table, tmp_path / "f.csv")
+    else:
+        pyarrow.parquet.write_table(table, tmp_path / "f.parquet")
+    (finding,) = check_files([f"f.{storage}"], schema, tmp_path).of("refusal")
+
+    assert f"from {-(2**62) - 1} to {2**53 + 1}." in finding.message
+
+
+def several(definition, number, extra=""):
+    rows = "".join(f"  c{n}: {definition}\n" for n in range(number))
+    return read(f"version: 1\ntitle: t\n{extra}columns:\n{rows}")
+
+
+@pytest.mark.parametrize(
+    ("definition", "values", "kind"),
+    [
+        ("{type: number, min: 0, max: 9, bins: 3}", ["1,5", "2"], "decimal-comma"),
+        ("{type: integer, min: 0, max: 9}", ["NA", "2"], "missing-codes"),
+        ("{type: integer, min: 0, max: 9}", ["99", "2"], "out-of-range"),
+        ("{type: integer, min: 0, max: 9}", ["", "2"], "missing"),
+        ("{type: integer, min: 0, max: 9, missing: level}", ["", "2"], "missing"),
+        ("{type: category, levels: [a, b]}", ["a ", "b"], "spaces"),
+        ("{type: category, levels: [a, b]}", ["x", "b", "a"], "levels"),
+        ("{type: category, levels: [a, b, c, d]}", ["a", "b"], "unused-levels"),
+        ("{type: date, min: 2000-01-01, max: 2020-12-31, bins: year}", ["31.12.2019"], "dates"),
+    ],
+)
+def test_the_same_mistake_in_many_columns_is_one_finding(definition, values, kind):
+    schema = several(definition, 18)
+    frame = pd.DataFrame({f"c{n}": values * 30 for n in range(18)})
+    check = check_frame(frame, schema)
+
+    (finding,) = [one for one in check.findings if one.kind == kind]
+
+    assert "18 columns" in finding.message
+    assert finding.column == ""
+    assert len(finding.each) == 18
+    assert len(check.to_json()["findings"][check.findings.index(finding)]["each"]) == 18
+    assert "c0" in str(check)
+    assert str(check).count("c17") <= 1
+
+
+def test_different_texts_in_two_columns_are_two_findings():
+    schema = several("{type: category, levels: [a, b]}", 2)
+    frame = pd.DataFrame({"c0": ["a", "b", "x"], "c1": ["a", "b", "y"]})
+    assert [one.column for one in check_frame(frame, schema).of("refusal")] == ["c0", "c1"]
+
+
+def test_levels_that_never_occur_are_all_in_json():
+    schema = several(f"{{type: category, levels: [{', '.join(f'v{n}' for n in range(40))}]}}", 3)
+    check = check_frame(pd.DataFrame({f"c{n}": ["v0", "v1"] * 30 for n in range(3)}), schema)
+
+    (finding,) = check.findings
+
+    assert len(finding.examples) == 3 * 38
+    assert f"{3 * 38 - EXAMPLES} more" in str(check)
+
+
+HEADER = "c0,c1,c2\n"
+MIXED = read(
+    "version: 1\ntitle: t\ncolumns:\n  c0: {type: integer, min: 0, max: 9}\n"
+    "  c1: {type: category, levels: [a, b]}\n  c2: {type: number, min: 0, max: 9, bins: 3}\n"
+)
+LOOSE = read(
+    "version: 1\ntitle: t\nout_of_range: missing\ncolumns:\n"
+    "  c0: {type: integer, min: 0, max: 9, missing: level}\n"
+    "  c1: {type: category, levels: [a, b], missing: level}\n"
+    "  c2: {type: number, min: 0, max: 9, bins: 3, missing: level}\n"
+)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("again", [1, 4])
+def test_a_header_that_is_repeated_in_the_file_is_one_finding(again, mark, tmp_path):
+    rows = "1,a,2.5\n2,b,3\n" * 20
+    (tmp_path / "f.csv").write_text(HEADER + rows + (mark + HEADER + rows) * again)
+
+    for schema, severity in ((MIXED, "refusal"), (LOOSE, "settled")):
+        check = check_files(["f.csv"], schema, tmp_path)
+        (finding,) = [one for one in check.findings if one.severity != "hint"]
+        assert (finding.severity, finding.kind, finding.rows) == (
+            severity,
+            "header-repeated",
+            again,
+        )
+        assert "row 41" in finding.message
+        assert check.fits == (severity == "settled")
+
+
+def test_other_mistakes_are_found_beside_a_repeated_header(tmp_path):
+    (tmp_path / "f.csv").write_text(f"{HEADER}1,a,2\n{HEADER}x,b,3\nc0,b,4\n")
+    found = {one.kind: one for one in check_files(["f.csv"], MIXED, tmp_path).of("refusal")}
+
+    assert found["header-repeated"].rows == 1
+    assert found["unreadable"].rows == 2  # x, and c0 in a row that is no header
+
+
+def test_a_level_that_is_called_like_its_column_is_no_header(tmp_path):
+    (tmp_path / "f.csv").write_text("age\nage\nother\n")
+    schema = read(column("{type: category, levels: [age, other]}"))
+    assert check_files(["f.csv"], schema, tmp_path).findings == ()
+
+
+@pytest.mark.parametrize("kind", ["integer", "number"])
+def test_private_bins_are_not_asked_for_private_bins(kind):
+    definition = f"{{type: {kind}, min: 0, max: 400000, bins: {{private: 12}}}}"
+    values = [0] * 3000 + [*range(100)]
+    check = check_frame(pd.DataFrame({"age": values}), read(column(definition)))
+    assert "private" not in " ".join(one.fix for one in check.findings)
+
+
+@pytest.mark.parametrize(("others", "share"), [(0, "100 %"), (1, "99.9 %"), (20, "99.0 %")])
+def test_a_share_of_100_percent_is_said_of_all_rows_only(others, share):
+    values = [*np.linspace(1, 90, 2000), *[950.0] * others]
+    check = check_frame(
+        pd.DataFrame({"age": values}), read(column("{type: number, min: 0, max: 1000, bins: 2}"))
+    )
+    (finding,) = [one for one in check.findings if one.kind == "one-bin"]
+    assert f" {share} of the values" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("definition", "heap", "spread"),
+    [
+        ("{type: integer, min: 0, max: 199999, bins: 20}", 0, range(1, 199999, 97)),
+        ("{type: integer, min: 0, max: 99, bins: 10}", 40, range(0, 99)),
+        ("{type: integer, min: 0, max: 999, edges: [0, 500, 1000]}", 999, range(0, 998)),
+        ("{type: number, min: 0, max: 100, bins: 4}", 0.0, np.linspace(0.1, 99, 800)),
+        ("{type: number, min: 0, max: 100, bins: 4, decimals: 2}", 50.5, np.linspace(1, 99, 800)),
+        ("{type: number, min: 0, max: 53, bins: 20, decimals: 2}", 52.14, np.linspace(1, 53, 200)),
+        ("{type: number, min: 0, max: 50000, bins: 20}", 1250.1, np.geomspace(1, 40000, 2000)),
+        ("{type: number, min: 0, max: 100, bins: 4, decimals: 1}", 100.0, np.linspace(1, 99, 800)),
+    ],
+)
+def test_a_value_that_many_rows_share_gets_a_bin_by_the_advice(definition, heap, spread):
+    frame = pd.DataFrame({"age": [heap] * len(spread) + list(spread)})
+    check = expect_useful_advice(read(column(definition)), lambda one: check_frame(frame, one))
+    (finding,) = [one for one in check.findings if one.kind == "heaped"]
+    assert f"of the values are {heap:g};" in finding.message
+
+
+def test_linked_tables_get_no_advice_that_their_schema_refuses(tmp_path):
+    schema = read(FLATS)
+    rows = "".join(f"{n},{1 + n % 2},{n % 19},{n % 3},x\n" for n in range(300))
+    (tmp_path / "h.csv").write_text(f"hh,district,income,children,street\n{rows}")
+    check = check_files(["h.csv"], schema.household_schema, tmp_path, whole=schema)
+    (finding,) = [one for one in check.findings if one.kind == "one-bin"]
+    assert finding.fix == "State `edges` that divide it."  # the reader refuses private bins
+
+    rows = "".join(f"{n},{n},{40 if n % 3 else n % 90},m,none,1,x\n" for n in range(300))
+    (tmp_path / "p.csv").write_text(f"number,hh,age,sex,job,passport,street\n{rows}")
+    check = check_files(["p.csv"], schema.person_schema, tmp_path, whole=schema)
+    (finding,) = [one for one in check.findings if one.kind == "heaped"]
+    changed = parse_schema(with_change(schema.document, "age", finding.changes[0]))
+    assert 41 in changed.column("age").edges
+
+
+def test_the_identifier_of_a_repeated_header_is_no_person(tmp_path):
+    schema = read(
+        "version: 1\ntitle: t\nunit: {column: id, max_rows: 1}\ncolumns:\n"
+        "  age: {type: integer, min: 0, max: 9}\n"
+    )
+    parts = ["".join(f"p{n},{n % 9}\n" for n in range(first, first + 9)) for first in (0, 10, 20)]
+    (tmp_path / "f.csv").write_text("".join(f"id,age\n{part}" for part in parts))
+
+    (finding,) = [
+        one for one in check_files(["f.csv"], schema, tmp_path).findings if one.severity != "hint"
+    ]
+    assert (finding.kind, finding.rows) == ("header-repeated", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [("\u0421afe", "Cafe"), ("18\u201329", "18-29"), ("O\u2019Neil", "O'Neil"), ("\u0410", "A")],
+)
+def test_a_text_with_signs_that_look_like_others_is_shown_with_their_codes(text, level):
+    schema = read(column(f'{{type: category, levels: ["{level}", x]}}'))
+    (finding,) = check_frame(pd.DataFrame({"age": [text, "x"] * 9}), schema).of("refusal")
+
+    assert [one.text for one in finding.examples] == [ascii(text)]
+    assert "Did you mean" not in finding.fix or ascii(text) in finding.fix
