@@ -170,6 +170,8 @@ def test_floats_that_cannot_tell_whole_numbers_of_the_schema_apart_are_refused(d
     for kind in (pa.int64(), pa.string(), pa.decimal128(30, 2)):
         Encoder(column).encode(pa.array([int(value)]).cast(kind))
     for kind in FLOATS:
+        with pytest.raises(SchemaViolation, match="cannot tell such numbers apart"):
+            Encoder(column).reader.texts(pa.array([value], kind))  # as a panel keeps it
         with pytest.raises(SchemaViolation, match=r"'id_of_firm' has whole numbers of .* or more"):
             Encoder(column).encode(pa.array([value], kind))
 

@@ -77,6 +77,7 @@ _DECIMALS = r"^-?(0|[1-9][0-9]*)\.[0-9]+$"
 _MIDNIGHT = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]00:00(:00(\.0+)?)?$"
 _WORDS = {"0": ("false", "False", "FALSE"), "1": ("true", "True", "TRUE")}
 """How programs write booleans, and the number that each is."""
+_ALL_WORDS = pa.array([word for words in _WORDS.values() for word in words])
 
 
 class State(IntEnum):
@@ -135,15 +136,7 @@ class Reader:
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
         kind = value_type(values)
-        limit = whole_limit(kind)
-        if limit is not None and not self.column.levels:
-            limit = DOUBLE_LIMIT
-        if limit is not None and self._largest >= limit:
-            raise SchemaViolation(
-                f"Column {self.column.name!r} has whole numbers of {limit:,} or more in the schema"
-                f" and is stored as {kind}, which cannot tell such numbers apart; store it as whole"
-                " numbers or text."
-            )
+        self._check_floats(kind)
         if self.column.levels or not self._is_typed(kind):
             return self._read_distinct(values)
         values = plain(values)
@@ -163,6 +156,7 @@ class Reader:
         """
         if pa.types.is_dictionary(values.type):
             return self.texts(values.dictionary).take(values.indices.cast(pa.int64()))
+        self._check_floats(values.type)
         texts = canonical_texts(values)
         if self.column.kind == "date" and self.column.format and is_day(values.type):
             return texts_in_format(self.column.format, texts)
@@ -170,6 +164,20 @@ class Reader:
             infinite = "9" * 20 if self.column.kind == "integer" else "1e999"
             texts = pc.replace_substring(texts, "inf", infinite)
         return texts
+
+    def _check_floats(self, kind: pa.DataType) -> None:
+        """Raise if values of a type cannot tell whole numbers of the schema apart."""
+        limit = whole_limit(kind)
+        if limit is not None and not self.column.levels:
+            limit = DOUBLE_LIMIT
+        # privacy: by the type alone; were such values unreadable, they might become missing, and
+        # one row that makes a column one of floats would change the codes of others.
+        if limit is not None and self._largest >= limit:
+            raise SchemaViolation(
+                f"Column {self.column.name!r} has whole numbers of {limit:,} or more in the schema"
+                f" and is stored as {kind}, which cannot tell such numbers apart; store it as whole"
+                " numbers or text."
+            )
 
     def _is_typed(self, kind: pa.DataType) -> bool:
         """Return whether values of a type are read without their texts; not of levels."""
@@ -211,7 +219,7 @@ class Reader:
         else:
             parse = integers_of if self.column.kind == "integer" else numbers_of
             data, valid = parse(texts)
-            if not valid.all():
+            if not valid.all() and pc.any(pc.is_in(texts, value_set=_ALL_WORDS)).as_py():
                 data, valid = parse(_numbered(texts))
         if self.column.kind == "number":
             data = self._short.restored(data)
