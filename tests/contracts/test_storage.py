@@ -35,6 +35,7 @@ COLUMNS = {
     "works": {"type": "category", "levels": ["true", "false"], **LENIENT},
     "smokes": {"type": "category", "levels": ["0", "1"], **LENIENT},
     "moved": {"type": "category", "levels": ["2000-02-29", "2001-01-01"], **LENIENT},
+    "sick": {"type": "integer", "min": "0", "max": "1", **LENIENT},
     "age": {"type": "integer", "min": "0", "max": "99", "edges": ["0", "1", "18", "100"]}
     | {"missing": "level", "out_of_range": "clip", "missing_values": ["", "-9", "999"]},
     "debt": {
@@ -105,8 +106,9 @@ ARRAYS = {
     "firm": whole_numbers(LARGE[:3]),
     "share": numbers(SHARES),
     "works": truths([True, False]),
-    "smokes": itertools.chain(whole_numbers([1, 0]), [pa.array([True, False])]),
+    "smokes": itertools.chain(whole_numbers([1, 0]), truths([True, False])),
     "moved": days(DAYS),
+    "sick": itertools.chain(whole_numbers([1, 0]), truths([True, False])),
     "age": whole_numbers(SMALL),
     "debt": whole_numbers(LARGE),
     "pay": numbers(SHARES),
@@ -168,6 +170,8 @@ def test_floats_that_cannot_tell_whole_numbers_of_the_schema_apart_are_refused(d
     for kind in (pa.int64(), pa.string(), pa.decimal128(30, 2)):
         Encoder(column).encode(pa.array([int(value)]).cast(kind))
     for kind in FLOATS:
+        with pytest.raises(SchemaViolation, match="cannot tell such numbers apart"):
+            Encoder(column).reader.texts(pa.array([value], kind))  # as a panel keeps it
         with pytest.raises(SchemaViolation, match=r"'id_of_firm' has whole numbers of .* or more"):
             Encoder(column).encode(pa.array([value], kind))
 

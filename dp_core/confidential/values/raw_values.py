@@ -13,9 +13,9 @@ How each type is read:
   `stored_texts` gives it: 1, 1.0 and 1.00 are `1`. If no level is written in another way than such
   a number (as 007 and 7.0 are), a text such as `1.0` or `0.50` is the level `1` or `0.5` too, and a
   text of a day at midnight is the day. `true`, `True` and `TRUE` are the same unless two of them
-  are levels, and a stored boolean is the level `1` if there is none of them; `false` alike.
+  are levels; `false` alike. If there are none of these but 0 and 1, they are `1` and `0`.
 - Integer: an optional sign and digits; `3.0` is accepted for the reason above, `3.5` and `3e2` are
-  not. Stored floats and decimals count if they are whole.
+  not. Stored floats and decimals count if they are whole, and booleans as 1 and 0.
 - Number: decimal or scientific notation. A value and an edge are compared as binary64. A value that
   is the binary32 of an edge equals it (`short_decimals`). Infinities are out of range.
 - Date: `YYYY-MM-DD`, or a text in the column's own `format`; a time of day after it is cut off; a
@@ -75,7 +75,9 @@ _CANONICAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]*[1-9])?", re.ASCII)
 """A number as `canonical_texts` writes it."""
 _DECIMALS = r"^-?(0|[1-9][0-9]*)\.[0-9]+$"
 _MIDNIGHT = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]00:00(:00(\.0+)?)?$"
-_TRUE, _FALSE = ("true", "True", "TRUE", "1"), ("false", "False", "FALSE", "0")
+_WORDS = {"0": ("false", "False", "FALSE"), "1": ("true", "True", "TRUE")}
+"""How programs write booleans, and the number that each is."""
+_ALL_WORDS = pa.array([word for words in _WORDS.values() for word in words])
 
 
 class State(IntEnum):
@@ -119,12 +121,6 @@ class Reader:
         self._dates = partial(days_in_format, column.format) if column.format else days_of
         self._levels = _Levels(column) if column.levels else None
         self._largest = _largest_whole(column)
-        self._booleans = tuple(
-            next((text for text in words if text in column.texts()), words[0])
-            if column.levels
-            else words[-1]
-            for words in (_TRUE, _FALSE)
-        )
         self._codes, self._broken_codes = self._missing_codes()
         self._short = ShortDecimals(
             [*map(float, _limits(column)), *self._codes.tolist()] if column.kind == "number" else ()
@@ -140,15 +136,7 @@ class Reader:
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
         kind = value_type(values)
-        limit = whole_limit(kind)
-        if limit is not None and not self.column.levels:
-            limit = DOUBLE_LIMIT
-        if limit is not None and self._largest >= limit:
-            raise SchemaViolation(
-                f"Column {self.column.name!r} has whole numbers of {limit:,} or more in the schema"
-                f" and is stored as {kind}, which cannot tell such numbers apart; store it as whole"
-                " numbers or text."
-            )
+        self._check_floats(kind)
         if self.column.levels or not self._is_typed(kind):
             return self._read_distinct(values)
         values = plain(values)
@@ -168,9 +156,7 @@ class Reader:
         """
         if pa.types.is_dictionary(values.type):
             return self.texts(values.dictionary).take(values.indices.cast(pa.int64()))
-        if pa.types.is_boolean(values.type):
-            true, false = (pa.scalar(word, pa.string()) for word in self._booleans)
-            return pc.if_else(values, true, false)
+        self._check_floats(values.type)
         texts = canonical_texts(values)
         if self.column.kind == "date" and self.column.format and is_day(values.type):
             return texts_in_format(self.column.format, texts)
@@ -178,6 +164,20 @@ class Reader:
             infinite = "9" * 20 if self.column.kind == "integer" else "1e999"
             texts = pc.replace_substring(texts, "inf", infinite)
         return texts
+
+    def _check_floats(self, kind: pa.DataType) -> None:
+        """Raise if values of a type cannot tell whole numbers of the schema apart."""
+        limit = whole_limit(kind)
+        if limit is not None and not self.column.levels:
+            limit = DOUBLE_LIMIT
+        # privacy: by the type alone; were such values unreadable, they might become missing, and
+        # one row that makes a column one of floats would change the codes of others.
+        if limit is not None and self._largest >= limit:
+            raise SchemaViolation(
+                f"Column {self.column.name!r} has whole numbers of {limit:,} or more in the schema"
+                f" and is stored as {kind}, which cannot tell such numbers apart; store it as whole"
+                " numbers or text."
+            )
 
     def _is_typed(self, kind: pa.DataType) -> bool:
         """Return whether values of a type are read without their texts; not of levels."""
@@ -216,10 +216,12 @@ class Reader:
         missing |= self._missing_texts(texts)
         if self.column.kind == "date":
             data, valid = self._dates(pc.replace_substring_regex(texts, WHOLE_WITH_ZEROS, r"\1"))
-        elif self.column.kind == "integer":
-            data, valid = integers_of(texts)
         else:
-            data, valid = numbers_of(texts)
+            parse = integers_of if self.column.kind == "integer" else numbers_of
+            data, valid = parse(texts)
+            if not valid.all() and pc.any(pc.is_in(texts, value_set=_ALL_WORDS)).as_py():
+                data, valid = parse(_numbered(texts))
+        if self.column.kind == "number":
             data = self._short.restored(data)
         state = np.where(valid, State.VALUE, State.UNKNOWN).astype(np.uint8)
         self._mark_missing(data, state)
@@ -304,9 +306,12 @@ class _Levels:
 
     def __init__(self, column: Column) -> None:
         found: dict[str, int] = {**column.texts(), **dict.fromkeys(column.missing_values, -1)}
-        for words in (_TRUE[:3], _FALSE[:3]):
-            known = [found[word] for word in words if word in found]
-            found = dict.fromkeys(words, known[0]) | found if known else found
+        stated = {number: [word for word in _WORDS[number] if word in found] for number in _WORDS}
+        for number, words in _WORDS.items():
+            # A column of 0 and 1 is one of booleans, if it does not say `true` itself.
+            alone = [number] if not any(stated.values()) and {*_WORDS} <= {*found} else []
+            for level in (stated[number] or alone)[:1]:
+                found = dict.fromkeys(words, found[level]) | found
         self._texts = pa.array(list(found), pa.string())
         self._codes = np.array([*found.values(), 0], dtype=np.int64)
         place = {text: number for number, text in enumerate(found)}
@@ -357,6 +362,14 @@ class _Levels:
         matches = pc.match_substring_regex(texts, pattern).fill_null(False)
         mask: NDArray[np.bool_] = matches.to_numpy(zero_copy_only=False) & (places < 0)
         return mask
+
+
+def _numbered(texts: pa.Array) -> pa.Array:
+    """Return texts with the number of each boolean word in its place."""
+    for number, words in _WORDS.items():
+        told = pc.is_in(texts, value_set=pa.array(words))
+        texts = pc.if_else(told, pa.scalar(number, texts.type), texts)
+    return texts
 
 
 def _limits(column: Column) -> list[Any]:
