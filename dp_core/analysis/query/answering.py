@@ -33,13 +33,13 @@ from dp_core.analysis.query.declared.declared_sums import (
     unused_declaration,
 )
 from dp_core.analysis.query.drawn_shares import NOTE, asked_groups
-from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.possible_answers import (
     Ends,
     check_informative,
     cut,
     possible_answers,
 )
+from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources, sources_of
 from dp_core.analysis.query.term_intervals import Intervals, Pair
