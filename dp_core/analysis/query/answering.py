@@ -47,6 +47,7 @@ from dp_core.analysis.query.undetermined import Undetermined
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
+from dp_core.schema.definition import Schema
 
 _ESTIMATED_AT = 0.95
 """Level of the intervals from which the estimate of a declared quantile follows."""
@@ -227,16 +228,26 @@ def prepared(
     """
     if not 0 < level < 1:
         raise BadInput(f"The level must be between 0 and 1, such as 0.95, not {level}.")
-    question = read_any_question(text, sources.schema)
-    asked = Asked.of(question, sources.schema)
-    asked.check_groups()
-    check_informative(question, *possible_answers(asked, terms_of(asked)))
+    question, asked = read_informative(text, sources.schema)
     if sampling and asked.counts_persons:
         raise BadInput(
             "--sampling is not available for a question about persons, because the file is a sample"
             " of households; leave it out."
         )
     return question, asked, Intervals(sources, level, sampling)
+
+
+def read_informative(text: str, schema: Schema) -> tuple[Question, Asked]:
+    """Return a question whose answer depends on the file, and its sums of counts.
+
+    Raises:
+        BadInput: if the text is not a question, or if every file has the same answer.
+    """
+    question = read_any_question(text, schema)
+    asked = Asked.of(question, schema)
+    asked.check_groups()
+    check_informative(question, *possible_answers(asked, terms_of(asked)))
+    return question, asked
 
 
 def _from_declared(
@@ -285,8 +296,8 @@ def _from_declared(
     least, most = np.array([range_by_group[codes] for codes in found.labels]).T
     ends = cut((found.values, found.lows, found.highs), least, most)
     cells = tuple(
-        QueryCell(codes, *_plain(*numbers, math.nan))
-        for codes, *numbers in zip(found.labels, *ends, strict=True)
+        QueryCell(codes, *_plain(value, low, high, math.nan))
+        for codes, value, low, high in zip(found.labels, *ends, strict=True)
     )
     return QueryResult(
         question,

@@ -34,7 +34,7 @@ def possible_answers(asked: Asked, terms: Sequence[Sequence[Pair]]) -> tuple[Flo
     """
     if asked.question.measure == "quantile":
         known = asked.counts(values=asked.has_value)
-        pairs = [[(asked.counts(values=each), known)] for each in asked.bounds]
+        pairs: list[list[Pair]] = [[(asked.counts(values=each), known)] for each in asked.bounds]
     else:
         pairs = [list(terms[0])] if len(terms) == 1 else [list(each) for each in terms[1:]]
     lows, highs = _range_of(pairs[0])[0], _range_of(pairs[-1])[1]
