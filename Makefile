@@ -77,7 +77,7 @@ $(DOCS_READY): $(READY) docs/requirements.lock
 	@touch $(DOCS_READY)
 
 docs: $(DOCS_READY)  ## build the documentation's site into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "The site is in site/: open site/index.html."
 
 format: $(READY)  ## rewrite the code in the project's style

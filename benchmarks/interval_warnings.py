@@ -14,7 +14,7 @@ For shares, coefficients, and the coefficients with each kind of warning, it pri
 intervals, how many cover, how many of those that miss were warned of, how many of those that cover,
 and coverage among the intervals with and without a warning. This is done for two truths: the value
 of the population, for which the intervals are, and the value of the confidential file itself,
-before its numbers were binned. Of honest intervals 5 % miss the population's value by chance, which
+before its numbers were binned. Of valid intervals 5 % miss the population's value by chance, which
 no warning can foresee. The row `known rate` is a bound for any warning that is about a coefficient,
 not about a single release: it warns of a coefficient if its intervals cover less than .9 of the
 time in the other half of the repeats.

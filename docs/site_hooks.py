@@ -24,7 +24,7 @@ _LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(#[^)]*)?\)")
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages."""
-    pages = {"reference/commands.md": commands_page()}
+    pages = {"reference/commands.md": commands_page(), "reference/python.md": python_page()}
     for name, modules in packages().items():
         pages[f"reference/{name}.md"] = module_page(name, modules)
     for path, text in pages.items():
@@ -81,10 +81,35 @@ def commands_page() -> str:
     """Return the reference of the command line: every command with its help."""
     from flows.cli.main import cli
 
-    parts = ["# Commands", "As `--help` prints them. Every command takes `--json`."]
-    for words, command in _commands(cli, ["dp-release"]):
+    every = list(_commands(cli, ["dp-release"]))
+    without = [
+        f"`{' '.join(words[1:])}`"
+        for words, command in every
+        if not isinstance(command, click.Group)
+        and not any("--json" in option.opts for option in command.params)
+    ]
+    taken = f"Every command but {', '.join(without)} takes `--json`." if without else ""
+    parts = ["# Commands", f"As `--help` prints them. {taken or 'Every command takes `--json`.'}"]
+    for words, command in every:
         context = click.Context(command, info_name=" ".join(words))
         parts.append(f"## {' '.join(words)}\n\n```text\n{command.get_help(context)}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def python_page() -> str:
+    """Return the reference of the public names of `dp_core` and `flows`, from their docstrings."""
+    import dp_core
+    import flows
+
+    parts = ["# Python", "The public names: `import dp_core as dp`, and `from flows import run`."]
+    for package in (dp_core, flows):
+        parts.append(f"## {package.__name__}")
+        # Functions before the classes of what they return.
+        for name in sorted(package.__all__, key=lambda name: (name[0].isupper(), name)):
+            shown = f"{package.__name__}.{name}"
+            home = package._HOMES[name]
+            options = "    options: {show_root_heading: false, heading_level: 4}"
+            parts.append(f"### `{shown}`\n\n::: {home}.{name}\n{options}")
     return "\n\n".join(parts) + "\n"
 
 

@@ -8,7 +8,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import yaml
 
+import flows
+from dp_core.bundle.statement.release_json import FORMAT_VERSION
 from dp_core.methods import registry
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.spec.presets import PRESETS
@@ -173,3 +176,54 @@ def test_the_page_of_sources_says_what_the_program_says():
         assert f"`{event}`" in page
     assert log.FILE in page
     assert log.FORMAT in page
+
+
+ROOT = DOCS.parent
+PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
+NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+COUNTED = {
+    r"(\w+) Prefect flows": len([*(ROOT / "flows").glob("[!_]*.py")]),
+    r"the (\w+) flows": len([*(ROOT / "flows").glob("[!_]*.py")]),
+    r"`release.py` and (\w+) more": len([*(ROOT / "flows").glob("[!_]*.py")]) - 1,
+    r"defines (\w+) deployments": len(
+        yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text())["deployments"]
+    ),
+    r"create (\w+) automations": len(
+        yaml.safe_load((ROOT / "deployments/automations.yaml").read_text())
+    ),
+}
+"""What pages count, and how many there are."""
+
+
+@pytest.mark.parametrize("counted", COUNTED)
+def test_what_pages_count_is_there_as_often_as_they_say(counted):
+    texts = [page.read_text(encoding="utf-8") for page in PAGES] + [str(flows.__doc__)]
+    found = [word for text in texts for word in re.findall(counted, text)]
+    assert found, f"no page says {counted!r}: remove the row"
+    assert {word.lower() for word in found} == {NUMBERS[COUNTED[counted]]}
+
+
+def test_pages_show_the_format_that_verify_prints():
+    found = [
+        int(number)
+        for page in PAGES
+        for number in re.findall(r"complete, format (\d+)", page.read_text(encoding="utf-8"))
+    ]
+    assert found
+    assert {*found} == {FORMAT_VERSION}
+
+
+def test_the_walks_make_enough_sets_to_combine():
+    for name in ("tutorial", "households", "deploy"):
+        text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+        made = [int(sets) for sets in re.findall(r"^synthesize: \{sets: (\d+)", text, re.M)]
+        assert made, name
+        assert min(made) >= 5, name
+
+
+def test_every_page_is_in_the_menu_of_the_site():
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    menu = {*re.findall(r"(\S+\.md)$", text.partition("nav:")[2].partition("\n\n")[0], re.M)}
+    assert {page.name for page in DOCS.glob("*.md")} <= menu
+    # A warning of the build is an error, in `make docs` as in `.ci/run`.
+    assert "--strict" in (ROOT / "Makefile").read_text(encoding="utf-8")

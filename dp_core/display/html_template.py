@@ -12,12 +12,17 @@ if TYPE_CHECKING:
 def html_templates(*folders: Path) -> Environment:
     """Return an environment for the templates of some folders; an undefined name is an error.
 
+    The filter `prose` shows what stands between backticks in a sentence as code.
+
     Args:
         folders: Folders of templates, searched in this order.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
 
-    return Environment(
+    from dp_core.display.page_html import prose_html
+
+    environment = Environment(
         loader=FileSystemLoader(folders, encoding="utf-8"),
         autoescape=True,  # titles, names and labels are whatever the schema says
         undefined=StrictUndefined,
@@ -25,3 +30,5 @@ def html_templates(*folders: Path) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["prose"] = lambda text: Markup(prose_html(str(text)))
+    return environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from html import escape
 
@@ -12,6 +13,18 @@ from dp_core.display.page import Bars, Fact, Listing, Page, Sentence
 _PLAIN = "tex2jax_ignore mathjax_ignore"
 _WARNING = "border-left: 4px solid #d97706; padding-left: 0.6em; max-width: 60em"
 _TEXT = "max-width: 60em"
+
+
+_CODE = re.compile(r"`([^`\n]+)`")
+
+
+def prose_html(text: str) -> str:
+    """Return a sentence as HTML: escaped, with what stands between backticks as code.
+
+    >>> prose_html("`query` needs a < b")
+    '<code>query</code> needs a &lt; b'
+    """
+    return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def page_html(page: Page) -> str:
@@ -31,9 +44,9 @@ def _lines(page: Page) -> Iterator[str]:
             case Listing():
                 yield from _table(block)
             case Fact(label, text, warns):
-                yield f"<p{_style(warns)}><b>{escape(label)}</b> {escape(text)}</p>"
+                yield f"<p{_style(warns)}><b>{escape(label)}</b> {prose_html(text)}</p>"
             case Sentence(text, warns):
-                yield f"<p{_style(warns)}>{escape(text)}</p>"
+                yield f"<p{_style(warns)}>{prose_html(text)}</p>"
             case Bars():
                 yield bars_svg(block)
 

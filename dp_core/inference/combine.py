@@ -78,8 +78,8 @@ class Combined:
     design_df: float | None = None
 
     @property
-    def honest(self) -> bool:
-        """Whether intervals have their stated coverage if the model has no bias."""
+    def includes_noise(self) -> bool:
+        """Whether the variance includes the privacy noise; without it intervals are too narrow."""
         return self.rule != "shared"
 
     @property

@@ -4,16 +4,20 @@ Making them takes all of Great Expectations, 3 s of CPU time, which a release do
 
 Privacy:
     The pages are confidential, like the results. As the library makes them they load styles,
-    scripts and a picture from other machines, which would learn when staff opens one. So a content
-    security policy forbids all that is not in the folder, and the pages have a style of their own.
+    scripts and a picture from other machines, which would learn when staff opens one. So these are
+    taken out, a content security policy forbids others, and each page contains its style. The first
+    page, which the library fills by a script, is written here.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from dp_core.errors import BadInput
 from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
@@ -24,19 +28,27 @@ DATA_DOCS = "expectations/data-docs"
 """Folder of the pages in the internal folder."""
 
 _HEAD = """<head>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src 'self' data:;
- style-src 'unsafe-inline'; font-src 'self'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:;
+ style-src 'unsafe-inline'">
 <style>
+:root { color-scheme: light dark }
 body { font: 15px/1.5 sans-serif; max-width: 70rem; margin: 1rem auto; padding: 0 1rem }
-table { border-collapse: collapse; margin: .5rem 0 }
-td, th { border: 1px solid #bbb; padding: .25rem .6rem; text-align: left; vertical-align: top }
+h3, h4, h5, h6 { font-size: 1.1rem; margin: 1.2rem 0 .4rem }
+table { border-collapse: collapse; margin: .5rem 0; display: block; overflow-x: auto }
+td, th { border: 1px solid #8888; padding: .25rem .6rem; text-align: left; vertical-align: top }
 .badge { border: 1px solid #888; border-radius: .3rem; padding: 0 .3rem }
-.modal, .btn, .popover, .cooltip, footer, img { display: none }
+.modal, .btn, .btn-group, .popover, .cooltip, footer, img, [data-toggle=collapse],
+.card:has(.btn-group), .navbar-brand { display: none }
+.navbar { height: auto !important }
 .fa-check-circle::before { content: "met" }
 .fa-times::before { content: "not met" }
-.text-success { color: #1b5e20 } .text-danger { color: #b00020 }
+.text-success { color: light-dark(#1b5e20, #81c784) }
+.text-danger { color: light-dark(#b00020, #ff8a80) }
 .confidential { background: #b00020; color: #fff; padding: .5rem 1rem; font-weight: bold }
 </style>"""
+_LOADED = re.compile(r"<script\b.*?</script>|<link\b[^>]*>", re.DOTALL | re.IGNORECASE)
+"""What the library's pages load or run."""
 _NOTICE = (
     f'<p class="confidential">{INTERNAL_NOTICE}</p><p>The rows of a suite "profile" are distinct'
     " values, or bounds, of a column; <code>validation.json</code> counts the rows of the file.</p>"
@@ -67,8 +79,10 @@ def write_data_docs(internal: Path) -> Path:
     pages.mkdir(mode=0o700, parents=True)
     with deprecations_unheard():
         _build(pages, [result for each in documents for result in each["results"]])
+    shutil.rmtree(pages / "static", ignore_errors=True)
     for page in pages.rglob("*.html"):
         write_atomically(page, _confined(page.read_text(encoding="utf-8")).encode("utf-8"))
+    write_atomically(pages / "index.html", _index(pages, documents).encode("utf-8"))
     for each in [pages, *pages.rglob("*")]:
         each.chmod(0o700 if each.is_dir() else 0o600)
     return pages / "index.html"
@@ -104,9 +118,29 @@ def _build(pages: Path, results: list[dict[str, Any]]) -> None:
     context.build_data_docs()
 
 
+def _index(pages: Path, documents: list[dict[str, Any]]) -> str:
+    """Return the first page: a link to the results of each suite. The library's needs scripts."""
+    results = [result for each in documents for result in each["results"]]
+    rows = []
+    for number, result in enumerate(results, start=1):
+        found = sorted(pages.glob(f"validations/*/frame {number}/*/*.html"))
+        link = quote(found[0].relative_to(pages).as_posix())
+        met = result["statistics"]["successful_expectations"]
+        every = result["statistics"]["evaluated_expectations"]
+        rows.append(
+            f'<tr><td><a href="{link}">{escape(result["suite_name"])}</a></td>'
+            f"<td>{met:,} of {every:,} expectations met</td></tr>"
+        )
+    title = "Data Docs of the validation"
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">{_HEAD}<title>{title}</title></head>\n<body>{_NOTICE}'
+        f"<h1>{title}</h1><table>{''.join(rows)}</table></body></html>\n"
+    )
+
+
 def _confined(page: str) -> str:
-    """Return a page that says that it is confidential and loads nothing from elsewhere."""
-    head, found, rest = page.partition("<head>")
+    """Return a page that says that it is confidential, and loads and runs nothing."""
+    head, found, rest = _LOADED.sub("", page).partition("<head>")
     assert found
     before, body, after = rest.partition("<body")
     assert body

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -133,6 +135,14 @@ def test_data_docs_are_made_in_the_internal_folder_and_load_nothing(project, com
     assert all("CONFIDENTIAL" in page for page in pages)
     assert all("default-src 'none'" in page for page in pages)
     assert any("zq7canary" in page for page in pages)
+    assert not any(re.search("<script|<link|@import", page) for page in pages)
+    # Each page has a style of its own, and the first one leads to the others without scripts.
+    assert all("border-collapse" in page for page in pages)
+    index = (folder / "index.html").read_text()
+    linked = [folder / unquote(link) for link in re.findall(r'href="([^"]+)"', index)]
+    assert linked
+    assert {*linked} == {*folder.rglob("validations/**/*.html")}
+    assert re.search(r"[\d,]+ of [\d,]+ expectations met", index)
     assert {path.stat().st_mode & 0o077 for path in folder.rglob("*")} == {0}
     elsewhere = {path for path in project.folder.rglob("*") if path.is_file()}
     elsewhere |= {path for path in project.home.rglob("*") if path.is_file()}

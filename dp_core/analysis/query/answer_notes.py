@@ -28,7 +28,8 @@ def notes_of(
     asked: Asked,
     *,
     unbounded: bool,
-    negative: bool,
+    moved: bool,
+    uninformed: int,
     exact: bool,
     sampling: bool,
     from_bins: Sequence[float] = (),
@@ -40,7 +41,8 @@ def notes_of(
         sources: What it was answered from.
         asked: The question on the measured columns.
         unbounded: Whether some group has no bounded interval.
-        negative: Whether a count or share was estimated below 0.
+        moved: Whether an estimate outside the possible values was moved to the nearest one.
+        uninformed: Number of groups whose interval is the whole range of possible values.
         exact: Whether every group has a margin of 0.
         sampling: Whether the intervals include the error of the file as a simple random sample.
         from_bins: Part of each interval's width that comes from bins; empty (the default) if bins
@@ -53,7 +55,7 @@ def notes_of(
         *_of_bins(sources, asked, from_bins),
         *_of_quantile(asked, ends),
         *(() if exact else _of_areas(sources, asked)),
-        *_notes(sources, asked, unbounded, negative),
+        *_notes(sources, asked, unbounded, moved, uninformed),
     )
     if asked.earlier is not None:
         found = (*_of_waves(asked), *found)
@@ -73,17 +75,26 @@ def unused_sentence(sources: Sources) -> str:
     return f"The release also has {kinds}, which `query` does not use."
 
 
-def _notes(sources: Sources, asked: Asked, unbounded: bool, negative: bool) -> Iterator[str]:
+def _notes(
+    sources: Sources, asked: Asked, unbounded: bool, moved: bool, uninformed: int
+) -> Iterator[str]:
     question, schema = asked.question, asked.schema
     if unbounded:
         yield (
             "Groups without a margin are not determined at this noise: their number of records"
             " cannot be distinguished from 0."
         )
-    if negative:
+    if moved:
         yield (
-            "Estimates are not cut off at 0, so that their sums stay unbiased. An estimate below 0"
-            " means a small count."
+            "An estimate that the noise put outside the possible values was moved to the nearest"
+            " possible one. So sums of estimates may be biased; `marginals.parquet` has the noisy"
+            " counts as they were measured."
+        )
+    if uninformed:
+        several = math.prod(len(rows) for rows in asked.groups) > 1
+        yield (
+            f"{f'In {uninformed:,} of the groups, the' if several else 'The'} interval is the whole"
+            " range of possible values: the tables carry no information about it."
         )
     yield from dict.fromkeys(each.note for each in question.conditions if each.note)
     if question.measure == "share":

@@ -33,6 +33,12 @@ from dp_core.analysis.query.declared.declared_sums import (
     unused_declaration,
 )
 from dp_core.analysis.query.drawn_shares import NOTE, asked_groups
+from dp_core.analysis.query.possible_answers import (
+    Ends,
+    check_informative,
+    cut,
+    possible_answers,
+)
 from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.question import Question
 from dp_core.analysis.query.sources import Sources, sources_of
@@ -41,6 +47,7 @@ from dp_core.analysis.query.undetermined import Undetermined
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
+from dp_core.schema.definition import Schema
 
 _ESTIMATED_AT = 0.95
 """Level of the intervals from which the estimate of a declared quantile follows."""
@@ -146,7 +153,7 @@ def query(bundle: Bundle, text: str, *, level: float = 0.95, sampling: bool = Fa
 def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
     """Return the answer to a question; arguments as for `query`."""
     question, asked, work = prepared(sources, text, level, sampling)
-    if (declared := _from_declared(sources, question, text, level, sampling)) is not None:
+    if (declared := _from_declared(sources, asked, text, level, sampling)) is not None:
         return declared
     parts = terms_of(asked)
     absent = _absent(work, asked, parts)
@@ -163,35 +170,33 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
             undetermined=absent,
             counted=asked.counted,
         )
+    least, most = possible_answers(asked, parts)
     if question.measure == "quantile":
         found = quantile_answers(work, asked)
-        values, lows, highs = found.values, found.lows, found.highs
-        margins = np.full(values.shape, np.nan)
-        if asked.in_bins:
-            margins = np.maximum(found.plain_highs - found.plain_lows, 0.0) / 2
+        plain = found.values, found.lows, found.highs
+        ends = cut(plain, least, most)
+        margins = np.maximum(found.plain_highs - found.plain_lows, 0.0) / 2
     else:
-        values, lows, highs = work.answer(parts[0])
-        margins = np.full(values.shape, np.nan)
+        plain = flat(work.answer(parts[0]))
+        ends = cut(plain, *possible_answers(asked, parts[:1]))
+        margins = (ends[2] - ends[1]) / 2
         if asked.in_bins:
-            margins = (highs - lows) / 2
             # Because of noise, an estimate may lie outside these ends.
-            lows = np.minimum(work.answer(parts[1])[1], values)
-            highs = np.maximum(work.answer(parts[2])[2], values)
-    ends = (values.ravel(), lows.ravel(), highs.ravel(), margins.ravel())
+            lows = np.minimum(flat(work.answer(parts[1]))[1], plain[0])
+            highs = np.maximum(flat(work.answer(parts[2]))[2], plain[0])
+            ends = cut((plain[0], lows, highs), least, most, ends[0])
+    if not asked.in_bins:
+        margins = np.full(margins.shape, np.nan)
     cells = tuple(
         QueryCell(codes, *_plain(*numbers))
-        for codes, *numbers in sorted(zip(asked.labels(), *ends, strict=True))
-    )
-    counted = not (question.between or question.waves) and question.measure in (
-        "count",
-        "share",
-        "ratio",
+        for codes, *numbers in sorted(zip(asked.labels(), *ends, margins, strict=True))
     )
     notes = notes_of(
         sources,
         asked,
         unbounded=not all(cell.determined for cell in cells),
-        negative=counted and any((cell.estimate or 0.0) < 0 for cell in cells),
+        moved=bool((ends[0] != plain[0])[np.isfinite(ends[1])].any()),
+        uninformed=int(((ends[1] <= least) & (ends[2] >= most) & (least < most)).sum()),
         exact=all(cell.margin == 0 for cell in cells) and not asked.in_bins,
         sampling=sampling,
         from_bins=[cell.from_bins for cell in cells if cell.determined] if asked.in_bins else [],
@@ -223,9 +228,7 @@ def prepared(
     """
     if not 0 < level < 1:
         raise BadInput(f"The level must be between 0 and 1, such as 0.95, not {level}.")
-    question = read_any_question(text, sources.schema)
-    asked = Asked.of(question, sources.schema)
-    asked.check_groups()
+    question, asked = read_informative(text, sources.schema)
     if sampling and asked.counts_persons:
         raise BadInput(
             "--sampling is not available for a question about persons, because the file is a sample"
@@ -234,8 +237,21 @@ def prepared(
     return question, asked, Intervals(sources, level, sampling)
 
 
+def read_informative(text: str, schema: Schema) -> tuple[Question, Asked]:
+    """Return a question whose answer depends on the file, and its sums of counts.
+
+    Raises:
+        BadInput: if the text is not a question, or if every file has the same answer.
+    """
+    question = read_any_question(text, schema)
+    asked = Asked.of(question, schema)
+    asked.check_groups()
+    check_informative(question, *possible_answers(asked, terms_of(asked)))
+    return question, asked
+
+
 def _from_declared(
-    sources: Sources, question: Question, text: str, level: float, sampling: bool
+    sources: Sources, asked: Asked, text: str, level: float, sampling: bool
 ) -> QueryResult | None:
     """Return an answer from what was measured for a declared statistic; None if there is none.
 
@@ -247,6 +263,7 @@ def _from_declared(
     """
     if sampling or not sources.declared:
         return None
+    question = asked.question
 
     def answered(level: float) -> DeclaredAnswer | None:
         own = sources.declared, question, sources.schema, sources.pooled
@@ -268,14 +285,19 @@ def _from_declared(
             found = own.within([(each.estimate, each.low, each.high) for each in of_tables])
             if level != _ESTIMATED_AT:
                 # The estimate does not depend on the level.
-                usual = _from_declared(sources, question, text, _ESTIMATED_AT, sampling)
+                usual = _from_declared(sources, asked, text, _ESTIMATED_AT, sampling)
                 assert usual is not None
                 found = found.with_estimates([each.estimate for each in usual.cells])
-    nothing = np.full(found.values.shape, np.nan)
-    ends = (found.values, found.lows, found.highs, nothing)
+    range_by_group = dict(
+        zip(
+            asked.labels(), zip(*possible_answers(asked, terms_of(asked)), strict=True), strict=True
+        )
+    )
+    least, most = np.array([range_by_group[codes] for codes in found.labels]).T
+    ends = cut((found.values, found.lows, found.highs), least, most)
     cells = tuple(
-        QueryCell(codes, *_plain(*numbers))
-        for codes, *numbers in zip(found.labels, *ends, strict=True)
+        QueryCell(codes, *_plain(value, low, high, math.nan))
+        for codes, value, low, high in zip(found.labels, *ends, strict=True)
     )
     return QueryResult(
         question,
@@ -360,11 +382,10 @@ def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Pa
                 found.append((asked.counts(group, values=np.nan_to_num(own)), None))
             case "mean":
                 own = asked.values if values is None else values[place]
-                known = (~np.isnan(asked.values)).astype(np.float64)
                 found.append(
                     (
                         asked.counts(group, values=np.nan_to_num(own)),
-                        asked.counts(group, values=known),
+                        asked.counts(group, values=asked.has_value),
                     )
                 )
             case "ratio":
@@ -379,6 +400,12 @@ def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Pa
                     )
                 )
     return found
+
+
+def flat(found: Ends) -> Ends:
+    """Return arrays of one axis, with one entry for each group."""
+    values, lows, highs = np.broadcast_arrays(*found)
+    return values.ravel(), lows.ravel(), highs.ravel()
 
 
 def _plain(

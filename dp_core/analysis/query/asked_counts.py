@@ -202,8 +202,9 @@ class Asked:
             kept = [on_axis[place] for place in told]
             codes = [[row[place] for place in told] for row in rows] if told else [[]]
             each = (inside & self._groups(kept, codes, name)).astype(np.float64)
-            if values is not None and name == self.question.number:
-                each = each * values
+            if values is not None:
+                axis, own = self._origins[str(self.question.number)]
+                each = each * values[own] if name == axis else each
             if self.counts_persons and name == MEMBERS:
                 assert self.schema.linked is not None
                 each = each * np.array(self.schema.linked.sizes, dtype=np.float64)
@@ -217,16 +218,24 @@ class Asked:
         assert numbers is not None
         return numbers
 
+    @property
+    def has_value(self) -> Floats:
+        """1 for each code of `question.number`, 0 for missing."""
+        column = self.schema.column(str(self.question.number))
+        return (np.arange(column.size) < column.bins).astype(np.float64)
+
     @cached_property
     def bounds(self) -> tuple[Floats, Floats]:
         """Smallest and largest value of each code of `question.number`, 0 for missing.
 
         They follow from the bin edges and the column's smallest and largest legal value, and do
-        not depend on a density.
+        not depend on a density. The value of a level of an ordinal is its code.
         """
         column = self.schema.column(str(self.question.number))
         low, high = np.zeros(column.size), np.zeros(column.size)
-        if column.kind == "number":
+        if column.levels:
+            low[: column.bins] = high[: column.bins] = np.arange(column.bins)
+        elif column.kind == "number":
             least, most = legal_range(column)
             low[: column.bins] = [float(max(edge, least)) for edge in column.edges[:-1]]
             high[: column.bins] = [float(min(edge, most)) for edge in column.edges[1:]]

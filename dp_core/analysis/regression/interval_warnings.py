@@ -59,7 +59,11 @@ Chosen on the design `survey` of `benchmarks/interval_warnings.py`; `latent-clas
 _MOST_CELLS = 1 << 16
 _Z95 = 1.959963984540054
 
+FEWEST_DEGREES = 5.0
+"""Degrees of freedom below which an interval from several sets gets a warning."""
+
 Kind = Literal[
+    "few-sets",
     "unmeasured",
     "undrawn",
     "inferred",
@@ -77,7 +81,8 @@ class Concern:
     """A reason why the intervals of some coefficients may be wrong.
 
     Attributes:
-        kind: `unmeasured`: a relation that they need is in no measured table. `undrawn`: the same
+        kind: `few-sets`: the interval has few degrees of freedom, because there are few sets.
+            `unmeasured`: a relation that they need is in no measured table. `undrawn`: the same
             for a pair that posterior sets do not draw because of their limits. `inferred`: the same
             for a pair that they draw, so that intervals include the variance of its prior.
             `clusters`: the sets do not reproduce the correlation within clusters.
@@ -96,19 +101,19 @@ class Concern:
 
 
 def general_warnings(bundle: Bundle, combined: Combined | None) -> Iterator[str]:
-    """Yield the reasons why no interval from these sets is honest."""
+    """Yield the reasons why no interval from these sets has its stated coverage."""
     if combined is None:
         yield (
             "The interval treats the rows of one set as people: it ignores the sampling of the set"
             " and the noise of the measurement, so it is too narrow."
         )
-    elif not combined.honest:
+    elif not combined.includes_noise:
         yield (
             "These intervals are too narrow: all sets come from one noisy measurement, and the"
             " differences between sets do not show the noise that they share."
         )
     if bundle.origin != "modelled":
-        yield f"No interval from these sets is honest: {OFF[bundle.origin]}"
+        yield f"No interval from these sets is valid: {OFF[bundle.origin]}"
 
 
 def relation_warnings(bundle: Bundle, formula: Formula) -> Iterator[str]:
@@ -173,6 +178,29 @@ def concerns(
     if bundle.origin in ("drawn", "chosen"):
         return tuple(found)
     return (*found, *_Measured(bundle, formula, combined).concerns(coefficients))
+
+
+def few_sets(combined: Combined | None, names: Sequence[str]) -> tuple[Concern, ...]:
+    """Return the concern about coefficients with few degrees of freedom; none if there are none.
+
+    Args:
+        combined: Combined coefficients; None for a single set.
+        names: Their names.
+    """
+    if combined is None:
+        return ()
+    found = np.broadcast_to(combined.degrees_of_freedom, (len(names),))
+    few = [name for name, df in zip(names, found, strict=True) if df < FEWEST_DEGREES]
+    if not few:
+        return ()
+    shown = ", ".join(few[:4]) + (f" and {len(few) - 4} more" if len(few) > 4 else "")
+    text = (
+        f"Fewer than {FEWEST_DEGREES:g} degrees of freedom for {shown} from {combined.sets} sets:"
+        " the intervals are wide, and their widths are uncertain."
+    )
+    if min(combined.complete_df or math.inf, combined.design_df or math.inf) >= FEWEST_DEGREES:
+        text += " More sets from the same noisy tables cost no privacy (`sets: 20`)."
+    return (Concern("few-sets", tuple(few), text),)
 
 
 def _undrawn(bundle: Bundle, pairs: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -12,6 +12,7 @@ from dp_core.display.answer import INLINE, OMITTED, Answer, fields_of
 from dp_core.display.number_texts import degrees, four_digits, probability
 from dp_core.display.page import Block, Fact, Listing, Page, Sentence
 from dp_core.display.printed import Printed
+from dp_core.inference.combining_rules import WARNED_COVERAGE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,16 +32,15 @@ class SetRows(Answer):
 
 @dataclass(frozen=True, slots=True)
 class CombiningRule(Answer):
-    """The rule that combined the sets, and whether its intervals are honest for this formula.
+    """The rule that combined the sets, and why its intervals are not valid for this formula.
 
     Attributes:
-        honest: Whether the intervals include all noise, and the sets can carry the formula.
-        not_honest_because: The reason if they are not; else None.
+        invalid_because: Why intervals of this formula are known to miss too often: they leave noise
+            out, or the sets cannot have its relations. None if no such reason is known.
     """
 
     name: str
-    honest: bool
-    not_honest_because: str | None
+    invalid_because: str | None
     variance: str
     degrees_of_freedom: str
     in_words: str
@@ -89,9 +89,14 @@ class Coefficient(Answer):
     None, and `by_set` is empty.
 
     Attributes:
+        expected_coverage: Smallest and largest coverage that 95 % intervals from sets of this mode
+            had in tests (`dp_core.inference.combining_rules.COVERAGE`): in mode `posterior` those
+            with or without a warning, as this coefficient. None if it was not measured for such
+            intervals, or if `rule.invalid_because` says why they miss.
         concerns: Kinds of reasons why its interval may be wrong, in the order of the answer's
-            `warnings`: `clusters`, `cluster-noise`, `unmeasured`, `undrawn`, `inferred`, `prior`,
-            `thin`, `noise` and `bins` (`dp_core.analysis.regression.interval_warnings`).
+            `warnings`: `few-sets`, `clusters`, `cluster-noise`, `unmeasured`, `undrawn`,
+            `inferred`, `prior`, `thin`, `noise` and `bins`
+            (`dp_core.analysis.regression.interval_warnings`).
     """
 
     name: str
@@ -100,6 +105,12 @@ class Coefficient(Answer):
     stacked: NaiveFit | None = field(kw_only=True, metadata=OMITTED)
     by_set: tuple[SetFit, ...] = field(kw_only=True)
     concerns: tuple[str, ...] = field(kw_only=True)
+    expected_coverage: tuple[float, float] | None = field(kw_only=True)
+
+    @property
+    def warned(self) -> bool:
+        """Whether a warning is about its relations, noise or bins, not about the number of sets."""
+        return any(kind != "few-sets" for kind in self.concerns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +181,8 @@ class RegressionAnswer(Printed, Answer):
 
     def page(self) -> Page:
         """Return what not to miss, the rule, the table of coefficients and the notes."""
-        rule, reason = self.rule, self.rule.not_honest_because
-        blocks: list[Block] = [] if reason is None else [Fact("Not honest", reason, warns=True)]
+        rule, reason = self.rule, self.rule.invalid_because
+        blocks: list[Block] = [] if reason is None else [Fact("Not valid", reason, warns=True)]
         blocks.append(Sentence(f"{self.formula}   ({self.family}: {self.modelled})"))
         blocks.append(Fact("Sets", self._sets()))
         if self.sets > 1:
@@ -190,9 +201,30 @@ class RegressionAnswer(Printed, Answer):
                 f" p {probability(joint.p_value, '= ')}."
             )
             blocks.append(Sentence(words))
+        if words := self._coverage():
+            blocks.append(Fact("Coverage", words))
         if self.sets > 1 and (words := self._narrower()):
             blocks.append(Sentence(words))
         return (*blocks, *(Fact("Note", text) for text in self.notes))
+
+    def _coverage(self) -> str:
+        """Return which coverage to expect; empty if it was not measured for such intervals."""
+        found = {
+            row.expected_coverage: "with a warning" if row.warned else "without a warning"
+            for row in self.coefficients
+            if row.expected_coverage
+        }
+        if not found:
+            return ""
+        apart = self.rule.name in WARNED_COVERAGE
+        named = [
+            f"{low:.2f} to {high:.2f}{f' of the coefficients {words}' if apart else ''}"
+            for (low, high), words in found.items()
+        ]
+        return (
+            f"In tests, 95 % intervals from sets of mode {self.rule.name} contained the"
+            f" population's value in {' and '.join(named)}."
+        )
 
     def _sets(self) -> str:
         used = [row.used for row in self.rows]

@@ -26,6 +26,7 @@ from dp_core.analysis.regression.frames import Frame, about_persons, read_frames
 from dp_core.analysis.regression.interval_warnings import (
     Concern,
     concerns,
+    few_sets,
     general_warnings,
     relation_warnings,
 )
@@ -55,9 +56,12 @@ from dp_core.inference.combine import Combined
 from dp_core.inference.combining_rules import (
     BY_DESIGN,
     BY_FILE,
+    COVERAGE,
     DECLARED,
     NO_SETS,
+    WARNED_COVERAGE,
     WORDING,
+    Rule,
     covered,
 )
 from dp_core.inference.formulas.formula import Formula, read_formula
@@ -165,7 +169,9 @@ def infer(
             words = replace(words, degrees_of_freedom=BY_FILE)
     else:
         about = (*alike, *concerns(bundle, formula, sides, combined))
-    reason = _not_honest(general, about)
+    about = (*about, *few_sets(combined, coefficient_names(design)))
+    reason = _invalid_because(general, about)
+    by_sets = combined is not None and answered_from == "sets" and reason is None
     return RegressionAnswer(
         folder=bundle.place,
         release=claims.name,
@@ -181,8 +187,7 @@ def infer(
         answered_from=answered_from,
         rule=CombiningRule(
             name=bundle.rule,
-            honest=reason is None,
-            not_honest_because=reason,
+            invalid_because=reason,
             variance=words.variance,
             degrees_of_freedom=words.degrees_of_freedom,
             in_words=words.in_words,
@@ -191,7 +196,11 @@ def infer(
         ),
         size_factor=factor,
         complete_df=combined.complete_df if combined else None,
-        coefficients=tuple(_coefficients(design, fits, combined, stacked, level, about)),
+        coefficients=tuple(
+            _coefficients(
+                design, fits, combined, stacked, level, about, bundle.rule if by_sets else None
+            )
+        ),
         covariance=(combined.variance if combined else fits[0].covariance).tolist(),
         all_terms=_joint(design, combined) if combined else None,
         warnings=[
@@ -275,8 +284,8 @@ def _about_declared(ratio: float | None) -> str:
     )
 
 
-def _not_honest(general: Sequence[str], about: Sequence[Concern]) -> str | None:
-    """Return why no interval is honest; None if intervals are.
+def _invalid_because(general: Sequence[str], about: Sequence[Concern]) -> str | None:
+    """Return why no interval is valid; None if no reason is known.
 
     That the sets cannot carry the formula comes first: no mode corrects it.
     """
@@ -298,8 +307,12 @@ def _coefficients(
     stacked: Fit | None,
     level: float,
     about: Sequence[Concern],
+    rule: Rule | None,
 ) -> Iterator[Coefficient]:
-    """Yield each coefficient: combined, and its naive fits if there are any."""
+    """Yield each coefficient: combined, and its naive fits if there are any.
+
+    `rule` is that of the sets if its measured coverage holds for them, otherwise None.
+    """
     first = _naive(fits[0], level) if fits else None
     together = _naive(stacked, level) if stacked else None
     for place, name in enumerate(coefficient_names(design)):
@@ -312,7 +325,12 @@ def _coefficients(
                 SetFit(float(fit.coefficients[place]), float(np.sqrt(fit.covariance[place, place])))
                 for fit in fits
             ),
-            concerns=tuple(each.kind for each in about if name in each.coefficients),
+            concerns=(kinds := tuple(each.kind for each in about if name in each.coefficients)),
+            expected_coverage=(
+                None
+                if rule is None
+                else (WARNED_COVERAGE if {*kinds} - {"few-sets"} else COVERAGE).get(rule)
+            ),
         )
 
 

@@ -149,7 +149,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         relations=relations(published.released, published.schema, mode=published.mode),
         size_factor=size_factor(published),
         spending=_spending(published),
-        pairs=pair_map(published, pooled),
+        pairs=pair_map(published, pooled, tallies),
         weakest=weakest_tables(lines, fits),
         analyses=analyses_statement(published.plan),
         prior=prior_statement(published.plan),

@@ -1,13 +1,15 @@
-"""The noise that is expected in the table of every pair of columns, as a heat map."""
+"""Expected errors of all pairs of columns, of the sets or of the noisy tables, as a heat map."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.pair_noise import pair_noise, pair_states
+from dp_core.bundle.quality.set_distance import set_distances
+from dp_core.bundle.quality.table_fit import needed_counts
 from dp_core.bundle.report.pictures.heat_map import (
     HeatMap,
     Square,
@@ -16,6 +18,7 @@ from dp_core.bundle.report.pictures.heat_map import (
     shown_columns,
 )
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
+from dp_core.metrics.marginal_error import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class PairMap:
         implied: Number of pairs that only a table of more columns contains.
         unmeasured: Number of pairs that no table contains.
         words: The smallest and the largest value in the map, as a sentence; empty without values.
+        of_sets: Whether the values are errors of the sets, not of the noisy tables.
     """
 
     map: HeatMap | None
@@ -37,9 +41,10 @@ class PairMap:
     implied: int
     unmeasured: int
     words: str
+    of_sets: bool = False
 
 
-def pair_map(published: Published, pooled: Pooled) -> PairMap | None:
+def pair_map(published: Published, pooled: Pooled, tallies: Sequence[Tally] = ()) -> PairMap | None:
     """Return the map of a release; None if it has fewer than two columns.
 
     Of linked tables the columns of another member are left out: their tables with columns of the
@@ -48,6 +53,8 @@ def pair_map(published: Published, pooled: Pooled) -> PairMap | None:
     Args:
         published: The release.
         pooled: All its measurements.
+        tallies: One per synthetic set, of the marginals in `table_fit.needed_counts`; none by
+            default.
     """
     linked = published.schema.linked
     others = () if linked is None else linked.others
@@ -56,28 +63,31 @@ def pair_map(published: Published, pooled: Pooled) -> PairMap | None:
         return None
     states = pair_states(published.released, columns, pooled.domain.nested)
     count = Counter(states.values())
-    known = len(states) - count["unmeasured"]
-    if not known:
+    if len(states) == count["unmeasured"]:
         return PairMap(None, len(states), 0, 0, count["unmeasured"], "")
     shown = shown_columns(columns, states)
     chosen = {*shown}
-    found = pair_noise(
-        pooled,
-        published.released,
-        {pair: state for pair, state in states.items() if chosen.issuperset(pair)},
-        records=published.records,
-    )
-    squares = {pair: Square(each.state, each.tvd) for pair, each in found.items()}
+    drawn_states = {pair: state for pair, state in states.items() if chosen.issuperset(pair)}
+    known = [pair for pair, state in drawn_states.items() if state != "unmeasured"]
+    counted = needed_counts(tallies[0].domain, published.released) if tallies else ()
+    distances = set_distances(tallies, counted, known, published.mode)
+    if distances is None:
+        noise = pair_noise(pooled, published.released, drawn_states, records=published.records)
+        squares = {pair: Square(each.state, each.tvd) for pair, each in noise.items()}
+    else:
+        squares = {pair: Square(state, distances.get(pair)) for pair, state in drawn_states.items()}
     told = {pair: each.value for pair, each in squares.items() if each.value is not None}
     words = _range_words(told) if told else ""
     shape = (
-        f"Heat map of {len(shown)} columns: expected noise of each pair, in percent of the"
+        f"Heat map of {len(shown)} columns: expected"
+        f" {'noise' if distances is None else 'error of the sets'} of each pair, in percent of the"
         f" {'records' if linked is None else 'households'}."
         f" {words} The values are in the table below."
     )
     drawn = heat_map(shown, squares, words=shape, left_out=len(columns) - len(shown))
     return PairMap(
-        drawn, len(states), count["measured"], count["implied"], count["unmeasured"], words
+        *(drawn, len(states), count["measured"], count["implied"], count["unmeasured"], words),
+        of_sets=distances is not None,
     )
 
 

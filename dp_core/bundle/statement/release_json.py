@@ -41,13 +41,13 @@ from dp_core.wall.accounting.guarantee import Guarantee
 from dp_core.wall.ledger.ledger_position import Adoption, Total
 
 FORMAT_NAME = "dp-release bundle"
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 """Increased whenever a sentence of the statement changes, because `verify` recomputes the sentences
 and cannot compare those of another version."""
-SAME_FACTS_SINCE = 5
+SAME_FACTS_SINCE = 7
 """Oldest format whose statements differ from the current ones in sentences only. It becomes
-`FORMAT_VERSION` whenever a key, a number or the meaning of one changes. Format 5 has two more keys,
-`method.densities` and `method.analyses`; without the first, values are uniform within bins."""
+`FORMAT_VERSION` whenever a key, a number or the meaning of one changes. Format 7 has
+`inference.includes_noise` in place of `inference.honest`."""
 TOLERANCE = 1e-9
 """Relative deviation from a public total up to which the weights meet it."""
 STATEMENT = "release.json"

@@ -109,7 +109,7 @@ def test_only_sets_of_a_model_of_noisy_numbers_are_honest(name):
     origin = origin_of(document_of(name))
     assert origin == ORIGINS[name]
     stated = inference_statement("split", 3, origin=origin)
-    assert stated["honest"] == (name in MODELLED)
+    assert stated["includes_noise"] == (name in MODELLED)
     assert stated["covers"] == (
         inference_statement("split", 3)["covers"] if name in MODELLED else f"Nothing: {OFF[origin]}"
     )
@@ -144,11 +144,11 @@ def test_a_method_that_is_not_known_is_not_called_honest():
 def test_statement_and_report_say_why_no_interval_is_honest(make, tmp_path, select, origin):
     build, write = make
     published, data = build(mode="split", select=select)
-    assert statement(published, {})["inference"]["honest"] is False
+    assert statement(published, {})["inference"]["includes_noise"] is False
     page = write(tmp_path / "out", published, data, tmp_path / "files") / "report.html"
     assert OFF[origin] in " ".join(page.read_text().split())
     honest, _ = build(mode="split")
-    assert statement(honest, {})["inference"]["honest"] is True
+    assert statement(honest, {})["inference"]["includes_noise"] is True
 
 
 # -- what the receipts show

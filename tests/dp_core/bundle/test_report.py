@@ -15,15 +15,16 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from dp_core.bundle.quality.table_fit import TableFit, check_fit, tally_sets
+from dp_core.bundle.quality.set_distance import set_distances
+from dp_core.bundle.quality.table_fit import TableFit, check_fit, needed_counts, tally_sets
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import bets, report
 from dp_core.bundle.report.pictures.column_picture import estimate_column, picture, place_on_axis
 from dp_core.bundle.report.pictures.density import density
-from dp_core.bundle.report.pictures.heat_map import shown_columns
+from dp_core.bundle.report.pictures.heat_map import short_percent, shown_columns
 from dp_core.bundle.report.table_precision import table_rows, within_words
 from dp_core.bundle.report.weakest_tables import weakest_tables
-from dp_core.metrics.marginal_error import Tally
+from dp_core.metrics.marginal_error import Tally, tvd
 from dp_core.schema.definition import Choice, Column, Margin
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.tables.dataset import Dataset
@@ -463,7 +464,13 @@ def test_a_column_is_a_density_only_where_every_bin_can_be_seen():
     assert [bar.high for bar in even.bars] == pytest.approx(
         [100 * height / 35 for height in (25, 35, 27.5)], abs=0.01
     )
-    assert even.ticks == ((0.0, "0"), (25.0, "10"), (50.0, "20"), (100.0, "39"))
+    assert even.ticks == ((1.25, "0"), (26.25, "10"), (51.25, "20"), (98.75, "39"))
+    single = density(column(*range(9)), [12.5] * 8, None, 0.0)
+    assert single is not None
+    # Each label stands in the middle of the bin of its value, the last one too.
+    middles = {str(value): bar.middle for value, bar in enumerate(single.bars)}
+    assert {"0", "7"} < {text for _, text in single.ticks}
+    assert all(place == pytest.approx(middles[text], abs=0.01) for place, text in single.ticks)
     assert density(column(0, 1, 1000, 2000), [1.0, 50.0, 49.0], None, 0.0) is None
     assert density(column(0, 1, 50, 100), [90.0, 5.0, 5.0], None, 0.0) is None
 
@@ -484,3 +491,71 @@ def test_the_worst_tables_are_named(release):
     assert {fit.name: pytest.approx(value) for fit, value in found.far} == excess
     shares = [value for _, value in found.far]
     assert shares == sorted(shares, reverse=True)
+
+
+def _visible(text: str) -> str:
+    return re.sub(r"<(script|style|pre|code)\b.*?</\1>|<[^>]*>", " ", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("mode", ["shared", "split"])
+def test_sentences_show_code_as_code_and_no_backticks(make, mode):
+    build, _ = make
+    published, data = build(mode=mode)
+    tallies = tally_sets(published.schema.domain, published.released, [[one] for one in data])
+    text = report(published, tallies)
+    assert "`" not in _visible(text)
+    assert "<code>refusals</code>" in text
+
+
+def test_the_map_shows_the_error_of_sets_whose_differences_show_the_noise(make):
+    build, _ = make
+    published, data = build(mode="split")
+    tallies = tally_sets(published.schema.domain, published.released, [[one] for one in data])
+    text = report(published, tallies)
+    assert "Expected error of the sets in each pair of columns" in text
+    counted = needed_counts(published.schema.domain, published.released)
+    pairs = [clique for clique in counted if len(clique) == 2]
+    found = set_distances(tallies, counted, pairs, "split")
+    assert found is not None
+    for pair, value in found.items():
+        tables = [np.asarray(one.count(pair), dtype=float) / one.rows for one in tallies]
+        between = [abs(a - b).sum() / 2 for a, b in itertools.combinations(tables, 2)]
+        assert value == pytest.approx(np.mean(between) / 2**0.5)
+        assert short_percent(value) in text
+
+    shared, data = build(mode="shared")
+    text = report(
+        shared, tally_sets(shared.schema.domain, shared.released, [[one] for one in data])
+    )
+    assert "Noise in the table of each pair of columns" in text
+    assert "It is not the error of the sets" in text
+
+
+@pytest.mark.parametrize("mode", ["posterior", "split", "shared"])
+def test_the_differences_between_sets_estimate_their_distance_from_the_file(mode):
+    """The noise of the table is large; the sets, drawn from a posterior, are nearer to the file."""
+    rng = np.random.default_rng(3)
+    domain = Domain(("a", "b"), (6, 6))
+    estimated, true = [], []
+    for _ in range(40):
+        file = rng.dirichlet(np.full(36, 2.0))
+        if mode == "split":
+            weights = [np.clip(file + rng.normal(0, 0.005, 36), 0, None) for _ in range(5)]
+        else:  # the file and the sets are draws from one posterior
+            centre = rng.dirichlet(np.full(36, 2.0))
+            file, *weights = rng.dirichlet(200 * centre + 0.01, 6)
+        tallies = []
+        for one in weights:
+            counts = rng.multinomial(20_000, one / one.sum())
+            codes = np.array(np.unravel_index(np.repeat(np.arange(36), counts), (6, 6)))
+            tallies.append(
+                Tally(domain, [("a", "b")]).add(Dataset(domain, codes.astype(domain.code_type)))
+            )
+        found = set_distances(tallies, [("a", "b")], [("a", "b")], mode)
+        if mode == "shared":
+            assert found is None
+            return
+        assert found is not None
+        estimated.append(found["a", "b"])
+        true += [tvd(one.count(("a", "b")).ravel(), file) for one in tallies]
+    assert np.mean(estimated) == pytest.approx(np.mean(true), rel=0.1)

@@ -95,7 +95,7 @@ def test_a_guarantee_that_rests_on_what_the_method_planned_is_undecided(unknown)
             lambda d: d.update(inference=inference_statement("shared", 2, origin="unknown")),
             "wording",
         ),
-        (lambda d: d["inference"].update(honest=True, rule="split"), "wording"),
+        (lambda d: d["inference"].update(includes_noise=True, rule="split"), "wording"),
         (lambda d: d["guarantee"].update(in_words="Nothing is lost."), "wording"),
         (lambda d: d["guarantee"]["tightest"]["epsilon"].update(exact="1/1000"), "guarantee"),
     ],

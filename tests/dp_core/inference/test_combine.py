@@ -38,7 +38,7 @@ def test_the_example_of_the_paper_s_rule():
     assert found.degrees_of_freedom == 16.0
     assert found.interval(0.95) == pytest.approx((0.880095, 5.119905), abs=5e-7)
     assert found.standard_error == 1.0
-    assert found.honest
+    assert found.includes_noise
 
 
 def test_rubin_s_rule_on_the_same_numbers():
@@ -108,8 +108,8 @@ def test_shared_sets_are_combined_but_never_called_honest():
     found = combine([1, 2, 3, 4, 5], [0.5] * 5, "shared")
 
     assert found.variance == combine([1, 2, 3, 4, 5], [0.5] * 5, "split").variance
-    assert not found.honest
-    assert all(combine([1, 2], [1, 1], rule).honest for rule in RULES if rule != "shared")
+    assert not found.includes_noise
+    assert all(combine([1, 2], [1, 1], rule).includes_noise for rule in RULES if rule != "shared")
 
 
 def test_sets_that_agree_leave_the_normal_distribution():

@@ -26,9 +26,9 @@ def test_every_rule_has_its_words():
 def test_the_statement_says_what_an_interval_misses():
     shared, aware = inference_statement("shared", 5), inference_statement("noise-aware", 5)
 
-    assert (shared["rule"], shared["honest"], shared["sets"]) == ("shared", False, 5)
+    assert (shared["rule"], shared["includes_noise"], shared["sets"]) == ("shared", False, 5)
     assert "too narrow" in str(shared["covers"])
-    assert (aware["rule"], aware["honest"]) == ("noise-aware", True)
+    assert (aware["rule"], aware["includes_noise"]) == ("noise-aware", True)
     assert aware["variance"] == "T = W + (1 + 1/m) B"
     assert "too narrow" in str(inference_statement("split", 1)["covers"])
 
@@ -38,6 +38,6 @@ def test_the_statement_says_what_an_interval_misses():
 def test_records_that_no_model_gave_have_no_honest_interval_whatever_the_mode(mode, origin):
     made = inference_statement(mode, 5, origin=origin)
     assert made["rule"] == mode
-    assert made["honest"] == (origin == "modelled")
+    assert made["includes_noise"] == (origin == "modelled")
     assert str(made["covers"]).startswith("Nothing: ") == (origin != "modelled")
     assert str(made["covers"]).endswith(OFF.get(origin, "in no set."))

@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import dp_core as dp
 from dp_core.bundle.statement.release_json import render
 from dp_core.documents.canonical import digest
 from dp_core.inference.combine import IMPUTATIONS, combine
-from dp_core.inference.combining_rules import OFF
+from dp_core.inference.combining_rules import COVERAGE, OFF, WARNED_COVERAGE
 from dp_core.methods.replicates.posterior import posterior_tables
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
 
@@ -110,9 +111,9 @@ def test_the_numbers_are_those_of_the_release_s_own_rule(bundles, command, mode)
     np.testing.assert_allclose(answer["covariance"], wanted.variance, rtol=1e-6, atol=1e-15)
     assert answer["all_terms"]["statistic"] == pytest.approx(wanted.wald([1, 2, 3]).statistic)
     assert answer["rule"]["name"] == mode
-    # No measured table holds height with age: only posterior sets have an honest interval for it.
-    assert answer["rule"]["honest"] is (mode == "posterior")
-    told = answer["warnings"][0] if mode == "posterior" else answer["rule"]["not_honest_because"]
+    # No measured table holds height with age: only posterior sets have an interval for it.
+    assert (answer["rule"]["invalid_because"] is None) is (mode == "posterior")
+    told = answer["warnings"][0] if mode == "posterior" else answer["rule"]["invalid_because"]
     assert told.startswith("No measured table holds height with")
     assert rows[3]["concerns"][0] == ("inferred" if mode == "posterior" else "unmeasured")
     first, u, _ = fits[0]
@@ -120,20 +121,21 @@ def test_the_numbers_are_those_of_the_release_s_own_rule(bundles, command, mode)
     assert rows[3]["by_set"][0]["std_error"] == pytest.approx(u[3, 3] ** 0.5)
 
 
-def test_a_pair_beyond_what_posterior_sets_draw_has_no_honest_interval(
+def test_a_pair_beyond_what_posterior_sets_draw_has_no_valid_interval(
     bundles, command, monkeypatch
 ):
     # The four measured pairs are drawn in any case; age with height and age with born are not.
     monkeypatch.setattr(posterior_tables, "MOST_PAIRS", 4)
     answer = command("infer", bundles("posterior"), "height ~ sex + age", "--json").json
 
-    assert answer["rule"]["honest"] is False
-    assert "no draw of such a table" in answer["rule"]["not_honest_because"]
-    assert [row["concerns"][:1] for row in answer["coefficients"]] == [
-        *(["undrawn"], [], [], ["undrawn"])
-    ]
+    assert answer["rule"]["invalid_because"] is not None
+    assert "no draw of such a table" in answer["rule"]["invalid_because"]
+    assert [
+        [kind for kind in row["concerns"] if kind != "few-sets"][:1]
+        for row in answer["coefficients"]
+    ] == [*(["undrawn"], [], [], ["undrawn"])]
     measured = command("infer", bundles("posterior"), "height ~ sex", "--json").json
-    assert measured["rule"]["honest"] is True
+    assert measured["rule"]["invalid_because"] is None
 
 
 def test_the_report_names_pairs_beyond_what_posterior_sets_draw(tmp_path, monkeypatch):
@@ -254,18 +256,17 @@ def test_people_get_a_table_the_rule_and_what_to_beware_of(bundles, command):
     assert "All terms together: F = " in words
     assert "stacked sets" in words
     assert re.search(r"Sets +3 of [\d,]+ to [\d,]+ rows", text)
-    # Whether the intervals are honest comes before everything else, and is said once.
-    assert words.startswith("Not honest No measured table holds height with age: there the sets")
+    # Why the intervals are not valid comes before everything else, and is said once.
+    assert words.startswith("Not valid No measured table holds height with age: there the sets")
     assert words.count("No measured table holds height with age") == 1
     assert "Warning These intervals are too narrow" in words
     assert "No measured table holds height with age, or sex with age" not in words
 
 
-def test_honest_sets_get_no_warning_of_narrow_intervals(bundles, command):
+def test_sets_that_show_the_noise_get_no_warning_of_narrow_intervals(bundles, command):
     for mode in ("split", "noise-aware"):
         answer = command("infer", bundles(mode), "height ~ sex", "--json").json
-        assert answer["rule"]["honest"] is True
-        assert answer["rule"]["not_honest_because"] is None
+        assert answer["rule"]["invalid_because"] is None
         assert not any("too narrow" in text for text in answer["warnings"])
         assert not any("No measured table" in text for text in answer["warnings"])
 
@@ -276,7 +277,7 @@ def test_brackets_in_names_are_no_markup(bundles, command):
 
 def test_shared_sets_without_a_lost_relation_say_first_that_they_are_too_narrow(bundles, command):
     words = " ".join(command("infer", bundles("shared"), "height ~ sex").out.split())
-    assert words.startswith("Not honest These intervals are too narrow")
+    assert words.startswith("Not valid These intervals are too narrow")
     assert words.count("These intervals are too narrow") == 1
 
 
@@ -292,12 +293,12 @@ def test_the_outcome_s_level_is_told(bundles, command):
 @pytest.mark.parametrize(
     ("select", "origin"), [("dualquery", "chosen"), ("pegs", "drawn"), ("sbhg", "cut")]
 )
-def test_what_no_model_gave_is_never_called_honest(tmp_path, command, select, origin):
+def test_what_no_model_gave_has_no_valid_interval(tmp_path, command, select, origin):
     folder = build(tmp_path, mode="split", select=select)
     answer = command("infer", folder, "age ~ sex", "--json").json
-    assert answer["rule"]["honest"] is False
+    assert answer["rule"]["invalid_because"] is not None
     assert answer["rule"]["covers"] == f"Nothing: {OFF[origin]}"
-    assert answer["warnings"][0] == f"No interval from these sets is honest: {OFF[origin]}"
+    assert answer["warnings"][0] == f"No interval from these sets is valid: {OFF[origin]}"
 
 
 def test_missing_values_are_counted_by_set(bundles, command):
@@ -315,7 +316,7 @@ def test_one_set_has_a_naive_interval_only(bundles, command, sentence):
     answer = command("infer", bundles("single"), "height ~ age", "--naive", "--json").json
     assert "estimate" not in answer["coefficients"][0]
     assert answer["coefficients"][0]["one_set"]["std_error"] > 0
-    assert answer["rule"]["honest"] is False
+    assert answer["rule"]["invalid_because"] is not None
     out = command("infer", bundles("single"), "height ~ age", "--naive").out
     assert "naive 95 % interval" in out
     assert "is too narrow" in " ".join(out.split())
@@ -514,3 +515,38 @@ def test_relations_that_only_sums_hold_are_told_as_such():
     assert lost_relations(measured_as(product), both) == (("pay", "sex"), ("age", "sex"))
     assert lost_relations(measured_as(product), formula) == ()
     assert "noisy sums" in some
+
+
+def test_the_coverage_to_expect_is_what_was_measured_for_such_intervals(bundles, command):
+    asked = {"posterior": "height ~ sex + age", "split": "height ~ sex", "shared": "height ~ sex"}
+    for mode, formula in asked.items():
+        answer = command("infer", bundles(mode), formula, "--json").json
+        for row in answer["coefficients"]:
+            warned = {*row["concerns"]} - {"few-sets"}
+            measured = WARNED_COVERAGE.get(mode) if warned else COVERAGE[mode]
+            wanted = None if answer["rule"]["invalid_because"] else measured
+            assert row["expected_coverage"] == (wanted and [*wanted])
+        words = " ".join(command("infer", bundles(mode), formula).out.split())
+        assert ("Coverage In tests, 95 % intervals" in words) is (mode != "shared")
+        if mode == "posterior":
+            assert "0.95 to 0.97 of the coefficients without a warning" in words
+            assert "0.76 to 0.98 of the coefficients with a warning" in words
+    declared = json.dumps(command("infer", bundles("shared"), "height ~ sex", "--json").json)
+    assert "honest" not in declared
+
+
+def test_few_degrees_of_freedom_are_warned_of_wherever_the_answer_is_read(bundles, command):
+    answer = command("infer", bundles("split"), "height ~ sex + age", "--json").json
+    few = [
+        row["combined"]["degrees_of_freedom"] if "combined" in row else row["degrees_of_freedom"]
+        for row in answer["coefficients"]
+    ]
+    few = [df is not None and df < 5 for df in few]
+    assert [("few-sets" in row["concerns"]) for row in answer["coefficients"]] == few
+    said = [text for text in answer["warnings"] if "degrees of freedom" in text]
+    assert len(said) == any(few)
+    found = dp.read_bundle(bundles("split")).infer("height ~ sex + age")
+    assert [text for text in found.warnings if "degrees of freedom" in text] == said
+    assert ["few-sets" in text for text in found.frame["concerns"]] == few
+    words = command("infer", bundles("split"), "height ~ sex + age").out
+    assert ("Fewer than 5 degrees" in words) is any(few)

@@ -77,6 +77,8 @@ def test_an_epsilon_above_the_limit_is_refused(office, says):
         ("income ~ log(age)", "computes with age"),
         ("income = age + sex", 'For a regression write "income ~ age + sex"'),
         ("", "The question is empty"),
+        ("share where sex = female", "`share of sex = female`"),
+        ("share by sex where sex = male", "100 % for every file"),
         ("mean of sex", "has levels, not numbers"),
         ("median of sex", "no median or quantile"),
         ("count by\x1b[2J sex", "cannot be printed"),

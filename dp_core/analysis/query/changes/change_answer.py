@@ -327,7 +327,7 @@ def answer_change(
         ]
         changes = changes_of(*sides, level=level)
         cells, labels = _cells(mine, found.later, sides, changes, unit, _covers(sampling, in_bins))
-        notes += (*found.notes, *_notes(both, (mine, its), cells, level, sampling, in_bins))
+        notes += (*found.notes, *_notes(both, (mine, its), sides, cells, level, sampling, in_bins))
         declared = (*later.sources.declared, *earlier.sources.declared)
         notes += unused_declaration(declared, mine.question, sampling=sampling, change=True)
     release, why = absent or (later, None)
@@ -383,8 +383,8 @@ def _cells(
                 )
             )
             cell |= {
-                "earlier": stated_value(float(sides[1].answer[0][row]), unit),
-                "later": stated_value(float(sides[0].answer[0][row]), unit),
+                "earlier": stated_value(float(sides[1].values[row]), unit),
+                "later": stated_value(float(sides[0].values[row]), unit),
                 "change": value,
                 "margin": max(high - value, value - low),
                 "low": low,
@@ -407,6 +407,7 @@ def _covers(sampling: bool, in_bins: bool) -> str:
 def _notes(
     releases: Sequence[Release],
     asked: Sequence[Asked],
+    sides: Sequence[Side],
     cells: Sequence[Mapping[str, Any]],
     level: float,
     sampling: bool,
@@ -417,11 +418,12 @@ def _notes(
         notes_of(
             *(release.sources, own),
             unbounded=False,
-            negative=False,
+            moved=bool((side.values != side.answer[0])[np.isfinite(side.answer[1])].any()),
+            uninformed=0,
             exact=False,
             sampling=sampling,
         )
-        for release, own in zip(releases, asked, strict=True)
+        for release, own, side in zip(releases, asked, sides, strict=True)
     ]
     found = []
     if in_bins:

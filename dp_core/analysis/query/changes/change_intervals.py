@@ -19,12 +19,12 @@ sqrt(level) would be enough, which is hardly more than half: .0253 instead of .0
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 
-from dp_core.analysis.query.answering import terms_of
+from dp_core.analysis.query.answering import flat, terms_of
 from dp_core.analysis.query.asked_counts import Asked
+from dp_core.analysis.query.possible_answers import Ends, cut, possible_answers
 from dp_core.analysis.query.quantile_answers import quantile_answers
 from dp_core.analysis.query.sources import Sources
 from dp_core.analysis.query.term_intervals import Intervals
@@ -37,9 +37,6 @@ from dp_core.methods.reconstruction.estimates.functional_noise import (
 )
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
 
-Ends: TypeAlias = tuple[Floats, Floats, Floats]
-"""Estimates, and the lower and upper ends of their intervals; shape (groups,) each."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
@@ -51,6 +48,8 @@ class Side:
         noise: The same with intervals for the noise only.
         least, most: The smallest and largest answers that bins allow, as `answer`; equal to it
             where bins do not matter.
+        values: The estimates of `answer`, moved into the possible range if they are outside it.
+        possible: The smallest and the largest possible answers.
         variance, noise_variance, fourth: Variance of a sum with and without sampling, and fourth
             cumulant of its noise; None for other measures.
         counts: Whether the answers are numbers of records.
@@ -64,6 +63,8 @@ class Side:
     noise: Ends
     least: Ends
     most: Ends
+    values: Floats
+    possible: tuple[Floats, Floats]
     variance: Floats | None = None
     noise_variance: Floats | None = None
     fourth: Floats | None = None
@@ -88,6 +89,8 @@ class Side:
             noise=some(self.noise),
             least=some(self.least),
             most=some(self.most),
+            values=self.values[index],
+            possible=(self.possible[0][index], self.possible[1][index]),
             variance=one(self.variance),
             noise_variance=one(self.noise_variance),
             fourth=one(self.fourth),
@@ -121,21 +124,28 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
         sampling: Whether it includes the sampling error of the file.
     """
     noise, work = Intervals(sources, level, sampling=False), Intervals(sources, level, sampling)
+    parts = terms_of(asked)
+    possible = possible_answers(asked, parts)
     if asked.question.measure == "quantile":
         half = (1 + level) / 2
         found = quantile_answers(Intervals(sources, half, sampling), asked)
         plain = quantile_answers(noise if asked.in_bins else Intervals(sources, half, False), asked)
         answer = (found.values, found.lows, found.highs)
         own = (plain.values, plain.plain_lows, plain.plain_highs)
-        return Side(answer, own, answer, answer, quantiles=True, in_bins=asked.in_bins)
-    parts = terms_of(asked)
-    answer, own = _flat(work.answer(parts[0])), _flat(noise.answer(parts[0]))
+        values = cut(answer, *possible)[0]
+        return Side(
+            *(answer, own, answer, answer, values, possible),
+            quantiles=True,
+            in_bins=asked.in_bins,
+        )
+    answer, own = flat(work.answer(parts[0])), flat(noise.answer(parts[0]))
+    values = cut(answer, *possible_answers(asked, parts[:1]))[0]
     if asked.in_bins:
-        least, most = _flat(work.answer(parts[1])), _flat(work.answer(parts[2]))
-        return Side(answer, own, least, most, in_bins=True)
+        least, most = flat(work.answer(parts[1])), flat(work.answer(parts[2]))
+        return Side(answer, own, least, most, values, possible, in_bins=True)
     (top, bottom), *others = parts[0]
     if bottom is not None or others:
-        return Side(answer, own, answer, answer)
+        return Side(answer, own, answer, answer, values, possible)
     # Where the margin is 0, the sum is known exactly: an impossible group, or a public number.
     exact = own[1] == own[2]
     variance, alone = (
@@ -144,7 +154,7 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
     )
     fourth = np.broadcast_to(fourth_cumulant(sources.pooled, top), top.shape).ravel()
     return Side(
-        *(answer, own, answer, answer),
+        *(answer, own, answer, answer, values, possible),
         variance=np.maximum(variance, 0.0),
         noise_variance=np.maximum(alone, 0.0),
         fourth=np.where(exact, 0.0, fourth),
@@ -161,6 +171,17 @@ def changes_of(later: Side, earlier: Side, *, level: float) -> Changes:
         earlier: Answers of the earlier one for the same groups.
         level: Confidence level of the intervals.
     """
+    found = _unrestricted(later, earlier, level)
+    values = np.asarray(later.values - earlier.values)
+    least, most = later.possible[0] - earlier.possible[1], later.possible[1] - earlier.possible[0]
+    moved, lows, highs = cut((found.values, found.lows, found.highs), least, most, values)
+    noise = (found.values, found.noise_lows, found.noise_highs)
+    anything = np.full(values.shape, np.inf)
+    return Changes(moved, lows, highs, *cut(noise, -anything, anything, values)[1:])
+
+
+def _unrestricted(later: Side, earlier: Side, level: float) -> Changes:
+    """Return the changes before they are cut to the possible ones; arguments as `changes_of`."""
     values = np.asarray(later.answer[0] - earlier.answer[0])
     if later.variance is not None and earlier.variance is not None:
         half, alone = (_half_width(later, earlier, level, noise=each) for each in (False, True))
@@ -177,12 +198,6 @@ def changes_of(later: Side, earlier: Side, *, level: float) -> Changes:
         _apart(later.most, earlier.least)[1], _apart(later.answer, earlier.answer)[1]
     )
     return Changes(values, lows, highs, *_apart(later.noise, earlier.noise))
-
-
-def _flat(found: tuple[Floats, Floats, Floats]) -> Ends:
-    """Return arrays of one axis."""
-    values, lows, highs = np.broadcast_arrays(*found)
-    return values.ravel(), lows.ravel(), highs.ravel()
 
 
 def _apart(later: Ends, earlier: Ends) -> tuple[Floats, Floats]:

@@ -168,13 +168,6 @@ def answer_declared(
         return DeclaredAnswer(labels, values, lows, highs, (_quantile_note(table),))
     found = group_sums(table, *_four(best.answers), known).added(weights)
     lows, highs, values = _intervals(found, question.measure, level)
-    if question.measure == "mean":
-        # Every value is within the range of the column, so the mean is too.
-        edges = schema.column(table.column).edges
-        lows, highs, values = (
-            np.where(np.isfinite(lows), np.clip(each, float(edges[0]), float(edges[-1])), each)
-            for each in (lows, highs, values)
-        )
     return DeclaredAnswer(labels, values, lows, highs, _notes(best, found, question))
 
 
@@ -218,8 +211,7 @@ def _four(answers: Sequence[Totals]) -> tuple[Totals, Totals, Totals, Totals]:
 def _known(table: ValueTable, schema: Schema, pooled: Pooled) -> tuple[Floats, Floats] | None:
     """Return counts of the groups from the noisy tables, and their variances; None if unknown."""
     asked = Asked(Question(measure="mean", number=table.column, by=table.by), schema)
-    present = (~np.isnan(asked.values)).astype(np.float64)
-    functionals = asked.counts((), values=present)
+    functionals = asked.counts((), values=asked.has_value)
     if unobserved(pooled, functionals):
         return None
     order = np.argsort(np.array([_number(codes, table.shape) for codes in asked.labels()]))

@@ -129,22 +129,20 @@ def _per_unit(column: Column, top: float, counted: str) -> str:
 def _ticks(column: Column, edges: Sequence[float]) -> tuple[tuple[float, str], ...]:
     """Return the first and last edge, and edges near equal distances between them."""
     first, whole = edges[0], edges[-1] - edges[0]
-    places = [100 * (edge - first) / whole for edge in edges]
+    # A whole number takes up one unit of the axis, and its label stands in the middle of it.
+    values = [*edges[:-1], edges[-1] if column.kind == "number" else edges[-1] - 1]
+    half = 0.0 if column.kind == "number" else 0.5
+    places = [100 * (value + half - first) / whole for value in values]
     chosen = [0, len(edges) - 1]
     for part in range(1, _TICKS):
         aim = 100 * part / _TICKS
         near = min(range(len(edges)), key=lambda at: abs(places[at] - aim))
         if all(abs(places[near] - places[other]) >= _APART for other in chosen):
             chosen.append(near)
-    labels = {at: _label(column, edges[at], last=at == len(edges) - 1) for at in sorted(chosen)}
-    # The last bin may be one value wide, and then begins with what it ends with.
-    once = {text: at for at, text in labels.items()}
-    return tuple((round(places[at], 2), text) for text, at in once.items())
+    return tuple((round(places[at], 2), _label(column, values[at])) for at in sorted(chosen))
 
 
-def _label(column: Column, edge: float, *, last: bool) -> str:
-    if last and column.kind != "number":
-        edge -= 1  # an edge is not in the bin below it
+def _label(column: Column, edge: float) -> str:
     if column.kind == "date":
         return datetime.date.fromordinal(round(edge)).isoformat()
     return f"{edge:,.0f}" if edge == round(edge) else f"{edge:.6g}"

@@ -166,7 +166,7 @@ def test_no_warning_of_a_regression_is_lost(nasty):
 
     assert answer.warnings
     assert answer.notes
-    for said in (*answer.warnings, *answer.notes, answer.rule.not_honest_because):
+    for said in (*answer.warnings, *answer.notes, answer.rule.invalid_because):
         assert said in " ".join(texts[0].split())
         assert all(word in texts[1] for word in said.split() if word.isalpha())
     assert texts[1].count("border-left") == len({*answer.warnings})

@@ -14,8 +14,9 @@ import pytest
 from dp_core.analysis.regression.analysis import analyse
 from dp_core.analysis.regression.column_scores import compared
 from dp_core.analysis.regression.frames import frame_of
-from dp_core.analysis.regression.interval_warnings import concerns, general_warnings
+from dp_core.analysis.regression.interval_warnings import concerns, few_sets, general_warnings
 from dp_core.bundle.reading import Bundle
+from dp_core.inference.combine import combine
 from dp_core.inference.formulas.formula import read_formula
 from dp_core.methods.replicates.posterior import posterior_tables
 from dp_core.schema.decoding import decode
@@ -219,7 +220,7 @@ def test_of_records_that_no_model_gave_nothing_more_is_told(origin):
     found, _, (bundle, combined) = judged("pay ~ job", (), rule="split", origin=origin)
     assert found == {}
     (said,) = general_warnings(bundle, combined)
-    assert said.startswith("No interval from these sets is honest")
+    assert said.startswith("No interval from these sets is valid")
 
 
 def test_what_a_coefficient_compares():
@@ -256,3 +257,17 @@ def test_dates_are_in_their_bins():
     design = analyse(formula, frames, schema, "shared").design
     _, slope = compared(formula, design, frames, schema)
     np.testing.assert_allclose(slope.x, 10_050 + 100 * np.arange(3), atol=15)
+
+
+@pytest.mark.parametrize(("sets", "warns"), [(3, True), (5, True), (6, False), (20, False)])
+def test_few_sets_whose_differences_dominate_are_warned_of(sets, warns):
+    rng = np.random.default_rng(sets)
+    estimates = rng.normal(0, 100.0, (sets, 2))
+    combined = combine(estimates, np.tile(np.eye(2), (sets, 1, 1)), "noise-aware")
+    found = few_sets(combined, ["a", "b"])
+    assert [each.coefficients for each in found] == ([("a", "b")] if warns else [])
+    assert all("cost no privacy" in each.text for each in found)
+    limited = combine(
+        estimates, np.tile(1e6 * np.eye(2), (sets, 1, 1)), "noise-aware", complete_df=3
+    )
+    assert [("cost no privacy" in each.text) for each in few_sets(limited, ["a", "b"])] == [False]

@@ -1,0 +1,167 @@
+"""Which answers a question can have, whatever the file holds.
+
+Every answer is a sum of nonnegative counts, a ratio of two such sums, or a difference of two of
+these. Cell by cell, the weights of the numerator divided by those of the denominator bound a
+ratio: a share is from 0 to 1, and a mean is between the smallest and the largest value that its
+conditions allow. If both bounds are equal, the answer says nothing about the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dp_core.analysis.query.asked_counts import Asked
+from dp_core.analysis.query.question import Question
+from dp_core.analysis.query.term_intervals import Pair
+from dp_core.errors import BadInput
+from dp_core.methods.reconstruction.estimates.area_parts import Floats
+from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
+
+Ends = tuple[Floats, Floats, Floats]
+"""Estimates, and the lower and upper ends of their intervals; shape (groups,) each."""
+
+
+def possible_answers(asked: Asked, terms: Sequence[Sequence[Pair]]) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest possible answer of each group, shape (groups,).
+
+    A group that no record can be in has NaN.
+
+    Args:
+        asked: The question on the measured columns.
+        terms: Its terms, as `answering.terms_of` returns them.
+    """
+    if asked.question.measure == "quantile":
+        known = asked.counts(values=asked.has_value)
+        pairs: list[list[Pair]] = [[(asked.counts(values=each), known)] for each in asked.bounds]
+    else:
+        pairs = [list(terms[0])] if len(terms) == 1 else [list(each) for each in terms[1:]]
+    lows, highs = _range_of(pairs[0])[0], _range_of(pairs[-1])[1]
+    shape = tuple(len(rows) for rows in asked.groups)
+    return np.broadcast_to(lows, shape).ravel(), np.broadcast_to(highs, shape).ravel()
+
+
+def _range_of(pairs: Sequence[Pair]) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest value of a term, or of the first minus the second."""
+    (low, high), *others = [_range(*pair) for pair in pairs]
+    for other_low, other_high in others:
+        low, high = low - other_high, high - other_low
+    return low, high
+
+
+def cut(found: Ends, least: Floats, most: Floats, values: Floats | None = None) -> Ends:
+    """Return answers within the possible ones, with intervals that cover no less than before.
+
+    An estimate outside the range moves to its nearest end, and the end of the interval beyond the
+    estimate moves with it: the interval is that of the moved estimate, cut to the range
+    (Mandelkern 2002, Statistical Science 17). So a count of -50 ± 60 becomes 0 with an interval
+    from 0 to 60. Cut to the range alone, the interval would be 0 to 10, or even empty at -70 ± 60,
+    as if the noise were small.
+
+    Args:
+        found: Answers; undetermined ones have infinite ends, and stay as they are.
+        least: Smallest possible answers; NaN where there is none.
+        most: Largest possible answers.
+        values: Estimates within the range; by default the nearest ones to the answers.
+    """
+    old, low, high = found
+    least, most = np.nan_to_num(least, nan=-np.inf), np.nan_to_num(most, nan=np.inf)
+    known = np.isfinite(low) & np.isfinite(high)
+    moved = np.clip(old, least, most) if values is None else values
+    moved = np.where(known, moved, old)
+    with np.errstate(invalid="ignore"):
+        shift = np.where(known, moved - old, 0.0)
+    return (
+        moved,
+        np.where(known, np.clip(low + np.minimum(shift, 0.0), least, most), low),
+        np.where(known, np.clip(high + np.maximum(shift, 0.0), least, most), high),
+    )
+
+
+def check_informative(question: Question, least: Floats, most: Floats) -> None:
+    """Refuse a question whose answer is the same for every file.
+
+    Args:
+        question: The question.
+        least: Smallest possible answer of each group.
+        most: Largest possible answers.
+
+    Raises:
+        BadInput: if no group has two possible answers; the message says what to ask.
+    """
+    none = np.isnan(least)
+    if not (none | (least == most)).all():
+        return
+    if none.all():
+        raise BadInput(
+            f"No record can be in `{question.in_words}`, because its conditions contradict each"
+            " other; leave one of them out."
+        )
+    values = np.unique(least[~none])
+    fixed = "the same for every file"
+    if len(values) == 1 and question.measure in ("share", "count", "total", "ratio"):
+        number = 100 * values[0] if question.measure == "share" else values[0]
+        fixed = f"{number:g}{' %' if question.measure == 'share' else ''} for every file"
+    raise BadInput(f"`{question.in_words}` is {fixed}: {_meant(question)}.")
+
+
+def _meant(question: Question) -> str:
+    """Return what to ask instead of a question whose answer is fixed."""
+    if question.between is not None:
+        return "name groups after `between` that do not fix what is compared"
+    if question.number is not None:
+        return f"leave out what fixes {question.number}, or ask for `share by {question.number}`"
+    conditions = question.of or question.to or question.where
+    column = question.levels_of or (conditions[0].column if conditions else None)
+    named = " and ".join(each.text for each in conditions)
+    offered = [f"share of {named}"] if named else []
+    offered += [f"share by {column}"] if column else []
+    offered = [f"`{each}`" for each in offered if each != question.in_words]
+    return f"ask for {' or '.join(offered or ['`share by COLUMN`'])}"
+
+
+def _range(top: Functionals, bottom: Functionals | None) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest value of a sum or ratio, in the shape of its rows."""
+    if bottom is None:
+        low, high = _quotients(top.weights, [np.ones_like(each) for each in top.weights])
+        # The counts of the cells are any numbers from 0 on.
+        return np.where(low < 0, -np.inf, 0.0), np.where(high > 0, np.inf, 0.0)
+    return _quotients(top.weights, bottom.weights)
+
+
+def _quotients(tops: Sequence[Floats], bottoms: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest quotient of the weights of a cell.
+
+    The weight of a cell is the product of one weight for each column, so the range of the quotients
+    is the product of those of the columns.
+
+    Args:
+        tops: Weights of the numerator for each column, shape (rows, codes).
+        bottoms: Those of the denominator, with as many rows or one.
+
+    Returns:
+        Arrays with one axis for each column; NaN where the denominator has no cell.
+    """
+    low = high = np.ones((1,) * len(tops))
+    for axis, pair in enumerate(zip(tops, bottoms, strict=True)):
+        top, bottom = np.broadcast_arrays(*pair)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            quotient = top / bottom  # NaN where both are 0
+        nothing = np.isnan(quotient)
+        absent = (bottom == 0).all(axis=1)
+        first = np.where(nothing, np.inf, quotient).min(axis=1)
+        last = np.where(nothing, -np.inf, quotient).max(axis=1)
+        shape = [len(first) if place == axis else 1 for place in range(len(tops))]
+        own = [np.where(absent, np.nan, each).reshape(shape) for each in (first, last)]
+        ends = [_product(one, other) for one in (low, high) for other in own]
+        low, high = np.minimum.reduce(ends), np.maximum.reduce(ends)
+    return low, high
+
+
+def _product(one: Floats, other: Floats) -> Floats:
+    """Return a product in which 0 times infinity is 0."""
+    with np.errstate(invalid="ignore"):
+        product = one * other
+    empty = np.isnan(one) | np.isnan(other)
+    return np.where(~empty & ((one == 0) | (other == 0)), 0.0, product)

@@ -1,0 +1,179 @@
+"""No answer is one that no file can have, and no question is answered that every file answers."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dp_core.analysis.query.answering import ask, prepared, terms_of
+from dp_core.analysis.query.changes.change_intervals import changes_of, side_of
+from dp_core.analysis.query.possible_answers import cut, possible_answers
+from dp_core.errors import BadInput
+from tests.dp_core.analysis.query.survey import PAIRS, measured, sources
+
+EXACT = sources(measured([*PAIRS, ("sex", "age", "rooms")], scale=1))
+FIXED = {
+    "share": "`share by COLUMN`",
+    "share where sex = female": "`share of sex = female` or `share by sex`",
+    "share by sex where sex = female": "`share of sex = female` or `share by sex`",
+    "share of sex = female where sex = female": "`share of sex = female` or `share by sex`",
+    "share of sex = male where sex = female": "`share of sex = male`",
+    "share of sex where sex = female": "`share of sex = female`",
+    "share of sex in (male, female)": "`share by sex`",
+    "share of sex = female by sex": "`share by sex`",
+    "share of sex = female by age, sex": "`share by sex`",
+    "share of stage = old where age >= 65": "`share of stage = old`",
+    "ratio of sex = male to sex = male by age": "`share of sex = male`",
+    "mean of rooms where rooms = 2": "`share by rooms`",
+    "mean of rooms by rooms": "`share by rooms`",
+    "median of rooms where rooms = 2": "`share by rooms`",
+    "quantile 0.9 of health where health = good": "`share by health`",
+    "median of stage where age < 15": "`share by stage`",
+    "difference in mean of rooms between rooms = 1 and rooms = 4": "`between`",
+    "difference in share of sex = male between sex = male and sex = female": "`between`",
+    "difference in share between sex = male and sex = female": "`between`",
+    "count of sex = male where sex = female": "`share of sex = male`",
+    "mean of age where age is missing": "leave one of them out",
+    "ratio of rooms = 1 to sex = male where sex = female": "leave one of them out",
+}
+
+
+@pytest.mark.parametrize("text", FIXED)
+def test_a_question_that_every_file_answers_alike_is_refused(text):
+    with pytest.raises(BadInput) as caught:
+        ask(EXACT, text)
+    assert FIXED[text] in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "share by sex where age >= 30",
+        "share of age >= 30 where age >= 15",
+        "mean of rooms where rooms <= 2",
+        "mean of age where age < 15",  # a bin of several values
+        "total of rooms where rooms = 2",
+        "count where sex = female",
+        "ratio of sex = male to sex = female",
+        "difference in mean of rooms between rooms = 1 and rooms <= 4",
+    ],
+)
+def test_other_questions_are_answered(text):
+    assert ask(EXACT, text).cells
+
+
+QUESTIONS = {
+    "mean of rooms by sex, age": (1, 6),
+    "mean of age by sex, rooms": (0, 99),
+    "mean of age where age >= 30 by rooms": (30, 99),
+    "median of age by rooms where age >= 30": (30, 99),
+    "share by sex, age, rooms": (0, 1),
+    "share of rooms = 6 by sex, age": (0, 1),
+    "ratio of rooms = 6 to rooms >= 5 by sex, age": (0, 1),
+    "ratio of rooms = 6 to sex = male by age": (0, np.inf),
+    "count by sex, age, rooms": (0, np.inf),
+    "total of rooms by sex, age": (0, np.inf),
+    "difference in mean of rooms between sex = male and sex = female by age": (-5, 5),
+    "difference in share of rooms = 1 between sex = male and sex = female by age": (-1, 1),
+}
+TABLE = ("sex", "age", "rooms")
+
+
+def _noisy(seed, scale=40):
+    return sources(measured([TABLE], scale=scale, rng=np.random.default_rng(seed)))
+
+
+@pytest.mark.parametrize("text", QUESTIONS)
+def test_answers_and_intervals_are_possible_and_cover_the_file(text):
+    least, most = QUESTIONS[text]
+    truth = {cell.codes: cell for cell in ask(EXACT, text).cells}
+    covered, moved = [], 0
+    for seed in range(12):
+        result = ask(_noisy(seed), text)
+        moved += any("outside the possible" in note for note in result.notes)
+        for cell in result.cells:
+            if cell.determined:
+                assert least <= cell.low <= cell.estimate <= cell.high <= most
+                exact = truth[cell.codes]
+                if exact.determined and not result.in_bins:
+                    covered.append(cell.low <= exact.estimate <= cell.high)
+    if covered:
+        assert np.mean(covered) >= 0.9
+    if text.startswith(("count", "total", "share by")):
+        assert moved
+
+
+def test_cutting_never_lowers_the_coverage_and_never_makes_an_interval_of_noise_empty():
+    rng = np.random.default_rng(4)
+    truth = np.repeat([0.0, 0.5, 3.0], 20_000)
+    value = truth + rng.normal(0, 1, truth.size)
+    ends = value, value - 1.96, value + 1.96
+    moved, low, high = cut(ends, np.zeros(truth.size), np.full(truth.size, np.inf))
+    before, after = ((one <= truth) & (truth <= two) for one, two in (ends[1:], (low, high)))
+    assert (after | ~before).all()
+    assert ((moved >= 0) & (low >= 0) & (high >= moved + 1.95)).all()
+
+
+def test_the_possible_range_is_that_of_every_file():
+    """A file of one record in any cell has an answer within the range, and both ends are met."""
+    for text in (
+        "mean of rooms by sex",
+        "share of rooms = 6 by sex",
+        "ratio of rooms = 6 to age < 65",
+    ):
+        _, asked, _ = prepared(EXACT, text, 0.95, sampling=False)
+        (pairs,) = terms_of(asked)
+        ((top, bottom),) = pairs
+        least, most = possible_answers(asked, [pairs])
+        met = [[] for _ in least]
+        sizes = [each.shape[1] for each in top.weights]
+        rows = list(itertools.product(*(range(n) for n in top.shape)))
+        for place, row in enumerate(rows):
+            for cell in itertools.product(*map(range, sizes)):
+                over, under = (
+                    np.prod(
+                        [w[r % len(w), c] for w, r, c in zip(f.weights, row, cell, strict=True)]
+                    )
+                    for f in (top, bottom)
+                )
+                if under:
+                    met[place].append(over / under)
+        assert [min(each) for each in met] == pytest.approx(least.tolist())
+        if not text.startswith("ratio"):
+            assert [max(each) for each in met] == pytest.approx(most.tolist())
+
+
+def test_an_interval_of_everything_possible_says_that_the_tables_carry_no_information():
+    notes = {
+        text: " ".join(ask(sources, text).notes)
+        for sources, text in (
+            (EXACT, "mean of age where age < 15"),
+            (EXACT, "mean of age"),
+        )
+    }
+    assert "no information" in notes["mean of age where age < 15"]
+    assert "no information" not in notes["mean of age"]
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("mean of rooms by sex, age", 5),
+        ("count by sex, age, rooms", np.inf),
+        ("share of rooms = 6 by sex, age", 1),
+    ],
+)
+def test_changes_are_possible_and_are_those_of_the_answers_shown(text, most):
+    releases = [_noisy(seed) for seed in (1, 2)]
+    asked = prepared(releases[0], text, 0.95, sampling=False)[1]
+    later, earlier = (side_of(one, asked, level=0.95, sampling=False) for one in releases)
+    found = changes_of(later, earlier, level=0.95)
+    known = np.isfinite(found.lows) & np.isfinite(found.highs)
+    assert known.any()
+    np.testing.assert_allclose(found.values[known], (later.values - earlier.values)[known])
+    assert (np.abs([found.lows[known], found.highs[known]]) <= most).all()
+    assert (found.lows[known] <= found.values[known]).all()
+    assert (found.values[known] <= found.highs[known]).all()
+    assert (found.noise_lows[known] <= found.values[known]).all()
