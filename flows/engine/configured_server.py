@@ -108,15 +108,13 @@ def _cause(url: str) -> tuple[str, str] | None:
         )
     except (http.client.HTTPException, ConnectionResetError):
         return "does not speak HTTP", f"correct http or https, and the port, in {_NAME}"
-    except ConnectionRefusedError:
-        return (
-            "refuses the connection, because nothing listens there",
-            f"start it, correct {_NAME}, or unset it to use a temporary server",
-        )
-    except TimeoutError:
-        return "cannot be reached", f"check the network, its firewall and {_NAME}"
-    except socket.gaierror:
-        return "is on a host that is not found", f"correct the host in {_NAME}"
+    except (ConnectionRefusedError, TimeoutError, socket.gaierror) as error:
+        if _goes_through_proxy(url):
+            return (
+                "cannot be reached through the proxy that this environment sets",
+                "correct the proxy, or add the host to NO_PROXY",
+            )
+        return _unreached(error)
     except OSError:
         return "cannot be reached", f"check the network and {_NAME}"
     if status is None:
@@ -134,6 +132,26 @@ def _cause(url: str) -> tuple[str, str] | None:
             f"correct {_NAME}, which usually ends in /api",
         )
     return None
+
+
+def _goes_through_proxy(url: str) -> bool:
+    """Return whether requests to a URL go through a proxy that the environment sets."""
+    parts = urlsplit(url)
+    return parts.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(
+        parts.hostname or ""
+    )
+
+
+def _unreached(error: OSError) -> tuple[str, str]:
+    """Return why no connection to a server was made, and what to do."""
+    if isinstance(error, ConnectionRefusedError):
+        return (
+            "refuses the connection, because nothing listens there",
+            f"start it, correct {_NAME}, or unset it to use a temporary server",
+        )
+    if isinstance(error, TimeoutError):
+        return "cannot be reached", f"check the network, its firewall and {_NAME}"
+    return "is on a host that is not found", f"correct the host in {_NAME}"
 
 
 def _asked(url: str) -> tuple[int | None, bytes]:

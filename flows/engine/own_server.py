@@ -76,9 +76,9 @@ class OwnServer:
     between the fork and the start of the server.
 
     Args:
-        whole: Whether to start Prefect's whole server; True by default. Otherwise it imports
-            Prefect's client, and starts the smaller server unless the operator has set something
-            for Prefect's server.
+        whole: Whether to start Prefect's whole server; True by default. Otherwise it starts the
+            smaller server unless the operator has set something for Prefect's server. Both import
+            Prefect's client.
 
     Attributes:
         url: URL of its API, on the loopback interface.
@@ -98,10 +98,12 @@ class OwnServer:
         # What is registered first is called last: Prefect sends its last events before.
         atexit.register(self._end)
         self._process: subprocess.Popen[bytes] | ForkedServer | None = None
-        if whole or not _suffices():
-            self._process = self._start_whole()
-        else:
+        if not whole and _suffices():
             self._process = ForkedServer(self._listener, self._secret)
+        else:
+            # privacy: a server that cannot read the settings prints their values.
+            prefect_settings()
+            self._process = self._start_whole()
 
     def wait(self) -> None:
         """Wait until the server answers; call it after Prefect is imported.

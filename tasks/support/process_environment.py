@@ -26,10 +26,10 @@ def amend() -> None:
     the client would not start even for this machine.
 
     Privacy:
-        Private files have their own modes, whatever the umask. The umask may take rights from
-        others, but not from the owner.
+        Private folders have a mode of their own, whatever the umask. The umask may take rights
+        from others, but not from the owner, and nobody else may write what is not private.
     """
-    os.umask(os.umask(0o077) & 0o077)
+    os.umask(os.umask(0o077) & 0o077 | 0o002)
     proxies = [name for name in os.environ if name.lower() in _PROXIES]
     for name in proxies:
         if not _is_usable(os.environ[name]):

@@ -162,7 +162,10 @@ def test_loopback_goes_through_no_proxy(monkeypatch, found):
     monkeypatch.setenv("HTTP_PROXY", NOBODY)
     monkeypatch.setenv("ALL_PROXY", ":::no proxy")
 
+    before = os.umask(0o077)
+    os.umask(before)
     amend()
+    os.umask(before)
 
     hosts = os.environ["no_proxy"].split(",")
     assert {"127.0.0.1", "localhost", "::1"} < {*hosts, "example.org"}
