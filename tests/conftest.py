@@ -70,6 +70,9 @@ os.environ.update(
     # A flow that a test calls starts a server in this process; Prefect waits 20 s by default.
     PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS="300",
 )
+# Tests use loopback only, so no proxy of this machine is for them.
+for proxy in [name for name in os.environ if name.lower().endswith("_proxy")]:
+    del os.environ[proxy]
 # A commit waits for the disk, which took a tenth of the time, and no test cuts the power.
 MEMORY = Path("/dev/shm")
 if (

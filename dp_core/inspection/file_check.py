@@ -103,14 +103,24 @@ def check_frame(frame: pd.DataFrame | pa.Table | Mapping[str, Any], schema: Sche
         TypeError: if it is no frame, or a dictionary of several.
     """
     table = table_of(frame)
-    header = typed_header(table.schema, schema)
+    return check_batches(table.schema, table.to_batches(max_chunksize=BATCH_ROWS), schema)
+
+
+def check_batches(types: pa.Schema, batches: Records, schema: Schema) -> FileCheck:
+    """Return everything in batches of rows that does not fit a schema. Confidential.
+
+    Args:
+        types: Columns and types of the batches.
+        batches: The rows, under the column names of the schema.
+        schema: The schema.
+    """
+    header = typed_header(types, schema)
     found = list(header.findings)
     if not header.readable:
         return _result(schema, (), None, 0, found)
     check = _Check(schema, tuple(header.names), schema)
-    chosen = table.select(list(header.names.values())).rename_columns(list(header.names))
     try:
-        check.add(chosen.to_batches(max_chunksize=BATCH_ROWS), header.names)
+        check.add((_renamed(batch, header.names) for batch in batches), header.names)
     except BadInput as error:
         found += [readable_or_refused(error), *check.findings(whole=False)]
         return _result(schema, (), None, len(header.names), found)
@@ -237,6 +247,7 @@ def _source(path: Path, kind: Kind, names: Mapping[str, str]) -> Source:
 
 
 def _renamed(records: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
+    """Return the columns of a batch, by their names in the file, under those of the schema."""
     columns = [records.column(own) for own in names.values()]
     return pa.RecordBatch.from_arrays(columns, names=list(names))
 

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+
+import pyarrow as pa
 
 from dp_core.confidential.panel.misfits import Misfits
-from dp_core.confidential.panel.panel_source import PanelSource
+from dp_core.confidential.panel.panel_source import add_rows
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.confidential.panel.row_columns import row_columns, rows_schema
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput
-from dp_core.inspection.file_check import check_files, data_files, with_findings
+from dp_core.inspection.file_check import check_batches, data_files, with_findings
 from dp_core.inspection.findings import Example, FileCheck, Finding, together
 from dp_core.inspection.header_check import check_header
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import ABSENT, Panel
 
-More = Callable[[Path], Sequence[Finding]]
-"""Further findings in a file of records."""
+More = Callable[[Iterable[Sequence[pa.RecordBatch]]], Sequence[Finding]]
+"""Returns further findings in records, which come in partitions of a few batches."""
 
 
 def check_panel(patterns: Sequence[str], schema: Schema, more: More | None = None) -> FileCheck:
     """Return everything in the files of a panel that does not fit its schema. Confidential.
 
     Rows that belong to no record are reported. The records of all other rows are checked like any
-    file. Records are written to a temporary folder, which is deleted.
+    file. Nothing is written: the rows are kept in memory, compressed.
 
     Args:
         patterns: Paths or globs of the files: together the rows of all waves, or one for each wave
@@ -63,25 +64,23 @@ def check_panel(patterns: Sequence[str], schema: Schema, more: More | None = Non
         sources.append(Source(files, kind, reads))
     if any(one.severity == "refusal" for one in found):
         return _result(schema, names, len(schema.reads), found)
-    with TemporaryDirectory(prefix="dp-release-") as folder:
-        source = PanelSource(schema, waves, sources, Path(folder))
+    with PersonRecords(schema, None, keep_going=True) as records:
         try:
-            with PersonRecords(schema, Path(folder), keep_going=True) as records:
-                rows = source.add_to(records)
-                path = records.finish()
+            rows = add_rows(waves, sources, records)
+            batches = (batch for table in records.tables() for batch in table.to_batches())
+            checked = check_batches(records.types, batches, schema)
         except BadInput as error:
             message, _, fix = error.message.partition("; ")
             fix = f"{fix[:1].upper()}{fix[1:]}" or "Correct the files."
             found.append(Finding("refusal", "unreadable", "", f"{message}.", fix))
             return _result(schema, names, len(schema.reads), found)
         found += _misfits(records.misfits, panel)
-        if not records.persons:
+        persons = records.persons
+        if not persons:
             none = Finding("refusal", "empty", "", "No row belongs to a record.", "Correct them.")
             return _result(schema, names, len(schema.reads), [*found, none], rows=rows)
-        checked = check_files([str(path)], schema)
         if more is not None and checked.fits:
-            found += more(path)
-        persons = records.persons
+            found += more(table.to_batches() for table in records.tables())
     single = (one for found_one in checked.findings for one in found_one.each or (found_one,))
     shown = together(one for one in single if not _of_absence(one, panel))
     checked = replace(checked, files=tuple(names), rows=rows, persons=persons, findings=shown)

@@ -7,10 +7,8 @@ the schema, its rules between columns, and its limit of rows for a person. What 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +17,7 @@ import pyarrow as pa
 from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.linked.linked_rows import pair_row_codes
-from dp_core.confidential.person_rows import RowLimit, hashes
+from dp_core.confidential.person_rows import hashes, kept_rows, orders
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.inspection.file_check import check_frame
 from dp_core.inspection.findings import Finding
@@ -162,9 +160,5 @@ def _codes(table: pa.Table, schema: Schema) -> Codes | None:
     persons, without = hashes(unit.column, records.column(unit.column), unit.missing_values)
     if without:
         return None
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        RowLimit(Path(folder) / "persons", unit.max_rows) as limit,
-    ):
-        limit.add(persons, codes)
-        return np.ascontiguousarray(whole[:, np.array(limit.kept())])
+    kept = kept_rows(persons, orders(persons, codes), unit.max_rows)
+    return np.ascontiguousarray(whole[:, kept])

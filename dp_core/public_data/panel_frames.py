@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.confidential.panel.row_columns import row_columns, rows_schema
@@ -50,21 +47,19 @@ def record_table(frames: pd.DataFrame | Mapping[str, pd.DataFrame], schema: Sche
             f"Each wave has a frame of its own: give a dictionary, {{{panel.waves[0]!r}: ...,"
             " ...}, or state `wave` under `panel` in the schema."
         )
-    with tempfile.TemporaryDirectory(prefix="dp-release-") as folder:
-        records = PersonRecords(schema, Path(folder))
-        with records:
-            for wave, frame in parts.items():
-                own = rows_schema(schema, wave)
-                table = frame_columns(frame, own)
-                reads, ignore = row_columns(schema, wave)
-                what = "The frame" if wave is None else f"The frame of wave {wave}"
-                check_columns(what, table.column_names, reads, ignore)
-                table = table.select(list(reads))
-                records.begin(reads)
-                for batch in table.to_batches():
-                    records.add(batch, wave)
-            try:
-                path = records.finish()
-            except SchemaViolation as error:
-                raise BadInput(f"{error.message} ({error.internal})") from None
-        return pq.read_table(path)
+    with PersonRecords(schema, None) as records:
+        for wave, frame in parts.items():
+            own = rows_schema(schema, wave)
+            table = frame_columns(frame, own)
+            reads, ignore = row_columns(schema, wave)
+            what = "The frame" if wave is None else f"The frame of wave {wave}"
+            check_columns(what, table.column_names, reads, ignore)
+            table = table.select(list(reads))
+            records.begin(reads)
+            for batch in table.to_batches():
+                records.add(batch, wave)
+        try:
+            made = [*records.tables()]
+        except SchemaViolation as error:
+            raise BadInput(f"{error.message} ({error.internal})") from None
+        return pa.concat_tables([records.types.empty_table(), *made])

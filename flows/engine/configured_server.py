@@ -28,14 +28,17 @@ _AUTH = "PREFECT_API_AUTH_STRING"
 _HEADERS = "PREFECT_CLIENT_CUSTOM_HEADERS"
 
 
-def require_server() -> None:
-    """Raise unless the server of PREFECT_API_URL answers; do nothing if the variable is not set.
+def require_server(url: str | None = None) -> None:
+    """Raise unless Prefect's server answers; do nothing if none is named.
+
+    Args:
+        url: URL of its API; by default what PREFECT_API_URL holds, if anything.
 
     Raises:
-        BadInput: if the variable holds no URL.
+        BadInput: if it is no URL.
         StageFailed: if the server cannot be reached, refuses the credentials, or is not Prefect's.
     """
-    url = os.environ.get(_NAME)
+    url = url or os.environ.get(_NAME)
     if url and shown_url(url) is None:
         # privacy: any part of an invalid URL may be a password.
         raise BadInput(
@@ -43,7 +46,7 @@ def require_server() -> None:
             " http://127.0.0.1:4200/api, or unset it to use a temporary server.",
             row="server-unreachable",
         )
-    fault = server_fault()
+    fault = server_fault(url)
     if fault is not None:
         raise StageFailed(
             f"{fault} This command spent nothing; then run or resume again.",
@@ -51,14 +54,17 @@ def require_server() -> None:
         )
 
 
-def server_fault() -> str | None:
-    """Return why the server of PREFECT_API_URL cannot be used, and what to do, as a sentence.
+def server_fault(url: str | None = None) -> str | None:
+    """Return why Prefect's server cannot be used, and what to do, as a sentence.
+
+    Args:
+        url: URL of its API; by default what PREFECT_API_URL holds, if anything.
 
     Returns:
         The sentence, which has the URL without user, password and query; None if the server
         answers, answers slowly, or none is named.
     """
-    url = os.environ.get(_NAME, "").rstrip("/")
+    url = (url or os.environ.get(_NAME, "")).rstrip("/")
     where = shown_url(url)
     found = None if where is None else _cause(url)
     if found is None:
@@ -102,15 +108,13 @@ def _cause(url: str) -> tuple[str, str] | None:
         )
     except (http.client.HTTPException, ConnectionResetError):
         return "does not speak HTTP", f"correct http or https, and the port, in {_NAME}"
-    except ConnectionRefusedError:
-        return (
-            "refuses the connection, because nothing listens there",
-            f"start it, correct {_NAME}, or unset it to use a temporary server",
-        )
-    except TimeoutError:
-        return "cannot be reached", f"check the network, its firewall and {_NAME}"
-    except socket.gaierror:
-        return "is on a host that is not found", f"correct the host in {_NAME}"
+    except (ConnectionRefusedError, TimeoutError, socket.gaierror) as error:
+        if _goes_through_proxy(url):
+            return (
+                "cannot be reached through the proxy that this environment sets",
+                "correct the proxy, or add the host to NO_PROXY",
+            )
+        return _unreached(error)
     except OSError:
         return "cannot be reached", f"check the network and {_NAME}"
     if status is None:
@@ -128,6 +132,26 @@ def _cause(url: str) -> tuple[str, str] | None:
             f"correct {_NAME}, which usually ends in /api",
         )
     return None
+
+
+def _goes_through_proxy(url: str) -> bool:
+    """Return whether requests to a URL go through a proxy that the environment sets."""
+    parts = urlsplit(url)
+    return parts.scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(
+        parts.hostname or ""
+    )
+
+
+def _unreached(error: OSError) -> tuple[str, str]:
+    """Return why no connection to a server was made, and what to do."""
+    if isinstance(error, ConnectionRefusedError):
+        return (
+            "refuses the connection, because nothing listens there",
+            f"start it, correct {_NAME}, or unset it to use a temporary server",
+        )
+    if isinstance(error, TimeoutError):
+        return "cannot be reached", f"check the network, its firewall and {_NAME}"
+    return "is on a host that is not found", f"correct the host in {_NAME}"
 
 
 def _asked(url: str) -> tuple[int | None, bytes]:

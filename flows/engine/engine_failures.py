@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import traceback
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from dp_core.errors import ReleaseError, StageFailed
 from flows.engine.configured_server import server_fault
 from flows.engine.own_server import PATIENCE, ServerSlow
+from flows.engine.settings import DEFAULTS, QUIET
 from tasks.run.home import home, open_ledger
 from tasks.support.run_folder import RunFolder, where_kept
 
@@ -58,7 +60,7 @@ def stopped_outside(release: str, error: Exception) -> StageFailed:
         )
     return StageFailed(
         f"The release stopped outside its stages ({type(error).__name__}); the detail"
-        f" {where_kept(file)}. Nothing is lost: {next_step}",
+        f" {where_kept(file)}.{_suspects()} Nothing is lost: repair the cause, then {next_step}",
         row="outside-stages",
     )
 
@@ -71,11 +73,26 @@ def _is_full() -> bool:
         return False
 
 
+def _suspects() -> str:
+    """Return a sentence with the variables of a site that may be the cause; empty if none is set.
+
+    Privacy:
+        It names variables, and never a value, which may be a password.
+    """
+    ours = {*QUIET, *DEFAULTS, "PREFECT_HOME"}
+    names = sorted(
+        name
+        for name in {*os.environ} - ours
+        if name.upper().startswith(("PREFECT_", "DASK_")) or name.lower().endswith("_proxy")
+    )
+    return f" This environment sets {', '.join(names)}; a wrong value may be it." if names else ""
+
+
 def _next_step(release: str) -> str:
     """Return the command to continue with; a release without a reservation cannot be resumed."""
     with contextlib.suppress(Exception):
         if open_ledger(home()).reservation(release) is None:
-            return "nothing was started, so repeat the same `dp-release run`."
+            return "repeat the same `dp-release run`; nothing was started."
     return f"continue with `dp-release resume {release}`."
 
 

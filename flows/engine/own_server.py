@@ -29,12 +29,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.engine.forked_server import ForkedServer, can_fork, end_with_parent
 from flows.engine.orphaned_servers import SERVER
 from flows.engine.prefect_tables import lay_tables, need_whole_server
+from flows.engine.site_settings import prefect_settings, prefects_home, setting_files
 
 if TYPE_CHECKING:
     from prefect.settings import Settings
@@ -76,9 +76,9 @@ class OwnServer:
     between the fork and the start of the server.
 
     Args:
-        whole: Whether to start Prefect's whole server; True by default. Otherwise it imports
-            Prefect's client, and starts the smaller server unless the operator has set something
-            for Prefect's server.
+        whole: Whether to start Prefect's whole server; True by default. Otherwise it starts the
+            smaller server unless the operator has set something for Prefect's server. Both import
+            Prefect's client.
 
     Attributes:
         url: URL of its API, on the loopback interface.
@@ -97,11 +97,13 @@ class OwnServer:
         os.environ.update({_URL: self.url} | dict.fromkeys(_SECRETS, self._secret))
         # What is registered first is called last: Prefect sends its last events before.
         atexit.register(self._end)
-        self._process: subprocess.Popen[bytes] | ForkedServer
-        if whole or not _suffices():
-            self._process = self._start_whole()
-        else:
+        self._process: subprocess.Popen[bytes] | ForkedServer | None = None
+        if not whole and _suffices():
             self._process = ForkedServer(self._listener, self._secret)
+        else:
+            # privacy: a server that cannot read the settings prints their values.
+            prefect_settings()
+            self._process = self._start_whole()
 
     def wait(self) -> None:
         """Wait until the server answers; call it after Prefect is imported.
@@ -158,6 +160,8 @@ class OwnServer:
             raise RuntimeError(f"Prefect's own server answers {status}.")
 
     def _end(self) -> None:
+        if self._process is None:  # its start failed
+            return
         self._process.terminate()
         try:
             self._process.wait(timeout=_FAREWELL)
@@ -176,7 +180,7 @@ def start_own_server() -> OwnServer | None:
         return None
     # The key belongs to a server that is not configured; it would be sent to this one.
     os.environ.pop("PREFECT_API_KEY", None)
-    folder = _prefects_home()
+    folder = prefects_home()
     lay_tables(folder)
     return OwnServer(whole=not can_fork() or need_whole_server(folder))
 
@@ -186,11 +190,10 @@ def _suffices() -> bool:
 
     They do if nothing is set for Prefect's server, in the environment, a profile or another file.
     """
+    settings = prefect_settings()
     for name in _SHARED:
         import_module(name)
-    from prefect.settings import get_current_settings
-
-    return has_plain_server(get_current_settings())
+    return has_plain_server(settings)
 
 
 def has_plain_server(settings: Settings) -> bool:
@@ -209,24 +212,13 @@ def _leaves(settings: Mapping[str, object], above: str = "") -> set[str]:
     return found
 
 
-def _prefects_home() -> Path:
-    named = {name.upper(): value for name, value in os.environ.items()}
-    return Path(named.get("PREFECT_HOME") or Path.home() / ".prefect").expanduser()
-
-
 def _configured() -> bool:
     """Return whether the environment or one of Prefect's configuration files may name a server."""
     named = {name.upper(): value for name, value in os.environ.items()}
     if named.get(_URL) or named.get("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE"):
         return True
-    folder = _prefects_home()
-    profiles = named.get("PREFECT_PROFILES_PATH") or folder / "profiles.toml"
-    for file, word in (
-        (Path(profiles).expanduser(), r"api_url"),
-        (Path("prefect.toml"), r""),
-        (Path("pyproject.toml"), r"tool\W+prefect|^\s*prefect\s*="),
-        (Path(".env"), r"prefect_"),
-    ):
+    words = (r"api_url", r"", r"tool\W+prefect|^\s*prefect\s*=", r"prefect_")
+    for file, word in zip(setting_files(), words, strict=True):
         try:
             text = file.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:

@@ -13,7 +13,9 @@ import tempfile
 from pathlib import Path
 
 from dp_core.errors import StageFailed
+from flows.engine.site_settings import require_dask_configuration
 from tasks.support.lazy_packages import LazyPackages
+from tasks.support.process_environment import amend, require_assertions
 
 QUIET = {
     # No usage data leaves this machine.
@@ -68,11 +70,17 @@ def prepare(home: Path, *, verbose: bool = False) -> None:
         home: The home; Prefect's files go to its subfolder `prefect` unless PREFECT_HOME is set.
         verbose: Show Prefect's log at level INFO; False by default.
 
+    Raises:
+        BadInput: if Python leaves out assertions, or Dask's configuration cannot be read.
+
     Privacy:
         Core dumps are switched off.
         A crash of a library must not write this process's memory, which holds rows and exact
         counts, into the working folder.
     """
+    amend()
+    require_assertions()
+    _give_folders(home)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     os.environ.update(QUIET)
     os.environ.pop(OTHER_LOGS, None)
@@ -84,6 +92,23 @@ def prepare(home: Path, *, verbose: bool = False) -> None:
         os.environ["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "INFO"
     for packages in SPARED:
         packages.install()
+    require_dask_configuration()
+
+
+def _give_folders(home: Path) -> None:
+    """Let libraries use the home where the user has no folder, or one that cannot be written.
+
+    Prefect does not start without a user's folder. Numba keeps compiled loops beside their source
+    files or in the user's cache, and does not compile if it can write neither.
+    """
+    try:
+        cache = Path.home() / ".cache" / "numba"
+    except RuntimeError:
+        os.environ["HOME"] = str(home)
+        cache = home / ".cache" / "numba"
+    there = next(path for path in (cache, *cache.parents) if path.exists())
+    if not os.access(there, os.W_OK) and not os.access(Path(__file__).parent, os.W_OK):
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(home / "compiled"))
 
 
 ROOM = 8 * 2**20

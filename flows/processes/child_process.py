@@ -15,15 +15,17 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from tasks.support.process_environment import python_environment
+
 PATIENCE = 60.0
 """Seconds that an interrupted process gets to stop by itself."""
 
 
 def environment() -> dict[str, str]:
-    """Return the environment, with a PYTHONPATH on which the process finds this program."""
+    """Return the environment: UTF-8, and a PYTHONPATH on which the process finds this program."""
     root = str(Path(__file__).parents[2])
     known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*known, root]))}
+    return {**python_environment(), "PYTHONPATH": os.pathsep.join(dict.fromkeys([*known, root]))}
 
 
 def stop(child: subprocess.Popen[bytes]) -> None:

@@ -82,7 +82,7 @@ class RunFolder:
             raise ValueError("A run starts in the folder of its reservation.")
         self.refuse_results()
         with disk_errors("the run folder"):
-            above = (self.path, self.path / "reservations", self.public.parent)
+            above = (self.path.parent, self.path, self.path / "reservations", self.public.parent)
             for folder in (*above, self.confidential, self.internal, self.public):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 folder.chmod(0o700)

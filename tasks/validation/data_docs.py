@@ -22,7 +22,7 @@ from urllib.parse import quote
 from dp_core.errors import BadInput
 from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 from tasks.validation.expectations import RESULTS, TABLES
-from tasks.validation.suite_judge import deprecations_unheard, keep_quiet
+from tasks.validation.suite_judge import deprecations_unheard, keep_quiet, new_context
 
 DATA_DOCS = "expectations/data-docs"
 """Folder of the pages in the internal folder."""
@@ -89,7 +89,6 @@ def write_data_docs(internal: Path) -> Path:
 
 
 def _build(pages: Path, results: list[dict[str, Any]]) -> None:
-    import great_expectations
     from great_expectations.core.expectation_validation_result import (
         expectationSuiteValidationResultSchema,
     )
@@ -99,9 +98,7 @@ def _build(pages: Path, results: list[dict[str, Any]]) -> None:
         ValidationResultIdentifier,
     )
 
-    context = great_expectations.get_context(mode="ephemeral")
-    for name in context.get_site_names():
-        context.delete_data_docs_site(name)
+    context = new_context()
     store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(pages)}
     index = {"class_name": "DefaultSiteIndexBuilder"}
     site = {"class_name": "SiteBuilder", "site_index_builder": index, "store_backend": store}

@@ -168,10 +168,9 @@ def _suites(name: str, rules: Mapping[int, Rule]) -> dict[tuple[Seen, bool], tup
     A kind is what the frame shows, and whether its dates are texts.
     """
     from great_expectations.core.expectation_suite import ExpectationSuite
-    from great_expectations.data_context.data_context.context_factory import get_context
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
-    context = get_context(mode="ephemeral")
+    context = new_context()
     context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
     context.variables.save()
     asset = context.data_sources.add_pandas(name).add_dataframe_asset("file")
@@ -188,6 +187,22 @@ def _suites(name: str, rules: Mapping[int, Rule]) -> dict[tuple[Seen, bool], tup
             raise RuntimeError("Great Expectations did not take every rule.")
         found[seen, texts] = asset.add_batch_definition_whole_dataframe(title), suite
     return found
+
+
+def new_context() -> Any:
+    """Return a context of Great Expectations that keeps everything in memory.
+
+    By default it would make a temporary folder, outside the home.
+    """
+    from great_expectations.data_context.data_context.context_factory import get_context
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+    )
+
+    stores = InMemoryStoreBackendDefaults(init_temp_docs_sites=False)
+    config = DataContextConfig(store_backend_defaults=stores)
+    return get_context(mode="ephemeral", project_config=config)
 
 
 def load_great_expectations(names: Collection[str] = _GENERATED) -> None:

@@ -95,7 +95,7 @@ class PanelSource(Source):
         folder.mkdir(mode=0o700)
         try:
             with PersonRecords(self._schema, folder) as records:
-                self.add_to(records)
+                add_rows(self.waves, self.rows, records)
                 path = records.finish()
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -109,12 +109,26 @@ class PanelSource(Source):
             )
         return path
 
-    def add_to(self, records: PersonRecords) -> int:
-        """Add all rows to records, and return their number."""
-        rows = 0
-        for wave, source in zip(self.waves, self.rows, strict=True):
-            records.begin(source.columns)
-            for batch in source.batches():
-                rows += batch.records.num_rows
-                records.add(batch.records, wave)
-        return rows
+
+def add_rows(
+    waves: Sequence[str | None],
+    sources: Sequence[Source],
+    records: PersonRecords,
+) -> int:
+    """Add the rows of all waves to records, and return their number.
+
+    Args:
+        waves: For each source of rows, the wave to which they belong, or None.
+        sources: The sources of rows.
+        records: Where they are added.
+
+    Raises:
+        BadInput: if a file is damaged, or has changed since it was opened.
+    """
+    rows = 0
+    for wave, source in zip(waves, sources, strict=True):
+        records.begin(source.columns)
+        for batch in source.batches():
+            rows += batch.records.num_rows
+            records.add(batch.records, wave)
+    return rows

@@ -1,7 +1,7 @@
 """Makes one record of each person from the rows of a panel, a row for each person and wave.
 
-Rows are first distributed to parts on disk by a hash of the person, as `person_rows` does; then
-each part is sorted by person and wave, and its records are written. So neither the order of the
+Rows are first distributed to parts by a hash of the person, as `person_rows` does; then
+each part is sorted by person and wave, and its records are made. So neither the order of the
 rows nor that of the files matters: records are in the order of the hash. Values are kept as texts
 that are read as the values themselves are (`Reader.texts`), so the types in which files store a
 column do not matter either.
@@ -20,11 +20,12 @@ Privacy:
 
 Cost: about 3 microseconds for a row of six columns (`benchmarks/panel.py`). On disk the rows once
 and the records once, in the run's confidential folder; in memory a 64th of the rows, and one batch.
+Without a folder nothing is written: the rows are in memory once, compressed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -53,7 +54,8 @@ class PersonRecords:
 
     Args:
         schema: The schema of records.
-        folder: Existing, empty folder for the parts and the records.
+        folder: Existing, empty folder for the parts and the records; None to keep the parts in
+            memory.
         keep_going: Whether to make records of the rows that fit even if others do not, to check a
             file; False by default.
 
@@ -62,7 +64,7 @@ class PersonRecords:
         persons: Number of records made.
     """
 
-    def __init__(self, schema: Schema, folder: Path, *, keep_going: bool = False) -> None:
+    def __init__(self, schema: Schema, folder: Path | None, *, keep_going: bool = False) -> None:
         assert schema.panel is not None
         self._schema, self._panel, self._folder = schema, schema.panel, folder
         panel, names = self._panel, schema.reads[:-1]
@@ -78,6 +80,7 @@ class PersonRecords:
             for name, ours in made.items()
         }
         self._writers: dict[tuple[int, int], pa.ipc.RecordBatchStreamWriter] = {}
+        self._in_memory: dict[tuple[int, int], pa.BufferOutputStream] = {}
         self._files: list[tuple[pa.Schema, tuple[str, ...]]] = []
         self._ends = ExitStack()
         self._keep_going = keep_going
@@ -144,25 +147,38 @@ class PersonRecords:
         Raises:
             SchemaViolation: if rows do not fit the panel. The message names no value and no count.
         """
-        self._ends.close()
+        assert self._folder is not None
         path = self._folder / "records.parquet"
-        target = pa.schema([(name, pa.string()) for name in self._schema.reads])
+        with pq.ParquetWriter(path, self.types) as writer:
+            for table in self.tables():
+                writer.write_table(table)
+        return path
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the records, about `GROUP_ROWS` at a time, when all rows are added.
+
+        Without a folder they can be read again.
+
+        Raises:
+            SchemaViolation: if rows do not fit the panel. The message names no value and no count.
+        """
+        self._ends.close()
+        target = self.types
         waiting: list[pa.Table] = []
-        with pq.ParquetWriter(path, target) as writer:
-            for part in range(BUCKETS):
-                found = self._part(part)
-                if found is not None:
-                    waiting.append(self._records(found, target))
-                if waiting and (
-                    part == BUCKETS - 1 or sum(each.num_rows for each in waiting) >= GROUP_ROWS
-                ):
-                    if self._keep_going or not self._stopped:
-                        writer.write_table(pa.concat_tables(waiting))
-                    waiting = []
+        self.persons = 0
+        for part in range(BUCKETS):
+            found = self._part(part)
+            if found is not None:
+                waiting.append(self._records(found, target))
+            if waiting and (
+                part == BUCKETS - 1 or sum(each.num_rows for each in waiting) >= GROUP_ROWS
+            ):
+                if self._keep_going or not self._stopped:
+                    yield pa.concat_tables(waiting)
+                waiting = []
         violation = self.misfits.violation(self._panel)
         if violation is not None and not self._keep_going:
             raise violation
-        return path
 
     @property
     def _stopped(self) -> bool:
@@ -184,26 +200,40 @@ class PersonRecords:
 
     def _writer(self, number: int, part: int, kind: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:
         if (number, part) not in self._writers:
-            sink = self._ends.enter_context(pa.OSFile(str(self._place(number, part)), "wb"))
-            writer = self._ends.enter_context(pa.ipc.new_stream(sink, kind))
+            if self._folder is None:
+                sink = self._in_memory[number, part] = pa.BufferOutputStream()
+                options = pa.ipc.IpcWriteOptions(compression="lz4")
+            else:
+                path = self._place(self._folder, number, part)
+                sink = self._ends.enter_context(pa.OSFile(str(path), "wb"))
+                options = None
+            writer = self._ends.enter_context(pa.ipc.new_stream(sink, kind, options=options))
             self._writers[number, part] = writer
         return self._writers[number, part]
 
-    def _place(self, number: int, part: int) -> Path:
-        return self._folder / f"rows-{number}-{part:02d}"
+    def _place(self, folder: Path, number: int, part: int) -> Path:
+        return folder / f"rows-{number}-{part:02d}"
 
     def _part(self, part: int) -> list[pa.Table | None] | None:
         """Return the rows of one part, a table for each source; None if there are none."""
         tables: list[pa.Table | None] = []
         for number in range(len(self._files)):
-            place = self._place(number, part)
-            if not place.exists():
+            if (number, part) not in self._writers:
                 tables.append(None)
-                continue
-            with pa.OSFile(str(place)) as raw:
+            elif self._folder is None:
+                raw = self._in_memory[number, part].getvalue()
                 tables.append(pa.ipc.open_stream(raw).read_all().combine_chunks())
-            place.unlink()
+            else:
+                place = self._place(self._folder, number, part)
+                with pa.OSFile(str(place)) as file:
+                    tables.append(pa.ipc.open_stream(file).read_all().combine_chunks())
+                place.unlink()
         return tables if any(table is not None for table in tables) else None
+
+    @property
+    def types(self) -> pa.Schema:
+        """The types of the records: texts."""
+        return pa.schema([(name, pa.string()) for name in self._schema.reads])
 
     def _records(self, tables: Sequence[pa.Table | None], target: pa.Schema) -> pa.Table:
         """Return the records of one part, and note what does not fit."""

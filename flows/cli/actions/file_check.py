@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ from dp_core.inspection.panel_check import check_panel
 from dp_core.schema.reading.schema_file import load_schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dp_core.schema.definition import Schema
 
 
@@ -54,12 +58,19 @@ def check(file: Path, patterns: Sequence[str]) -> FileCheck:
         return check_panel(
             patterns,
             schema,
-            None if own is None else lambda path: list(_own_expectations(own, [str(path)])),
+            None if own is None else lambda parts: list(_own_expectations(own, parts)),
         )
     found = check_files(patterns, schema)
     if not schema.expectations or found.columns < len(schema.reads) or not found.rows:
         return found
-    return with_findings(found, list(_own_expectations(schema.stored, patterns)))
+    from dp_core.confidential.source import Source
+
+    files, kind = data_files(patterns, Path())
+    pieces = Source(files, kind, schema.reads).batches()
+    parts = (
+        (each.records for each in part) for _, part in groupby(pieces, attrgetter("partition"))
+    )
+    return with_findings(found, list(_own_expectations(schema.stored, parts)))
 
 
 def _of_linked(schema: Schema, patterns: Sequence[str]) -> FileCheck:
@@ -152,9 +163,10 @@ def _swapped(schema: Schema, patterns: Sequence[str]) -> bool:
     return not any(has_all(*pair) for pair in pairs) and all(has_all(*pair) for pair in crossed)
 
 
-def _own_expectations(schema: Schema, patterns: Sequence[str]) -> Iterator[Finding]:
-    """Yield the team's own expectations that the file does not meet."""
-    from dp_core.confidential.source import Source
+def _own_expectations(
+    schema: Schema, parts: Iterable[Iterable[pa.RecordBatch]]
+) -> Iterator[Finding]:
+    """Yield the team's own expectations that the rows, in partitions, do not meet."""
     from dp_core.schema.expectations.suite import rules_of
     from tasks.validation.profile_frame import FileProfile
     from tasks.validation.row_frame import RowPieces
@@ -167,17 +179,14 @@ def _own_expectations(schema: Schema, patterns: Sequence[str]) -> Iterator[Findi
     judge = SuiteJudge(schema.title, rules, only=own)
     profile, pieces = FileProfile(schema, rules), RowPieces(schema, rules)
     broken: set[int] = set()
-    files, kind = data_files(patterns, Path())
-    partition, current = profile.begin(), 0
-    for batch in Source(files, kind, schema.reads).batches():
-        if batch.partition != current:
-            profile.add(partition)
-            partition, current = profile.begin(), batch.partition
-        for profiler, part in zip(profile.profilers, partition, strict=True):
-            profiler.add(part, batch.records.column(profiler.column.name))
-        for piece, rows in pieces.add(batch.records):
-            broken |= judge.judge("rows", piece, rows)
-    profile.add(partition)
+    for batches in parts:
+        partition = profile.begin()
+        for records in batches:
+            for profiler, part in zip(profile.profilers, partition, strict=True):
+                profiler.add(part, records.column(profiler.column.name))
+            for piece, rows in pieces.add(records):
+                broken |= judge.judge("rows", piece, rows)
+        profile.add(partition)
     for piece, rows in pieces.last():
         broken |= judge.judge("rows", piece, rows)
     broken |= judge.judge("profile", *profile.frame({}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,10 +38,11 @@ def make(
     """Run the release flow with progress on the terminal."""
     require_pipeline()
     from flows.cli.terminal.progress import StageProgress
+    from flows.engine.configured_server import require_server
     from flows.engine.engine_failures import stopped_outside
     from flows.engine.orphaned_servers import end_orphans, mark
     from flows.engine.own_server import start_own_server
-    from flows.engine.settings import prepare
+    from flows.engine.site_settings import prefect_settings, require_a_server
     from flows.monitoring import log
     from flows.monitoring.announcement import heard
     from flows.monitoring.stage_clock import expected_seconds, ticking
@@ -48,7 +50,7 @@ def make(
     log.direct(log_file, log_format)
     started = time.monotonic()
     # Faults of spec, schema, paths, budget, disk and servers are found at once, without Prefect.
-    plan = _opening(spec, out, release, options.get("dask"))
+    plan = _opening(spec, out, release, options.get("dask"), verbose=verbose)
     made = plan.spec.release
     reservation = open_ledger(home()).reservation(made)
     unfinished = reservation if reservation and reservation.outcome is None else None
@@ -56,10 +58,14 @@ def make(
         click.echo(
             f"Resuming release {made!r}, which is not finished. Its bundle goes to {out}.", err=True
         )
-    prepare(home(), verbose=verbose)
     end_orphans()
     mark()
-    server = start_own_server()
+    with _refusals_logged(made):
+        server = start_own_server()
+        settings = prefect_settings()
+        if server is None:
+            require_a_server(settings)
+            require_server(settings.api.url)
     quiet = as_json or log.is_on_terminal()
     shown = StageProgress(quiet=quiet, expected=expected_seconds(plan, home()))
     with contextlib.closing(shown) as progress, ticking(progress.tick):
@@ -142,17 +148,17 @@ def _load_meanwhile(plan: Plan, reservation: Reservation | None) -> None:
         load_great_expectations()
 
 
-def _opening(spec: Path, out: Path, release: str | None, dask: str | None) -> Plan:
-    """Return the plan of a release that may begin; log a refusal."""
+def _opening(
+    spec: Path, out: Path, release: str | None, dask: str | None, *, verbose: bool
+) -> Plan:
+    """Return the plan of a release that may begin, and prepare Prefect; log a refusal."""
     from flows.engine.configured_server import require_server
-    from flows.engine.settings import require_room
-    from flows.monitoring import log
-    from flows.monitoring.outcome import outcome_of
+    from flows.engine.settings import prepare, require_room
     from flows.releases.start_check import check_start, plan_of_release
     from tasks.support.dask_cluster import check_address
     from tasks.support.named_cluster import check_cluster
 
-    try:
+    with _refusals_logged(release or spec.name):
         check_address(dask)
         plan = plan_of_release(spec, release)
         if dask is None:
@@ -160,10 +166,20 @@ def _opening(spec: Path, out: Path, release: str | None, dask: str | None) -> Pl
         check_start(plan, out)
         require_room(home())
         require_server()
+        prepare(home(), verbose=verbose)
         return plan
+
+
+@contextlib.contextmanager
+def _refusals_logged(release: str) -> Iterator[None]:
+    """Log an error of the block as the end of a release."""
+    from flows.monitoring import log
+    from flows.monitoring.outcome import outcome_of
+
+    try:
+        yield
     except ReleaseError as error:
-        name = release or spec.name
-        log.ended(outcome_of(name, error), release=name, account=None)
+        log.ended(outcome_of(release, error), release=release, account=None)
         raise
 
 

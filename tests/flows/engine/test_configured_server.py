@@ -107,6 +107,12 @@ def test_a_server_that_is_not_there_is_told_without_its_password(monkeypatch, ur
     assert SECRET not in told
 
 
+def test_a_proxy_that_does_not_answer_is_not_taken_for_the_server(monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", "http://prefect.invalid/api")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    assert "cannot be reached through the proxy" in server_fault()
+
+
 def test_a_server_without_tls_is_told(server, monkeypatch):
     monkeypatch.setenv("PREFECT_API_URL", f"https://127.0.0.1:{server.server_port}/api")
     assert "http or https" in server_fault()

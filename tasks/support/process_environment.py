@@ -1,0 +1,93 @@
+"""The environment of a process: what the program itself makes right in it.
+
+A site sets proxies, a locale and a umask for all programs, and not for this one.
+"""
+
+from __future__ import annotations
+
+import codecs
+import locale
+import os
+import sys
+from importlib.util import find_spec
+from urllib.parse import urlsplit
+
+from dp_core.errors import BadInput
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+"""Hosts that are this machine."""
+
+
+def amend() -> None:
+    """Keep connections to this machine off any proxy, and files readable by their owner.
+
+    A proxy that Prefect's client cannot use, such as one of SOCKS without its package, is left out:
+    the client would not start even for this machine.
+
+    Privacy:
+        Private folders have a mode of their own, whatever the umask. The umask may take rights
+        from others, but not from the owner, and nobody else may write what is not private.
+    """
+    os.umask(os.umask(0o077) & 0o077 | 0o002)
+    proxies = [name for name in os.environ if name.lower() in _PROXIES]
+    for name in proxies:
+        if not _is_usable(os.environ[name]):
+            del os.environ[name]
+    if proxies:
+        given = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
+        hosts = [host.strip() for host in given.split(",") if host.strip()]
+        direct = ",".join(dict.fromkeys([*hosts, *LOOPBACK])) if hosts != ["*"] else "*"
+        os.environ.update(no_proxy=direct, NO_PROXY=direct)
+
+
+def _is_usable(proxy: str) -> bool:
+    """Return whether Prefect's client can use a proxy."""
+    try:
+        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        usable = parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+    kinds = ("http", "https", *(("socks5", "socks5h") if find_spec("socksio") else ()))
+    return bool(usable) and parts.scheme in kinds
+
+
+def python_environment() -> dict[str, str]:
+    """Return the environment in which Python reads and writes UTF-8, and keeps its assertions."""
+    without = ("PYTHONIOENCODING", "PYTHONOPTIMIZE")
+    return {name: text for name, text in os.environ.items() if name not in without} | {
+        "PYTHONUTF8": "1"
+    }
+
+
+def restart_in_utf8() -> None:
+    """Start Python again if it would not read and write UTF-8, or leaves assertions out.
+
+    Otherwise an umlaut in a path, a level or an answer would stop a command, wherever the locale or
+    PYTHONIOENCODING names another encoding.
+    """
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    encodings = {
+        sys.getfilesystemencoding(),
+        locale.getpreferredencoding(False),
+        *(stream.encoding for stream in streams if stream is not None),
+    }
+    if __debug__ and all(codecs.lookup(one).name == "utf-8" for one in encodings):
+        return
+    wanted = python_environment()
+    if wanted != dict(os.environ):
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], wanted)
+
+
+def require_assertions() -> None:
+    """Refuse a Python that leaves assertions out.
+
+    Raises:
+        BadInput: if it does.
+    """
+    if not __debug__:
+        raise BadInput(
+            "Python leaves out assertions here (its option -O); start it without this option, and"
+            " unset PYTHONOPTIMIZE. This command spent nothing.",
+            row="environment",
+        )

@@ -1,0 +1,188 @@
+"""What a site sets for all programs does not stop a release, or is named before it begins.
+
+Each test runs the real command in a process of its own; nothing leaves loopback.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dp_core.errors import BadInput
+from tasks.support.process_environment import amend
+
+ROOT = Path(__file__).parents[2]
+COMMAND = Path(sys.executable).with_name("dp-release")
+NOBODY = "http://127.0.0.1:9"
+NAMES = ("PREFECT_", "DASK_", "DP_RELEASE_", "PYTHON", "LC_", "LANG")
+
+
+class Site:
+    """A small release, and a home with an account."""
+
+    def __init__(self, place: Path) -> None:
+        self.place, self.home = place, place / "home"
+        rows = "".join(f"{'äb'[i % 2]},{i % 3}\n" for i in range(300))
+        (place / "daten-ä.csv").write_text(f"a,b\n{rows}", encoding="utf-8")
+        (place / "s.yaml").write_text(
+            "{version: 1, title: T, rows_about: 300, columns: {a: {type: category, levels:"
+            " [ä, b]}, b: {type: category, levels: [0, 1, 2]}}}",
+            encoding="utf-8",
+        )
+        (place / "r.yaml").write_text(
+            "{version: 1, release: r, data: daten-ä.csv, schema: s.yaml, account: a,"
+            " privacy: {epsilon: 1}}",
+            encoding="utf-8",
+        )
+
+    def run(
+        self, *arguments: str, umask: int = -1, **changes: str | None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the command in an environment with these changes; None removes a variable."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(NAMES) and not name.lower().endswith("_proxy")
+        }
+        own = {
+            "DP_RELEASE_HOME": str(self.home),
+            "DP_RELEASE_STATE": str(self.place / "state"),
+            "PYTHONPATH": str(ROOT),
+            "PYTHONWARNINGS": "ignore",
+        }
+        found = {**kept, **own, **changes}
+        return subprocess.run(
+            [COMMAND, *arguments],
+            cwd=self.place,
+            env={name: value for name, value in found.items() if value is not None},
+            umask=umask,
+            capture_output=True,
+            encoding="utf-8",
+            errors="strict",
+            check=False,
+            timeout=600,
+        )
+
+    def open_account(self, **options: object) -> None:
+        opened = self.run(
+            *("ledger", "open", "a", "--epsilon", "4", "--delta", "0"),
+            *("--by", "X", "--reason", "y"),
+            **options,  # type: ignore[arg-type]
+        )
+        assert opened.returncode == 0, opened.stderr
+
+    def used(self) -> list[float]:
+        """Return the epsilon that is reserved, and that is spent."""
+        shown = json.loads(self.run("ledger", "show", "a", "--json").stdout)
+        return [shown[name]["epsilon"] for name in ("reserved", "spent")]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    made = Site(tmp_path_factory.mktemp("site"))
+    made.open_account()
+    return made
+
+
+@pytest.mark.slow
+def test_a_release_is_made_behind_a_proxy_without_utf8_and_under_any_umask(tmp_path):
+    site = Site(tmp_path)
+    strange = {
+        **dict.fromkeys(("HTTP_PROXY", "http_proxy", "https_proxy"), NOBODY),
+        "ALL_PROXY": "socks5://127.0.0.1:9",
+        "no_proxy": "example.org",
+        "PYTHONUTF8": "0",
+        "LC_ALL": "C",
+        "PYTHONIOENCODING": "ascii",
+        "PYTHONOPTIMIZE": "2",
+        "TMPDIR": "/nonexistent",
+        "COLUMNS": "x",
+        "TZ": "Nowhere/Else",
+        "OMP_NUM_THREADS": "x",
+    }
+    site.open_account(umask=0o777, **strange)
+
+    done = site.run("run", "r.yaml", "--out", "aus-ä", umask=0o777, **strange)
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "aus-ä" / "release.json").is_file()
+    asked = site.run("query", "aus-ä", "share where a = ä", umask=0o777, **strange)
+    assert "ä" in asked.stdout
+    for path in site.home.rglob("*"):
+        mode = path.lstat().st_mode
+        if not path.is_symlink():
+            assert mode & stat.S_IRUSR, path
+        if path.is_dir() and not path.is_symlink():
+            assert stat.S_IMODE(mode) == 0o700, path
+
+
+@pytest.mark.runbook("environment")
+@pytest.mark.parametrize(
+    ("file", "text", "variable", "value", "named"),
+    [
+        ("dask/d.yaml", "a: [b", "DASK_CONFIG", "{place}/dask", "dask/d.yaml"),
+        ("p.toml", "active = [[", "PREFECT_PROFILES_PATH", "{place}/p.toml", "p.toml"),
+        (None, "", "PREFECT_API_REQUEST_TIMEOUT", "hunter2", "PREFECT_API_REQUEST_TIMEOUT"),
+        (None, "", "PREFECT_LOGGING_LEVEL", "hunter2", "PREFECT_LOGGING_LEVEL"),
+        (None, "", "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE", "false", "ALLOW_EPHEMERAL_MODE"),
+    ],
+)
+def test_a_setting_that_stops_a_release_is_named_and_nothing_is_reserved(
+    site, says, file, text, variable, value, named
+):
+    if file:
+        (site.place / file).parent.mkdir(exist_ok=True)
+        (site.place / file).write_text(text)
+
+    done = site.run(
+        *("run", "r.yaml", "--out", "out"), **{variable: value.format(place=site.place)}
+    )
+
+    says(done.stderr)
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "hunter2" not in done.stderr
+    assert site.used() == [0, 0]
+    assert not (site.home / "runs").exists()
+
+
+@pytest.mark.parametrize("found", ["example.org, 10.0.0.0/8", "", None])
+def test_loopback_goes_through_no_proxy(monkeypatch, found):
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    if found is not None:
+        monkeypatch.setenv("NO_PROXY", found)
+    monkeypatch.setenv("HTTP_PROXY", NOBODY)
+    monkeypatch.setenv("ALL_PROXY", ":::no proxy")
+
+    before = os.umask(0o077)
+    os.umask(before)
+    amend()
+    os.umask(before)
+
+    hosts = os.environ["no_proxy"].split(",")
+    assert {"127.0.0.1", "localhost", "::1"} < {*hosts, "example.org"}
+    assert ("10.0.0.0/8" in hosts) == bool(found)
+    assert os.environ["HTTP_PROXY"] == NOBODY
+    assert "ALL_PROXY" not in os.environ
+
+
+@pytest.mark.runbook("environment")
+def test_a_user_without_a_folder_learns_what_to_set(monkeypatch, says):
+    from tasks.run.home_folder import home
+
+    def nowhere(_):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("DP_RELEASE_HOME", raising=False)
+    monkeypatch.setattr(Path, "expanduser", nowhere)
+    with pytest.raises(BadInput, match="set DP_RELEASE_HOME") as failure:
+        home()
+    says(failure.value)
