@@ -176,6 +176,14 @@ def test_floats_that_cannot_tell_whole_numbers_of_the_schema_apart_are_refused(d
             Encoder(column).encode(pa.array([value], kind))
 
 
+def test_floats_tell_all_whole_numbers_below_the_limit_apart():
+    definition = {"type": "integer", "min": "0", "max": str(2**53 - 1), "bins": "2", **LENIENT}
+    column = parse_schema({"version": "1", "title": "t", "columns": {"x": definition}}).column("x")
+    values = pa.array([0, 2**53 - 1, 2**53, 2**53 + 2])
+    floats = pa.array([float(value) for value in values.to_pylist()])
+    assert code(column, floats) == code(column, values) == [0, 1, 2, 2]
+
+
 def test_levels_that_are_no_numbers_match_texts_exactly():
     levels = ["007", "7", "250.00", "250"]
     document = {"type": "category", "levels": levels, **LENIENT}

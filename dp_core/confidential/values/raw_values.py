@@ -30,7 +30,6 @@ refused if the schema has such a level, bound or missing code.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from enum import IntEnum
@@ -66,7 +65,7 @@ from dp_core.confidential.values.stored_texts import (
     whole_limit,
 )
 from dp_core.errors import SchemaViolation
-from dp_core.schema.decoding import EPOCH
+from dp_core.schema.decoding import EPOCH, legal_range
 from dp_core.schema.definition import Column
 
 Array: TypeAlias = NDArray[Any]
@@ -384,7 +383,8 @@ def _largest_whole(column: Column) -> int:
         return 0
     texts = [*column.texts(), *column.missing_values] if column.levels else column.missing_values
     whole = [abs(int(text)) for text in texts if re.fullmatch(r"-?(0|[1-9][0-9]*)", text, re.A)]
-    limits = [] if column.levels else [math.ceil(abs(limit)) for limit in _limits(column)]
+    # The upper end of the last bin is not legal itself.
+    limits = [] if column.levels else [abs(int(limit)) for limit in legal_range(column)]
     return max([*whole, *limits], default=0)
 
 
