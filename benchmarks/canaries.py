@@ -33,15 +33,18 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1, help="releases to audit of each case")
     runs = parser.parse_args().runs
     rng = np.random.default_rng()
-    made = {name: [audit(case, rng=rng) for _ in range(runs)] for name, case in CASES.items()}
-    print_power({name: found[0] for name, found in made.items()})
+    print_titles()
+    made = {}
+    for name, case in CASES.items():
+        made[name] = [audit(case, rng=rng) for _ in range(runs)]
+        print_power(name, made[name][0])
     print_runs(made)
     print_canaries()
     print_without_independence(made["auto"][0].moves)
 
 
-def print_power(made: dict[str, Finding]) -> None:
-    """Print the power of each audit, and the smallest error that it finds."""
+def print_titles() -> None:
+    """Print what the columns of `print_power` are."""
     print(
         f"Probability of finding a fault at a false-alarm rate of {FALSE_ALARM:g}: by the noise, if"
         " this part of the scale is drawn;\nby the guesses, if it is, or if a canary moves answers"
@@ -52,19 +55,23 @@ def print_power(made: dict[str, Finding]) -> None:
         f"{'audit':<36}{'canaries':>9}{'entries':>9}{titles}{'found':>8}{'guess .9':>10}"
         f"{'found':>8}{'twice':>8}"
     )
-    for name, case in CASES.items():
-        found = made[name]
-        powers = "".join(
-            f"{noise_power(case, found, FALSE_ALARM, factor=factor):>10.3f}" for factor in FACTORS
-        )
-        entries = sum(each.entries for each in found.vectors)
-        print(
-            f"{name:<36}{case.file.canaries:>9,}{entries:>9,}{powers}"
-            f"{smallest_error(case, found, FALSE_ALARM, noise_power):>8.1%}"
-            f"{power(case, found, FALSE_ALARM, factor=0.9):>10.3f}"
-            f"{smallest_error(case, found, FALSE_ALARM, power):>8.1%}"
-            f"{power(case, found, FALSE_ALARM, moved=2):>8.3f}"
-        )
+
+
+def print_power(name: str, found: Finding) -> None:
+    """Print the power of an audit, and the smallest errors that it finds."""
+    case = CASES[name]
+    powers = "".join(
+        f"{noise_power(case, found, FALSE_ALARM, factor=factor):>10.3f}" for factor in FACTORS
+    )
+    entries = sum(each.entries for each in found.vectors)
+    print(
+        f"{name:<36}{case.file.canaries:>9,}{entries:>9,}{powers}"
+        f"{smallest_error(case, found, FALSE_ALARM, noise_power):>8.1%}"
+        f"{power(case, found, FALSE_ALARM, factor=0.9):>10.3f}"
+        f"{smallest_error(case, found, FALSE_ALARM, power):>8.1%}"
+        f"{power(case, found, FALSE_ALARM, moved=2):>8.3f}",
+        flush=True,
+    )
 
 
 def smallest_error(case: Case, found: Finding, level: float, how: Callable[..., float]) -> float:
