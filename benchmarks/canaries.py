@@ -19,9 +19,8 @@ import numpy as np
 from scipy import stats
 
 from dp_core.wall.accounting.currency import choose_currency
-from dp_core.wall.accounting.events import Event
-from tests.canaries import CASES, Case, Finding, audit, chance_of_guesses, power, scores_power
-from tests.guesses import any_mechanism, best_accuracy, law
+from tests.canaries import CASES, Case, Finding, audit, noise_power, power
+from tests.guesses import Moves, any_mechanism, best_accuracy, largest_moves, law
 
 FALSE_ALARM = 1e-9
 FACTORS = (0.8, 0.9, 0.95, 0.98)
@@ -34,48 +33,60 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1, help="releases to audit of each case")
     runs = parser.parse_args().runs
     rng = np.random.default_rng()
-    made = {name: [audit(case, rng=rng) for _ in range(runs)] for name, case in CASES.items()}
-    events = {name: found[0].events for name, found in made.items()}
-    print_power(events)
+    print_titles()
+    made = {}
+    for name, case in CASES.items():
+        made[name] = [audit(case, rng=rng) for _ in range(runs)]
+        print_power(name, made[name][0])
     print_runs(made)
     print_canaries()
-    print_without_independence(events["auto"])
+    print_without_independence(made["auto"][0].moves)
 
 
-def print_power(events: dict[str, tuple[Event, ...]]) -> None:
-    """Print the power of each audit, and the smallest error that it finds."""
-    print(f"Power at a false-alarm rate of {FALSE_ALARM:g}, by the part of the scale that is drawn")
-    titles = "".join(f"{factor:>7g}" for factor in FACTORS)
+def print_titles() -> None:
+    """Print what the columns of `print_power` are."""
     print(
-        f"{'audit':<26}{'canaries':>9}{'guesses':>9}{titles}{'found':>8}{'at .05':>8}{'scores':>8}"
+        f"Probability of finding a fault at a false-alarm rate of {FALSE_ALARM:g}: by the noise, if"
+        " this part of the scale is drawn;\nby the guesses, if it is, or if a canary moves answers"
+        " twice as far as it may"
     )
-    for name, case in CASES.items():
-        number, _, _ = chance_of_guesses(case, events[name])
-        powers = "".join(
-            f"{power(case, events[name], FALSE_ALARM, factor=factor):>7.3f}" for factor in FACTORS
-        )
-        found = [
-            f"{smallest_error(case, events[name], level, how):>8.1%}"
-            for level, how in ((1e-9, power), (0.05, power), (1e-9, scores_power))
-        ]
-        print(f"{name:<26}{case.file.canaries:>9,}{number:>9,}{powers}{''.join(found)}")
+    titles = "".join(f"{f'noise {factor:g}':>10}" for factor in FACTORS)
+    print(
+        f"{'audit':<36}{'canaries':>9}{'entries':>9}{titles}{'found':>8}{'guess .9':>10}"
+        f"{'found':>8}{'twice':>8}"
+    )
 
 
-def smallest_error(
-    case: Case, events: tuple[Event, ...], level: float, how: Callable[..., float]
-) -> float:
-    """Return the least error of the scale that is found with a probability of .9.
+def print_power(name: str, found: Finding) -> None:
+    """Print the power of an audit, and the smallest errors that it finds."""
+    case = CASES[name]
+    powers = "".join(
+        f"{noise_power(case, found, FALSE_ALARM, factor=factor):>10.3f}" for factor in FACTORS
+    )
+    entries = sum(each.entries for each in found.vectors)
+    print(
+        f"{name:<36}{case.file.canaries:>9,}{entries:>9,}{powers}"
+        f"{smallest_error(case, found, FALSE_ALARM, noise_power):>8.1%}"
+        f"{power(case, found, FALSE_ALARM, factor=0.9):>10.3f}"
+        f"{smallest_error(case, found, FALSE_ALARM, power):>8.1%}"
+        f"{power(case, found, FALSE_ALARM, moved=2):>8.3f}",
+        flush=True,
+    )
+
+
+def smallest_error(case: Case, found: Finding, level: float, how: Callable[..., float]) -> float:
+    """Return the least error of the scale that is found with a probability of .9; at most .5.
 
     Args:
         case: The audit.
-        events: Charges of the tables with cells of the canaries.
+        found: What it found, with the moves and the noise of the canaries.
         level: Probability of a false alarm.
-        how: `power` by the guesses, or `scores_power`.
+        how: `power` by the guesses, or `noise_power`.
     """
     low, high = 0.0, 0.5
-    for _ in range(12):
+    for _ in range(8):
         middle = (low + high) / 2
-        if how(case, events, level, factor=1 - middle) >= WANTED:
+        if how(case, found, level, factor=1 - middle) >= WANTED:
             high = middle
         else:
             low = middle
@@ -86,23 +97,24 @@ def print_runs(made: dict[str, list[Finding]]) -> None:
     """Print what the audits of releases without a fault found."""
     print("\nReleases without a fault")
     print(
-        f"{'audit':<26}{'releases':>9}{'right':>8}{'allowed':>9}{'least p':>9}{'scores':>9}"
-        f"{'share':>7}"
+        f"{'audit':<36}{'releases':>9}{'right':>8}{'allowed':>9}{'least p':>9}{'noise':>9}"
+        f"{'reach':>7}{'share':>7}"
     )
     for name, found in made.items():
         right = sum(each.correct for each in found) / sum(each.guesses for each in found)
         case = CASES[name]
         allowed = (
-            best_accuracy(found[0].events)
+            best_accuracy(found[0].strongest)
             if case.claim == "charges"
             else 1 / (1 + np.exp(-float(case.epsilon)))
         )
         least = min(each.p_value for each in found)
-        scores = min(each.fit for each in found)
+        noise = min(each.noise for each in found)
+        reach = max(each.reach for each in found)
         share = min(each.share for each in found)
         print(
-            f"{name:<26}{len(found):>9}{right:>8.4f}{allowed:>9.4f}{least:>9.2g}{scores:>9.2g}"
-            f"{share:>7.1%}"
+            f"{name:<36}{len(found):>9}{right:>8.4f}{allowed:>9.4f}{least:>9.2g}{noise:>9.2g}"
+            f"{reach:>7.3f}{share:>7.1%}"
         )
 
 
@@ -121,8 +133,9 @@ def print_canaries() -> None:
                 epsilon, delta, noise=noise, shares=[(Fraction(1), 1, 1, 1.0)]
             )
             event = currency.noise_event(currency.limit, l1=1, l2_squared=1)
-            claimed = best_accuracy((event,))
-            faulty = law((event,), factor=0.9).accuracy
+            moves = (largest_moves(event),)
+            claimed = best_accuracy(moves)
+            faulty = law(moves, factor=0.9).accuracy
             row += [canaries_needed(claimed, faulty, level) for level in levels]
         print(f"{float(epsilon):>8g}" + "".join(f"{each:>18,}" for each in row))
 
@@ -150,16 +163,16 @@ def least_number(enough: Callable[[int], bool]) -> int:
     return high
 
 
-def print_without_independence(events: tuple[Event, ...]) -> None:
+def print_without_independence(moves: tuple[Moves, ...]) -> None:
     """Print what can be said of a Gaussian release if nothing is assumed of the noise."""
     case = CASES["auto"]
-    found = law(events)
-    faulty = law(events, factor=0.9).accuracy
+    found = law(moves)
+    faulty = law(moves, factor=0.9).accuracy
     as_sure = np.log(faulty / (1 - faulty))
     together = float(found.masses[np.abs(found.scores) >= as_sure].sum())
     bound, chance, right = max(
         (lower_bound(case, chance, accuracy), chance, accuracy)
-        for chance, accuracy in thresholds(events)
+        for chance, accuracy in thresholds(moves)
     )
     laplace = CASES["sba"]
     accuracy = 1 / (1 + np.exp(-0.98 * float(laplace.epsilon)))
@@ -175,9 +188,9 @@ Without independence: `auto` with Gaussian noise, epsilon {float(case.epsilon):g
     )
 
 
-def thresholds(events: tuple[Event, ...]) -> list[tuple[float, float]]:
+def thresholds(moves: tuple[Moves, ...]) -> list[tuple[float, float]]:
     """Return, by threshold of the score, the part of the coins that is guessed and the accuracy."""
-    found = law(events)
+    found = law(moves)
     rows = []
     for least in np.unique(np.abs(found.scores)):
         asked = np.abs(found.scores) >= max(least, 1e-9)

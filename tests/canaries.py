@@ -1,16 +1,23 @@
-"""A one-run audit with canaries: thousands of records, each in the file or not by its own coin.
+"""Audits with canaries: thousands of units, each in the file or not by its own coin.
 
-The auditor makes the file and the schema, so that the record of every canary has cells of its own.
-The release is made once, by the ordinary way. From the released tables the auditor guesses the
-coins. Too many correct guesses refute what the release claims; they cannot happen by chance more
-often than the p-value says.
+A case names a unit of privacy, a relation, a question and a route: a release from files, questions
+to a desk, or a release in memory (for the presets' methods, which are too many for files). The
+auditor makes the file and the schema (`tests/canary_files.py`), the program answers by its ordinary
+way, and the auditor looks at every noisy vector that it published, in three ways:
 
-Two claims can be tested:
+- *Reach*: what a canary changes, over the sensitivity that was charged. More than 1 is a fault. No
+  chance is involved.
+- *Guesses*: from the answers and everything but a canary's own coin, the auditor guesses the coin.
+  Too many correct guesses refute the claim.
+- *Noise*: the auditor knows the exact answers, so the rest is noise. The number of entries with
+  small noise has a distribution that follows from the charges: a sum of binomials.
+
+Guesses test one of two claims:
 
 - `release`: the release is (epsilon, delta)-private. Nothing else is assumed about it (Steinke,
   Nasr & Jagielski 2023, Theorem 2.1). Only Laplace noise comes near to what this allows.
-- `charges`: each table with a canary's cells has at least the noise that its charge says, and the
-  noise of different cells is independent. Then guesses are independent, and each is correct with
+- `charges`: each vector that a canary changes has at least the noise that its charge says, and the
+  noise of different entries is independent. Then guesses are independent, and each is correct with
   at most the probability that the charges allow (`best_accuracy`). For every kind of noise.
 
 `docs/canary-audit.md` says what this proves, with which power.
@@ -18,205 +25,384 @@ Two claims can be tested:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import sparse, stats
 
+from dp_core.bundle.files.marginals_file import Measured, read_marginals
+from dp_core.bundle.verification.claims import read_claims
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.schema.privacy import Neighbours, Noise, Stage
+from dp_core.schema.privacy import Noise, Stage
 from dp_core.spec.plan import Plan
 from dp_core.spec.procedure import carry_out
+from dp_core.spec.steps import posterior_draws
 from dp_core.spec.trial import trial_plan
 from dp_core.tables.dataset import Dataset
-from dp_core.tables.domain import Domain
+from dp_core.wall.accounting.composition import Terms
 from dp_core.wall.accounting.events import Event
 from dp_core.wall.ledger.session import MemorySession
 from dp_core.wall.noise import granted_noise, stability, threaded_noise
-from dp_core.wall.released import Measurement, SparseTable
-from tests.guesses import any_mechanism, best_accuracy, fit, fit_power, law, log_ratio, noise_masses
-
-PERSON = "person"
-"""Column whose levels belong to one canary each."""
-
-MOST_LEVELS = 2**16
-"""Most levels of a column, so that tables of it stay small."""
+from dp_core.wall.released import Measurement, SparseTable, Totals
+from dp_core.wall.statistics.interactions import Interaction
+from tests.canary_files import (
+    CANARY,
+    ROWS,
+    CanaryFile,
+    Codes,
+    Households,
+    Panel,
+    Persons,
+    regression_file,
+    statistics_file,
+    table_file,
+)
+from tests.guesses import (
+    Moves,
+    Vector,
+    any_mechanism,
+    best_accuracy,
+    law,
+    log_ratio,
+    noise_masses,
+    small_noise,
+    small_noise_power,
+)
 
 Claim = Literal["release", "charges"]
 
 
-@dataclass(frozen=True)
-class CanaryFile:
-    """A file of public records and canaries, and its schema.
+@dataclass(frozen=True, eq=False)
+class Published:
+    """What a release published: noisy vectors, the event that paid for each, and its cost."""
 
-    Under add-remove canary i has level i of the column `person`, and its record is in the file if
-    its coin is 1. Under replace-one it has the levels 2i and 2i + 1, and its record is in the first
-    if its coin is 1, otherwise in the second. All other codes of a canary's record are public.
+    item: Measured
+    event: Event
+    part: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class InMemory:
+    """A release in memory by a method, without files, coding and ledger.
 
     Attributes:
-        canaries: Number of canaries, M.
-        others: Number of codes of each of the other columns, default one column of 2.
-        public: Number of public records in each cell where a canary's record may be, default 25.
-        neighbours: Neighbouring relation that the release claims, default add-remove.
+        method: Name of the preset.
+        options: Options of the selection.
+        shares: Shares of the stages; the preset divides the rest.
+        times: How often a canary's record is counted; more than once is a planted fault.
     """
 
-    canaries: int
-    others: tuple[int, ...] = (2,)
-    public: int = 25
-    neighbours: Neighbours = "add-remove"
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    shares: Mapping[Stage, Fraction] = field(default_factory=dict)
+    times: int = 1
 
-    def __post_init__(self) -> None:
-        if self.canaries * self.levels > MOST_LEVELS:
-            raise ValueError(f"A column has at most {MOST_LEVELS:,} levels.")
+    def publish(self, case: Case, coins: NDArray[np.bool_]) -> Iterator[Published]:
+        """Yield what the release publishes."""
+        file = case.file
+        _, own = file.present(coins)
+        codes = np.concatenate([file.public, np.repeat(own, self.times, axis=1)], axis=1)
+        counter = MemoryCounter(Dataset(file.domain, np.ascontiguousarray(codes)))
+        made = carry_out(self.plan(case), counter)
+        assert isinstance(made.session, MemorySession)
+        charges = {grant.number: grant.step for grant in made.session.charges}
+        for item in made.released:
+            if isinstance(item, Measurement | SparseTable):
+                paid = charges[item.grant]
+                part = float(paid.cost / made.session.currency.limit)
+                yield Published(item, paid.event, part)
 
-    @property
-    def levels(self) -> int:
-        """Levels of one canary: 1, or 2 under replace-one."""
-        return 1 if self.neighbours == "add-remove" else 2
+    def plan(self, case: Case) -> Plan:
+        """Return the plan of the release."""
+        return trial_plan(
+            case.file.domain,
+            self.method,
+            case.epsilon,
+            case.delta,
+            neighbours=case.file.neighbours,
+            select=self.options,
+            shares=self.shares,
+            noise=case.noise,
+        )
 
-    @cached_property
-    def domain(self) -> Domain:
-        """All columns."""
-        names = tuple(f"column-{number}" for number in range(1, len(self.others) + 1))
-        return Domain((PERSON, *names), (self.canaries * self.levels, *self.others))
 
-    @cached_property
-    def codes(self) -> NDArray[np.uint16]:
-        """Codes of the record of each level of `person`, shape (columns, levels)."""
-        # Scattered, so that the columns depend on one another and a method measures their tables.
-        rng = np.random.default_rng(1)
-        size = self.domain.sizes[0]
-        of_others = [rng.integers(0, codes, size) for codes in self.others]
-        return np.array([np.arange(size), *of_others]).astype(np.uint16)
+@dataclass(frozen=True, kw_only=True)
+class FromFiles:
+    """A release from files, by the flow: reading, coding, row limits, counting, ledger, bundle.
 
-    def counter(self, coins: NDArray[np.bool_], *, times: int = 1) -> MemoryCounter:
-        """Return the counter of the file.
+    Attributes:
+        asks: Keys of the spec that say what is measured.
+    """
 
-        Args:
-            coins: One for each canary, shape (canaries,).
-            times: How often a canary's record is counted; more than once is a planted fault.
-        """
-        places = np.arange(self.canaries)
-        present = places[coins] if self.levels == 1 else 2 * places + ~coins
-        everyone = np.arange(self.domain.sizes[0])
-        rows = np.concatenate([np.repeat(everyone, self.public), np.repeat(present, times)])
-        return MemoryCounter(Dataset(self.domain, np.ascontiguousarray(self.codes[:, rows])))
+    asks: str
 
-    def noisy_counts(self, item: Measurement | SparseTable) -> NDArray[np.float64]:
-        """Return the noisy counts of the canaries' cells less their public records.
+    def publish(self, case: Case, coins: NDArray[np.bool_]) -> Iterator[Published]:
+        """Yield what the bundle holds."""
+        from flows.release import carry_out
 
-        Returns:
-            Shape (canaries, levels); NaN where a threshold dropped the cell.
-        """
-        cells = self.codes[list(self.domain.axes(item.clique))]
-        if isinstance(item, Measurement):
-            found = item.values[tuple(cells.astype(np.intp))].astype(np.float64)
-        else:
-            kept = dict(zip(map(bytes, item.cells), item.values.tolist(), strict=True))
-            wanted = np.ascontiguousarray(cells.T)
-            found = np.array([kept.get(bytes(cell), np.nan) for cell in wanted])
-        return found.reshape(self.canaries, self.levels) - self.public
+        with _office(case, coins) as (folder, _):
+            (folder / "release.yaml").write_text(
+                "version: 1\nrelease: audited\nschema: schema.yaml\naccount: audited\n"
+                f"data: {case.file.unit.data()}\nmeasure: {{noise: {case.noise}}}\n"
+                f"privacy: {{epsilon: {float(case.epsilon):g}, delta: {float(case.delta):g},"
+                f" neighbours: {case.file.neighbours}}}\n{self.asks}"
+            )
+            carry_out(folder / "release.yaml", folder / "bundle", perform=_plainly)
+            yield from _of_bundle(folder / "bundle")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromDesk:
+    """Questions to a desk, each of which is a release of its own.
+
+    Attributes:
+        questions: The questions.
+    """
+
+    questions: tuple[str, ...]
+
+    def publish(self, case: Case, coins: NDArray[np.bool_]) -> Iterator[Published]:
+        """Yield what the bundles of all answers hold."""
+        from flows.questions import asking
+        from flows.questions.desk import find_desk, open_desk
+        from flows.release import carry_out
+
+        with _office(case, coins) as (folder, ledger):
+            (folder / "desk.yaml").write_text(
+                f"version: 1\naccount: audited\ndata: {case.file.unit.data()}\n"
+                f"schema: schema.yaml\nlargest_epsilon: {float(case.epsilon):g}\n"
+                f"privacy: {{delta: {float(case.delta):g}, neighbours: {case.file.neighbours}}}\n"
+            )
+            open_desk(folder / "desk.yaml", ledger, by="auditor", reason="audit with canaries")
+            for question in self.questions:
+                desk = find_desk("audited")
+                number = asking.admit_question(desk, question, case.epsilon, None)
+                answered = asking.answer_question(
+                    desk,
+                    number,
+                    carry_out=lambda spec, out: carry_out(spec, out, perform=_plainly) and None,
+                )
+                yield from _of_bundle(answered.folder)
+
+
+Route: TypeAlias = InMemory | FromFiles | FromDesk
+
+
+@contextmanager
+def _office(case: Case, coins: NDArray[np.bool_]) -> Iterator[tuple[Path, Any]]:
+    """Yield a folder with the data and the schema, and the ledger with an account."""
+    from tasks.run.home import open_ledger
+    from tests.plain_judge import PlainJudge, users
+
+    file = case.file
+    with TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
+        home, folder = Path(place, "home"), Path(place, "work")
+        folder.mkdir()
+        for name, value in (("HOME", home), ("STATE", Path(place, "state"))):
+            patch.setenv(f"DP_RELEASE_{name}", str(value))
+        patch.delenv("DP_RELEASE_LEDGER", raising=False)
+        for module in users():
+            patch.setattr(module, "SuiteJudge", PlainJudge)
+        # Public records by which a regression chooses its questions: they take most of the time.
+        patch.setattr(posterior_draws, "MODEL_RECORDS", 1 << 11)
+        file.unit.write(folder, file, coins)
+        (folder / "schema.yaml").write_text(
+            "version: 1\ntitle: Canaries\nmissing_values: ['']\n"
+            f"rows_about: {file.public.shape[1] + file.canaries}\n{file.unit.schema(file.columns)}"
+        )
+        ledger = open_ledger(home)
+        ledger.open_account(
+            "audited",
+            terms=Terms("basic", Fraction(10_000), Fraction("1e-3")),
+            neighbours=file.neighbours,
+            unit=file.unit.word,
+            by="auditor",
+            reason="audit with canaries",
+        )
+        yield folder, ledger
+
+
+def _plainly(task: Any, *given: Any) -> Any:
+    """Call a task as a plain function."""
+    return task.fn(*given)
+
+
+def _of_bundle(folder: Path) -> Iterator[Published]:
+    claims = read_claims(json.loads((folder / "release.json").read_bytes()))
+    charges = {charge.number: charge for charge in claims.payer.charges}
+    for item in read_marginals(folder / "marginals.parquet"):
+        paid = charges[item.grant]
+        yield Published(item, paid.event, float(paid.cost / claims.currency.limit))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One audit, fixed before the release is made.
+    """One audit, fixed before anything is released.
 
     Attributes:
-        method: Name of the preset.
-        file: The auditor's file.
-        epsilon: Epsilon of the guarantee.
-        delta: Delta of the guarantee, default 0.
+        route: How the question is asked.
+        file: The auditor's file, with its unit and relation.
+        epsilon: Epsilon of the guarantee; of a desk, of each question.
+        delta: Its delta, default 0.
         noise: Kind of noise, default Laplace.
-        claim: What is tested, default `charges`.
+        claim: What the guesses test, default `charges`.
         guesses: Number of canaries whose coins are guessed, those with the largest scores; None
             for all.
-        options: Options of the selection.
-        shares: Shares of the stages; the preset divides the rest.
     """
 
-    method: str
+    route: Route
     file: CanaryFile
     epsilon: Fraction
     delta: Fraction = Fraction(0)
     noise: Noise = "laplace"
     claim: Claim = "charges"
     guesses: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    shares: Mapping[Stage, Fraction] = field(default_factory=dict)
 
-    def plan(self) -> Plan:
-        """Return the plan of the release."""
-        return trial_plan(
-            self.file.domain,
-            self.method,
-            self.epsilon,
-            self.delta,
-            neighbours=self.file.neighbours,
-            select=self.options,
-            shares=self.shares,
-            noise=self.noise,
+
+# -- what the auditor computes
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A noisy vector, and the auditor's own exact answers.
+
+    Attributes:
+        noise: Kind of noise, as published.
+        scale: Its parameter, in units of the values.
+        event: What was charged.
+        part: Part of everything that was spent.
+        noises: Values less the auditor's exact answer, shape (entries,).
+        changes: What the canary with coin 1 adds, less that with coin 0, shape (canaries, entries).
+    """
+
+    noise: Noise
+    scale: float
+    event: Event
+    part: float
+    noises: NDArray[np.float64]
+    changes: sparse.csr_matrix
+
+    @staticmethod
+    def of(published: Published, file: CanaryFile, coins: NDArray[np.bool_]) -> Answer | None:
+        """Return what the auditor computes; None for columns or bins that are not its own.
+
+        Raises:
+            ValueError: if a threshold dropped cells of the canaries. The file needs more public
+                records.
+        """
+        item, unit = published.item, file.unit
+        asked = item.of.clique if isinstance(item, Totals) else item.clique
+        names = [unit.column(name) for name in asked]
+        if any(name not in file.domain.columns for name in names):
+            return None
+        axes = list(file.domain.axes(tuple(name for name in names if name is not None)))
+        sizes: tuple[int, ...] = ()  # a total counts in the stored codes, which are the file's
+        if not isinstance(item, Totals):
+            sizes = item.domain.sizes
+        elif isinstance(item.of, Interaction):
+            sizes = item.of.sizes
+        if any(size < file.domain.sizes[axis] for size, axis in zip(sizes, axes, strict=False)):
+            return None  # it counts in bins
+        entries = _Entries(item, unit.shares)
+        public, weights = unit.records(file)
+        own = np.full(file.canaries, unit.weight)
+        one = entries.added(file.one[axes], own)
+        other = one * 0 if file.other is None else entries.added(file.other[axes], own)
+        exact = (
+            entries.total(public[axes], weights)
+            + one.T @ coins.astype(float)
+            + other.T @ (~coins).astype(float)
+        )
+        scale = float(item.scale * unit.shares)
+        assert scale == pytest.approx(float(published.event.scale), rel=1e-12)
+        return Answer(
+            item.noise, scale, published.event, published.part, entries.values - exact, one - other
         )
 
+    @property
+    def vector(self) -> Vector:
+        """The number of entries and their noise."""
+        return Vector(self.noise, self.scale, len(self.noises))
 
-_AUTO = Case(
-    method="auto",
-    file=CanaryFile(12_000),
-    epsilon=Fraction(14),
-    delta=Fraction("1e-9"),
-    noise="gaussian",
-)
-_SBA = Case(
-    method="sba",
-    file=CanaryFile(24_000, public=40),
-    epsilon=Fraction(5, 2),
-    delta=Fraction("1e-15"),
-    claim="release",
-)
-CASES = {
-    "auto": _AUTO,
-    "aim": Case(
-        method="aim",
-        file=CanaryFile(12_000),
-        epsilon=Fraction(18),
-        delta=Fraction("1e-9"),
-        noise="gaussian",
-        options={"pace": 1},
-    ),
-    "sba": _SBA,
-    "auto, its whole epsilon": Case(
-        method="auto",
-        file=CanaryFile(40_000),
-        epsilon=Fraction(5, 2),
-        claim="release",
-        guesses=19_600,
-        shares={"select": Fraction(1, 100), "one_way": Fraction(1, 50)},
-    ),
-    "sbhg": Case(
-        method="sbhg",
-        file=CanaryFile(40_000, public=70),
-        epsilon=Fraction(5, 2),
-        delta=Fraction("1e-15"),
-        claim="release",
-        guesses=25_000,
-        shares={"select": Fraction(1, 100), "total": Fraction(1, 100)},
-    ),
-    "auto, replace-one": replace(
-        _AUTO, file=CanaryFile(16_000, neighbours="replace-one"), epsilon=Fraction(18)
-    ),
-    "sba, replace-one": replace(
-        _SBA, file=CanaryFile(32_000, public=80, neighbours="replace-one"), guesses=19_000
-    ),
-}
-"""Audits that find a scale 10 % too small. A threshold drops none of their canaries' cells, except
-with a probability below 1e-12."""
+    def moves(self, canary: int) -> Moves:
+        """Return how a canary moves the entries."""
+        sizes = np.abs(self.changes[canary].data)
+        return Moves(self.noise, self.scale, tuple(sorted(sizes[sizes > 0].tolist())))
+
+
+class _Entries:
+    """The entries of a published vector, as sums over records."""
+
+    def __init__(self, item: Measured, shares: int) -> None:
+        self.item = item
+        values = np.asarray(item.values, dtype=float).ravel() * shares
+        self.values = np.rint(values)
+        if isinstance(item, SparseTable):
+            keys = np.ravel_multi_index(tuple(item.cells.T.astype(np.intp)), item.domain.sizes)
+            self.places = {int(key): place for place, key in enumerate(keys)}
+
+    def added(self, codes: Codes, weights: NDArray[np.int64]) -> sparse.csr_matrix:
+        """Return what each record adds, shape (records, entries)."""
+        shape = (codes.shape[1], len(self.values))
+        if isinstance(self.item, Totals):
+            of, rows = self.item.of, []
+            for cell, weight in zip(codes.T, weights, strict=True):
+                rows.append(sparse.csr_matrix(of.total(cell[None, :], weight[None]).astype(float)))
+            return sparse.vstack(rows, format="csr")
+        places = np.ravel_multi_index(tuple(codes.astype(np.intp)), self.item.domain.sizes)
+        if isinstance(self.item, SparseTable):
+            places = np.array([self.places.get(int(place), -1) for place in np.atleast_1d(places)])
+            if (places < 0).any():
+                raise ValueError("A threshold dropped cells of the canaries.")
+        places = np.broadcast_to(places, (shape[0],))
+        return sparse.csr_matrix((weights.astype(float), (np.arange(shape[0]), places)), shape)
+
+    def total(self, codes: Codes, weights: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return what all records add together."""
+        cells, place = np.unique(codes, axis=1, return_inverse=True)
+        counts = np.bincount(place.ravel(), weights, cells.shape[1]).astype(np.int64)
+        if isinstance(self.item, Totals):
+            return self.item.of.total(np.ascontiguousarray(cells.T), counts).astype(float)
+        return np.asarray(self.added(cells, counts).sum(axis=0), dtype=float).ravel()
+
+
+def scores(answers: Sequence[Answer], coins: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the score of each canary, positive where its coin is probably 1, shape (canaries,).
+
+    The score is the logarithm of the likelihood ratio, given everything but the canary's own coin.
+    If canaries change the same entries, which have Gaussian noise, the noise is projected on
+    orthogonal directions, one near to each canary's changes. So scores are independent always.
+    """
+    changes = sparse.hstack([each.changes / each.scale for each in answers], format="csr")
+    together = (changes @ changes.T).tocsr()
+    apart = together - sparse.diags(together.diagonal())
+    if not apart.nnz or abs(apart).max() < 1e-12 * together.max():
+        found = np.zeros(len(coins))
+        for each in answers:
+            canary = np.repeat(np.arange(len(coins)), np.diff(each.changes.indptr))
+            moved = each.changes.data
+            values = each.noises[each.changes.indices] + coins[canary] * moved
+            ratios = log_ratio(each.noise, each.scale, values, moved)
+            found += np.bincount(canary, ratios, len(coins))
+        return found
+    assert all(each.noise == "gaussian" for each in answers)
+    found, vectors = np.linalg.eigh(together.toarray())
+    kept = found > 1e-9 * found.max()
+    assert kept.all(), "The changes of the canaries are linearly dependent."
+    root = (vectors * np.sqrt(found)) @ vectors.T
+    noises = np.concatenate([each.noises / each.scale for each in answers])
+    projected = np.linalg.solve(root, changes @ noises)
+    moved = np.diag(root)
+    return log_ratio("gaussian", 1.0, projected + coins * moved, moved)
 
 
 @dataclass(frozen=True)
@@ -227,59 +413,86 @@ class Finding:
         guesses: Number of coins that were guessed.
         correct: Number of correct guesses.
         p_value: Bound on the probability of so many correct guesses if the claim is true.
-        fit: p-value of a test whether the scores of all canaries have the distribution that follows
-            from the charged noise, independently of one another.
-        events: Charges of the tables with cells of the canaries.
-        share: Their part of everything that the release may spend.
+        noise: p-value of the number of entries with small noise, given the noise as charged.
+        reach: Largest change by a canary over the sensitivity that was charged for it.
+        allowed: For each canary that is changed most or least: its moves as charged.
+        moves: Moves of the canary that moves least, as the auditor computed them.
+        strongest: Moves of the canary that moves most, at most as much as was charged.
+        vectors: Noise of all vectors.
+        share: Part of everything that was spent on vectors that canaries change.
     """
 
     guesses: int
     correct: int
     p_value: float
-    fit: float
-    events: tuple[Event, ...]
+    noise: float
+    reach: float
+    moves: tuple[Moves, ...]
+    strongest: tuple[Moves, ...]
+    vectors: tuple[Vector, ...]
     share: float
 
+    def passed(self, level: float) -> bool:
+        """Return whether nothing refutes the claim, at a false-alarm rate of 2 `level`."""
+        return self.reach <= 1 + 1e-9 and self.p_value > level and self.noise > level
 
-def audit(case: Case, *, rng: np.random.Generator, times: int = 1) -> Finding:
-    """Make a release of the auditor's file, and test its claim.
+
+def audit(case: Case, *, rng: np.random.Generator) -> Finding:
+    """Let the program answer, and test its claim.
 
     Args:
         case: The audit.
         rng: Draws the coins.
-        times: How often a canary's record is counted; more than once is a planted fault.
 
     Raises:
         ValueError: if a threshold dropped cells of the canaries. The file needs more public
             records.
     """
-    coins = rng.integers(0, 2, case.file.canaries).astype(bool)
-    made = carry_out(case.plan(), case.file.counter(coins, times=times))
-    own = [
-        item
-        for item in made.released
-        if isinstance(item, Measurement | SparseTable) and PERSON in item.clique
-    ]
-    assert isinstance(made.session, MemorySession)
-    charges = {grant.number: grant.step for grant in made.session.charges}
-    paid = [charges[item.grant] for item in own]
-    events = tuple(step.event for step in paid)
-    score = np.zeros(case.file.canaries)
-    for item, event in zip(own, events, strict=True):
-        assert item.scale == float(event.scale)  # what is published is what was charged
-        counts = case.file.noisy_counts(item)
-        if np.isnan(counts).any():
-            raise ValueError("A threshold dropped cells of the canaries.")
-        score += log_ratio(item.noise, item.scale, counts) @ np.array([1, -1])[: counts.shape[1]]
+    file = case.file
+    coins = rng.integers(0, 2, file.canaries).astype(bool)
+    published = list(case.route.publish(case, coins))
+    # A fault of declared analyses must not be hidden by tables without one.
+    declared = [each for each in published if each.item.stage == "analyses"]
+    known = [Answer.of(each, file, coins) for each in declared or published]
+    answers = [each for each in known if each is not None]
+    own = [each for each in answers if _tells_apart(each)]
+    score = scores(own, coins)
+    moves, strongest, reach = _moves(own)
     guesses, correct = guessed(score, coins, case.guesses)
-    cost = sum((step.cost for step in paid), Fraction(0))
+    vectors = tuple(each.vector for each in answers)
+    small = sum(int((np.abs(each.noises) <= each.vector.near).sum()) for each in answers)
     return Finding(
         guesses,
         correct,
-        p_value(case, events, guesses, correct),
-        fit(score * np.where(coins, 1, -1), law(events, cells=case.file.levels)),
-        events,
-        float(cost / made.session.currency.limit),
+        p_value(case, strongest, guesses, correct),
+        small_noise(vectors, small),
+        reach,
+        moves,
+        strongest,
+        vectors,
+        sum(each.part for each in own),
+    )
+
+
+def _tells_apart(answer: Answer) -> bool:
+    """Return whether a vector has enough entries to tell canaries apart: no total, for example."""
+    changing = int((answer.changes.getnnz(axis=1) > 0).sum())
+    return 0 < changing <= len(answer.noises) + 1
+
+
+def _moves(own: Sequence[Answer]) -> tuple[tuple[Moves, ...], tuple[Moves, ...], float]:
+    """Return the moves of the canary that moves least, those of the strongest, and the reach."""
+    lengths = [each.changes.power(2).sum(axis=1).A1 ** 0.5 / each.scale for each in own]
+    reached = max(
+        each.moves(int(np.argmax(length))).reach(each.event)
+        for each, length in zip(own, lengths, strict=True)
+    )
+    order = np.argsort(sum(length**2 for length in lengths))
+    least, most = int(order[0]), int(order[-1])
+    return (
+        tuple(each.moves(least) for each in own if each.changes[least].nnz),
+        tuple(each.moves(most).at_most(each.event) for each in own if each.changes[most].nnz),
+        reached,
     )
 
 
@@ -300,21 +513,21 @@ def guessed(
 # -- how many correct guesses refute a claim
 
 
-def p_value(case: Case, events: Sequence[Event], guesses: int, correct: int) -> float:
+def p_value(case: Case, moves: Sequence[Moves], guesses: int, correct: int) -> float:
     """Return a bound on the probability of so many correct guesses if the claim is true."""
     if case.claim == "charges":
-        return float(stats.binom.sf(correct - 1, guesses, best_accuracy(tuple(events))))
+        return float(stats.binom.sf(correct - 1, guesses, best_accuracy(tuple(moves))))
     return any_mechanism(
         case.file.canaries, guesses, correct, float(case.epsilon), float(case.delta)
     )
 
 
-def fewest_to_refute(case: Case, events: Sequence[Event], guesses: int, level: float) -> int:
+def fewest_to_refute(case: Case, moves: Sequence[Moves], guesses: int, level: float) -> int:
     """Return the least number of correct guesses whose p-value is at most `level`."""
     low, high = 0, guesses + 1
     while high - low > 1:
         middle = (low + high) // 2
-        if p_value(case, events, guesses, middle) <= level:
+        if p_value(case, moves, guesses, middle) <= level:
             high = middle
         else:
             low = middle
@@ -322,55 +535,51 @@ def fewest_to_refute(case: Case, events: Sequence[Event], guesses: int, level: f
 
 
 def chance_of_guesses(
-    case: Case, events: Sequence[Event], *, factor: float = 1.0, moved: int = 1
+    case: Case, found: Finding, *, factor: float = 1.0, moved: float = 1.0
 ) -> tuple[int, float, float]:
     """Return the number of guesses, the probability that each is right, and that there are enough.
 
     Args:
         case: The audit.
-        events: Charges of the tables with cells of the canaries.
+        found: What it found, with the moves and the noise of the canaries.
         factor: What the scale that is drawn with is multiplied by.
-        moved: How far a canary's record moves the count of its cell.
+        moved: What the canaries' moves are multiplied by.
     """
-    found = law(events, factor=factor, moved=moved, cells=case.file.levels)
+    drawn = law(found.moves, factor=factor, moved=moved)
     if case.guesses is None:
-        return case.file.canaries, found.accuracy, 1.0
+        return case.file.canaries, drawn.accuracy, 1.0
     # Guessed are canaries on whose coin all tables agree, if there are enough of them.
-    chance, accuracy = found.largest
+    chance, accuracy = drawn.largest
     enough = stats.binom.sf(case.guesses - 1, case.file.canaries, chance)
     return case.guesses, accuracy, float(enough)
 
 
 def power(
-    case: Case, events: Sequence[Event], level: float, *, factor: float = 1.0, moved: int = 1
+    case: Case, found: Finding, level: float, *, factor: float = 1.0, moved: float = 1.0
 ) -> float:
-    """Return the probability that an audit refutes its claim; no draws.
+    """Return the probability that the guesses refute the claim; no draws.
 
     Args:
         case: The audit.
-        events: Charges of the tables with cells of the canaries.
+        found: What it found, with the moves and the noise of the canaries.
         level: Probability of a false alarm.
         factor: What the scale that is drawn with is multiplied by.
-        moved: How far a canary's record moves the count of its cell.
+        moved: What the canaries' moves are multiplied by.
     """
-    guesses, accuracy, enough = chance_of_guesses(case, events, factor=factor, moved=moved)
-    least = fewest_to_refute(case, events, guesses, level)
+    guesses, accuracy, enough = chance_of_guesses(case, found, factor=factor, moved=moved)
+    least = fewest_to_refute(case, found.strongest, guesses, level)
     return enough * float(stats.binom.sf(least - 1, guesses, accuracy))
 
 
-def scores_power(
-    case: Case, events: Sequence[Event], level: float, *, factor: float = 1.0
-) -> float:
-    """Return the probability that the scores are found not to have the noise that was charged.
+def noise_power(_case: Case, found: Finding, level: float, *, factor: float = 1.0) -> float:
+    """Return the probability that the noise is found not to be as charged.
 
     Args:
-        case: The audit.
-        events: Charges of the tables with cells of the canaries.
+        found: What the audit found, with the noise of all vectors.
         level: Probability of a false alarm.
         factor: What the scale that is drawn with is multiplied by.
     """
-    expected, drawn = (law(events, factor=each, cells=case.file.levels) for each in (1.0, factor))
-    return fit_power(expected, drawn, case.file.canaries, level)
+    return small_noise_power(found.vectors, level, factor=factor)
 
 
 # -- planted faults
@@ -406,6 +615,9 @@ def seeded_noise(seed: int) -> Callable[[Noise, NDArray[np.int64], Fraction], ND
     rng = np.random.default_rng([seed, 1])
 
     def add_noise(kind: Noise, values: NDArray[np.int64], scale: Fraction) -> NDArray[np.int64]:
+        if scale > 1000:
+            wide = rng.laplace if kind == "laplace" else rng.normal
+            return values + np.rint(wide(0, float(scale), values.shape)).astype(np.int64)
         z, masses = noise_masses(kind, float(scale))
         return values + z[np.searchsorted(np.cumsum(masses)[:-1], rng.random(values.shape))]
 
@@ -421,3 +633,140 @@ def seeded_choice(seed: int) -> Callable[..., int]:
         return int(np.argmax(scores + float(scale) * noise))
 
     return noisy_max
+
+
+# -- the cases
+
+_DELTA = Fraction("1e-9")
+_AUTO = Case(
+    route=InMemory(method="auto"),
+    file=table_file(12_000, public=25),
+    epsilon=Fraction(14),
+    delta=_DELTA,
+    noise="gaussian",
+)
+_SBA = Case(
+    route=InMemory(method="sba"),
+    file=table_file(24_000, public=40),
+    epsilon=Fraction(5, 2),
+    delta=Fraction("1e-15"),
+    claim="release",
+)
+_METHODS = {
+    "auto": _AUTO,
+    "aim": Case(
+        route=InMemory(method="aim", options={"pace": 1}),
+        file=table_file(12_000, public=25),
+        epsilon=Fraction(18),
+        delta=_DELTA,
+        noise="gaussian",
+    ),
+    "sba": _SBA,
+    "auto, its whole epsilon": Case(
+        route=InMemory(
+            method="auto", shares={"select": Fraction(1, 100), "one_way": Fraction(1, 50)}
+        ),
+        file=table_file(40_000, public=25),
+        epsilon=Fraction(5, 2),
+        claim="release",
+        guesses=19_600,
+    ),
+    "sbhg": Case(
+        route=InMemory(
+            method="sbhg", shares={"select": Fraction(1, 100), "total": Fraction(1, 100)}
+        ),
+        file=table_file(40_000, public=70),
+        epsilon=Fraction(5, 2),
+        delta=Fraction("1e-15"),
+        claim="release",
+        guesses=25_000,
+    ),
+    "auto, replace-one": replace(
+        _AUTO,
+        file=table_file(16_000, neighbours="replace-one", public=25),
+        epsilon=Fraction(18),
+    ),
+    "sba, replace-one": replace(
+        _SBA, file=table_file(32_000, neighbours="replace-one", public=80), guesses=19_000
+    ),
+}
+"""Presets, in memory, for rows. They find a scale 10 % too small. A threshold drops none of their
+canaries' cells, except with a probability below 1e-12."""
+
+_TABLE = f"method: fixed\nselect: {{cliques: [[{CANARY}, COLUMN]]}}\nsynthesize: {{sets: 0}}\n"
+_OF_ROWS, _OF_PANEL = _TABLE.replace("COLUMN", "small"), _TABLE.replace("COLUMN", "small_2024")
+_OF_HOMES = "method: auto\nsynthesize: {sets: 0}\n"
+_STATISTICS = (
+    f"method: fixed\nselect: {{cliques: [[{CANARY}]]}}\nsynthesize: {{sets: 0}}\nanalyses:"
+    f" {{formulas: [mean of value by {CANARY}, median of value by {CANARY}], share: 0.8}}\n"
+)
+_FORMULAS = tuple(f"value ~ group{number}" for number in (1, 2, 3))
+_REGRESSIONS = (
+    f"method: auto\nanalyses: {{formulas: {json.dumps(_FORMULAS)}, share: 0.8}}\n"
+    "synthesize: {sets: 2}\n"
+)
+_COUNTS = (f"count by {CANARY}, small", f"count by {CANARY}")
+_PERSON = Persons(3, above=3)
+
+
+def _from_files(asks: str, file: CanaryFile, epsilon: int = 4) -> Case:
+    return Case(
+        route=FromFiles(asks=asks),
+        file=file,
+        epsilon=Fraction(epsilon),
+        delta=_DELTA,
+        noise="gaussian",
+    )
+
+
+def _desk(questions: Sequence[str], file: CanaryFile, epsilon: int = 4) -> Case:
+    return Case(
+        route=FromDesk(questions=tuple(questions)),
+        file=file,
+        epsilon=Fraction(epsilon),
+        delta=_DELTA,
+        noise="gaussian",
+    )
+
+
+_RUNS = {
+    "table, rows": _from_files(_OF_ROWS, table_file(4_000)),
+    "table, persons": _from_files(_OF_ROWS, table_file(4_000, unit=_PERSON)),
+    "table, persons, replace-one": _from_files(
+        _OF_ROWS, table_file(2_000, unit=_PERSON, neighbours="replace-one")
+    ),
+    "table, households": _from_files(_OF_HOMES, table_file(4_000, unit=Households(3, above=2))),
+    "table, households, replace-one": _from_files(
+        _OF_HOMES, table_file(2_000, unit=Households(3, above=2), neighbours="replace-one")
+    ),
+    "table, panel": _from_files(_OF_PANEL, table_file(4_000, unit=Panel(above=1))),
+    "table, panel, replace-one": _from_files(
+        _OF_PANEL, table_file(2_000, unit=Panel(above=1), neighbours="replace-one")
+    ),
+    "statistics, persons": _from_files(_STATISTICS, statistics_file(1_500, unit=_PERSON)),
+    "statistics, persons, replace-one": _from_files(
+        _STATISTICS, statistics_file(750, unit=_PERSON, neighbours="replace-one")
+    ),
+    "regressions, rows": _from_files(_REGRESSIONS, regression_file(30, columns=3, unit=ROWS), 40),
+    "regressions, persons": _from_files(
+        _REGRESSIONS, regression_file(30, columns=3, unit=_PERSON), 40
+    ),
+    "regressions, persons, replace-one": _from_files(
+        _REGRESSIONS,
+        regression_file(30, columns=3, unit=_PERSON, neighbours="replace-one"),
+        40,
+    ),
+    "desk's table, persons": _desk(_COUNTS, table_file(3_000, unit=_PERSON), 1),
+    "desk's table, persons, replace-one": _desk(
+        _COUNTS,
+        table_file(1_500, unit=_PERSON, neighbours="replace-one"),
+        1,
+    ),
+    "desk's regressions, persons": _desk(
+        _FORMULAS, regression_file(30, columns=3, unit=_PERSON), 20
+    ),
+}
+"""Every unit and every question, through the real run."""
+
+CASES = {**_METHODS, **_RUNS}
+IN_MEMORY, FROM_FILES = tuple(_METHODS), tuple(_RUNS)
