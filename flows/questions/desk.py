@@ -101,7 +101,7 @@ def open_desk(path: Path, ledger: Ledger, *, by: str, reason: str) -> Desk:
     with desk.locked():
         desk = replace(desk, terms=_with_link(terms, folder))
         # The entry comes first, so that no desk is open without one.
-        ledger.open_desk(desk.account, desk.terms_hash, by=by, reason=reason)
+        ledger.open_desk(desk.account, desk.terms_hash, terms.schema, by=by, reason=reason)
         _keep(desk)
     return desk
 

@@ -19,8 +19,9 @@ def refusals_statement(settled: Mapping[str, Any] | None) -> dict[str, object]:
     Returns:
         The numbers of refused, open and fitted attempts of the account until the settlement, the
         days on which a person allowed further attempts, and a sentence. A number is None if the
-        ledger did not count such attempts yet. If other accounts belong to its family, `family` has
-        the three numbers of all of them together.
+        ledger did not count such attempts yet. `tried_schemas` is the number of different schemas
+        that the family has tried since its topmost account was opened. If other accounts belong to
+        its family, `family` has the three numbers of all of them together.
     """
     counted: Mapping[str, Any] = (settled or {}).get("attempts") or {}
     refused, unsettled = counted.get("refused"), counted.get("open")
@@ -30,9 +31,15 @@ def refusals_statement(settled: Mapping[str, Any] | None) -> dict[str, object]:
         "refused_attempts": refused,
         "open_attempts": unsettled,
         "fitted_attempts": fitted,
+        "tried_schemas": counted.get("schemas"),
         "allowed_retries": allowed,
         "in_words": _in_words(refused, unsettled, fitted, allowed),
     }
+    if found["tried_schemas"] is not None:
+        found["in_words"] = (
+            f"{found['in_words']} Different schemas that the account's family has tried on"
+            f" its data: {found['tried_schemas']}."
+        )
     if whole is not None:
         numbers = {f"{name}_attempts": whole.get(name) for name in ("refused", "open", "fitted")}
         found["family"] = numbers
