@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FOLDER = "questions"
 VERSION = 1
-_RECORD, _LOCK, _FILES = "desk.json", "lock", "files"
+_RECORD, _LOCK, _FILES, _ANSWERING = "desk.json", "lock", "files", "answering"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,19 @@ class Desk:
         """Keep other processes from admitting questions, so that no question is admitted twice."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self.folder / _LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    @contextmanager
+    def answering(self, asks: str) -> Iterator[None]:
+        """Wait until no other process answers a question that measures the same; then keep it so.
+
+        Args:
+            asks: Hash of what is measured, `KeptQuestion.asks`.
+        """
+        folder = self.folder / _ANSWERING
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with (folder / asks).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
