@@ -31,11 +31,11 @@ def refusals_statement(settled: Mapping[str, Any] | None) -> dict[str, object]:
         "refused_attempts": refused,
         "open_attempts": unsettled,
         "fitted_attempts": fitted,
-        "tried_schemas": counted.get("schemas"),
         "allowed_retries": allowed,
         "in_words": _in_words(refused, unsettled, fitted, allowed),
     }
-    if found["tried_schemas"] is not None:
+    if "schemas" in counted:  # earlier versions did not count them
+        found["tried_schemas"] = counted["schemas"]
         found["in_words"] = (
             f"{found['in_words']} Different schemas that the account's family has tried on"
             f" its data: {found['tried_schemas']}."
