@@ -74,13 +74,14 @@ def tried_schemas(book: Book, account: str, day: date) -> TriedSchemas:
     text = book.total(_subject(book, account))
     found = TriedSchemas()
     if text is not None:
-        *numbers, known, desks = json.loads(text)
-        found = TriedSchemas(*numbers, frozenset(known), tuple(map(frozenset, desks)))
+        period, recent, total, known, desks = json.loads(text)
+        desk_parts = tuple(frozenset(parts) for parts in desks)
+        found = TriedSchemas(period, recent, total, frozenset(known), desk_parts)
     calendar = lineage(book, account)[-1].calendar
-    period = 0 if calendar is None else calendar.index(day)
-    if period <= found.period:
+    current = 0 if calendar is None else calendar.index(day)
+    if current <= found.period:
         return found
-    return replace(found, period=period, recent=0, known=frozenset())
+    return replace(found, period=current, recent=0, known=frozenset())
 
 
 def tried_after(entry: Entry, book: Book) -> dict[str, str]:
