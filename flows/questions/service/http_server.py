@@ -150,7 +150,8 @@ def _protocol(limits: Limits) -> type[asyncio.Protocol]:
             It is one whose request has no valid token, of the address that has most connections,
             and there the oldest. So slow connections without a token keep nobody out.
             """
-            now = [each for each in self.connections if not each.transport.is_closing()]
+            own = [each for each in self.connections if isinstance(each, PatientProtocol)]
+            now = [each for each in own if not each.transport.is_closing()]
             if len(now) <= limits.connections:
                 return
             crowd = Counter(_address(each) for each in now)
