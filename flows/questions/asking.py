@@ -340,8 +340,8 @@ def _use_earlier(desk: Desk, kept: KeptQuestions, number: int) -> None:
             return
         earlier = kept.answered(asked.asks, asked.cost)
         if earlier is not None:
-            same = {"epsilon": earlier.epsilon, "delta": earlier.delta}
-            kept.keep(replace(asked, answered_by=earlier.number, **same))
+            answered = replace(asked, answered_by=earlier.number)
+            kept.keep(replace(answered, epsilon=earlier.epsilon, delta=earlier.delta))
             return
         held = kept.held(asked.asks, asked.cost)
     if held is not None:
